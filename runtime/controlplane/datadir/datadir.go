@@ -1,0 +1,210 @@
+// Package datadir owns the folder in which a control plane keeps its state.
+//
+// A data directory belongs to one process at a time, is written in a format
+// that has a number, and needs room on its disk. Open checks the three before
+// anything is written, so that a mistake costs a one-line error and no data.
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	// Format is the number of the layout that this program writes. Raise it
+	// when an older program could no longer read what a newer one wrote.
+	Format = 1
+
+	// MinFreeBytes is the room that a control plane needs on the data
+	// directory's disk to start: etcd preallocates 64 MB for its log, and
+	// keeps a second segment ready.
+	MinFreeBytes = 192 << 20
+
+	formatFile = "format.json"
+	lockFile   = "lock"
+)
+
+// Dir is an open data directory. Close gives it back.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// format is what formatFile holds.
+type format struct {
+	Format    int    `json:"format"`
+	WrittenBy string `json:"writtenBy"`
+}
+
+// Open takes the folder at path for this process, making it when it is not
+// there. program names the program and its version, for the message that a
+// later, older program prints.
+//
+// It fails, having written nothing, when another process holds the folder,
+// when a newer program wrote it, or when its disk is nearly full.
+func Open(path, program string) (*Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %q: %w", path, err)
+	}
+	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("data directory %q is a file: name a folder with --data-dir", path)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the data directory %q: %w: choose a folder that you can write to with --data-dir", path, unwrapPath(err))
+	}
+	lock, err := takeLock(abs, path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: abs, lock: lock}
+	if err := d.check(path, program); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Dir) check(given, program string) error {
+	found, err := readFormat(d.path)
+	if err != nil {
+		return fmt.Errorf("data directory %q: %w", given, err)
+	}
+	if found != nil && found.Format > Format {
+		return fmt.Errorf("data directory %q was written by %s in format %d, and this program reads formats up to %d: run %s or newer on it, or choose another --data-dir",
+			given, found.WrittenBy, found.Format, Format, found.WrittenBy)
+	}
+	free, err := freeBytes(d.path)
+	if err != nil {
+		return fmt.Errorf("data directory %q: cannot tell how much room its disk has: %w", given, err)
+	}
+	if free < MinFreeBytes {
+		return fmt.Errorf("data directory %q: its disk has %d MiB left and at least %d MiB are needed: free some room, or choose another --data-dir",
+			given, free>>20, uint64(MinFreeBytes)>>20)
+	}
+	if found == nil || *found != (format{Format: Format, WrittenBy: program}) {
+		return d.writeFormat(program)
+	}
+	return nil
+}
+
+// Path is the folder's absolute path, joined with elem.
+func (d *Dir) Path(elem ...string) string {
+	return filepath.Join(append([]string{d.path}, elem...)...)
+}
+
+// Close lets another process take the folder.
+func (d *Dir) Close() {
+	// The lock file stays: removing it would let two processes lock two files
+	// of the same name. Its content is emptied, so that it names nobody.
+	_ = d.lock.Truncate(0)
+	_ = d.lock.Close()
+}
+
+// Owner tells which process holds the data directory at path, 0 for none.
+func Owner(path string) int {
+	f, err := os.Open(filepath.Join(path, lockFile))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
+		return 0 // the kernel dropped the lock with its process, whatever the file says
+	}
+	return lockPID(filepath.Join(path, lockFile))
+}
+
+func takeLock(abs, given string) (*os.File, error) {
+	name := filepath.Join(abs, lockFile)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write to the data directory %q: %w: choose a folder that you can write to with --data-dir", given, unwrapPath(err))
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			holder := "another process"
+			if pid := lockPID(name); pid > 0 {
+				holder = fmt.Sprintf("process %d", pid)
+			}
+			return nil, fmt.Errorf("data directory %q is in use by %s: stop that process, or choose another --data-dir", given, holder)
+		}
+		return nil, fmt.Errorf("cannot lock the data directory %q: %w", given, err)
+	}
+	// Best effort: the number is for people, the lock itself is the kernel's.
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return f, nil
+}
+
+func lockPID(name string) int {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return pid
+}
+
+func readFormat(dir string) (*format, error) {
+	b, err := os.ReadFile(filepath.Join(dir, formatFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f format
+	if err := json.Unmarshal(b, &f); err != nil || f.Format < 1 {
+		return nil, fmt.Errorf("%s does not say a format: it is not a muster data directory, or the file is damaged; restore the file, or choose another --data-dir", formatFile)
+	}
+	return &f, nil
+}
+
+func (d *Dir) writeFormat(program string) error {
+	b, err := json.Marshal(format{Format: Format, WrittenBy: program})
+	if err != nil {
+		return err
+	}
+	return WriteFile(d.Path(formatFile), append(b, '\n'), 0o600)
+}
+
+// WriteFile replaces the file at name with data, whole or not at all, so that
+// a reader or a crash never meets half of it.
+func WriteFile(name string, data []byte, mode os.FileMode) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return os.Rename(tmp.Name(), name)
+}
+
+func freeBytes(dir string) (uint64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// unwrapPath drops the operation and path that an *os.PathError repeats.
+func unwrapPath(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}

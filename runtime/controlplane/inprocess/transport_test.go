@@ -1,0 +1,124 @@
+package inprocess
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestRequestAndResponseArriveWhole(t *testing.T) {
+	client := &http.Client{Transport: Transport{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("X-Answer", r.Header.Get("X-Question"))
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.RequestURI, r.Host, b)
+	})}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://hub/apis/x?watch=1", strings.NewReader("payload"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Question", "42")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if want := "POST /apis/x?watch=1 hub payload"; err != nil || string(got) != want {
+		t.Errorf("body: got %q, %v, want %q", got, err, want)
+	}
+	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Answer") != "42" {
+		t.Errorf("got %s with header %v", resp.Status, resp.Header)
+	}
+}
+
+func TestEmptyAnswerIsOK(t *testing.T) {
+	resp, err := Transport{http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}.RoundTrip(request(t.Context(), t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || len(b) != 0 || err != nil {
+		t.Errorf("got %s, %q, %v", resp.Status, b, err)
+	}
+}
+
+func TestStreamArrivesLineByLineAndEndsWithTheClient(t *testing.T) {
+	next, gone := make(chan string), make(chan error, 1)
+	resp, err := Transport{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		for {
+			select {
+			case line := <-next:
+				fmt.Fprintln(w, line)
+			case <-r.Context().Done():
+				_, err := io.WriteString(w, "too late")
+				gone <- err
+				return
+			}
+		}
+	})}.RoundTrip(request(t.Context(), t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(resp.Body)
+	for _, want := range []string{"added", "modified"} {
+		next <- want
+		if got, err := lines.ReadString('\n'); err != nil || got != want+"\n" {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-gone; err == nil {
+		t.Error("a write after the client has gone succeeded")
+	}
+	if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("read after close: %v", err)
+	}
+}
+
+func TestAbortedHandlerIsAnError(t *testing.T) {
+	resp, err := Transport{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "half a res")
+		panic(http.ErrAbortHandler)
+	})}.RoundTrip(request(t.Context(), t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("got %q and no error, want one", b)
+	}
+}
+
+func TestCancelledRequestReturns(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	entered := make(chan struct{})
+	go func() { <-entered; cancel() }()
+	_, err := Transport{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+	})}.RoundTrip(request(ctx, t)) //nolint:bodyclose // there is no response
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+func request(ctx context.Context, t *testing.T) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://hub/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}

@@ -1,0 +1,134 @@
+// Package controlplane runs a Kubernetes API server, with its store and the
+// controllers that a control plane cannot do without, inside this process.
+//
+// It comes in two flavours. Generic serves what a fleet hub needs: custom
+// resources, RBAC, namespaces, secrets, config maps, service accounts,
+// certificate signing requests, leases, events and admission policies, and no
+// pods or nodes. Full serves the ordinary APIs of a cluster. Both are
+// Kubernetes' own code; what is ours is how they are started: own certificates,
+// own etcd, and a start that takes a second and not four.
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+)
+
+// Flavour is which APIs a control plane serves.
+type Flavour int
+
+const (
+	// Generic is a control plane without pods, nodes and workloads.
+	Generic Flavour = iota
+	// Full is the API of an ordinary cluster.
+	Full
+)
+
+// Options say what control plane to run.
+type Options struct {
+	// Name is what certificates and logs call the server, such as "muster-hub".
+	Name string
+	// Flavour is which APIs are served.
+	Flavour Flavour
+	// Dir keeps the server's state. It stays open after the server has stopped;
+	// closing it is the caller's.
+	Dir *datadir.Dir
+
+	// BindAddress is the address to listen on, 127.0.0.1 by default.
+	BindAddress net.IP
+	// SecurePort is the port to listen on; 0 takes a free one.
+	SecurePort int
+	// ExternalURL is where others reach the server, when that is not the
+	// address that it listens on. Its host becomes part of the serving
+	// certificate, and the whole part of every kubeconfig that is handed out.
+	ExternalURL string
+
+	// EtcdServers are the URLs of an external etcd cluster. When there are none
+	// an etcd runs in this process, with its data below Dir.
+	EtcdServers []string
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+
+	// Authorizers are asked in this order after RBAC, when that has no opinion.
+	Authorizers []Authorizer
+	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.
+	AdmissionPlugins []AdmissionPlugin
+	// ReadyChecks must pass before /readyz does.
+	ReadyChecks []healthz.HealthChecker
+}
+
+// Authorizer is an authorizer under its name.
+type Authorizer struct {
+	Name       string
+	Authorizer authorizer.Authorizer
+}
+
+// AdmissionPlugin is an in-process admission plugin under its name.
+type AdmissionPlugin struct {
+	Name    string
+	Factory admission.Factory
+}
+
+func (o *Options) complete() error {
+	if o.BindAddress == nil {
+		o.BindAddress = net.IPv4(127, 0, 0, 1)
+	}
+	if o.SecurePort < 0 || o.SecurePort > 65535 {
+		return fmt.Errorf("--secure-port %d is not a port: use 1 to 65535, or 0 for a free one", o.SecurePort)
+	}
+	if o.ExternalURL != "" {
+		u, err := url.Parse(o.ExternalURL)
+		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
+			return fmt.Errorf("--external-url %q is not the URL of an API server: give one like https://hub.example.org:6443", o.ExternalURL)
+		}
+	}
+	for _, s := range o.EtcdServers {
+		if u, err := url.Parse(s); err != nil || u.Host == "" && u.Path == "" || (u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "unix") {
+			return fmt.Errorf("--etcd-servers %q is not a URL of an etcd server: give one like https://etcd-0.example.org:2379", s)
+		}
+	}
+	return nil
+}
+
+// url is where clients reach the server that listens on port.
+func (o *Options) url(port int) string {
+	if o.ExternalURL != "" {
+		return o.ExternalURL
+	}
+	host := o.BindAddress
+	if host.IsUnspecified() {
+		host = net.IPv4(127, 0, 0, 1)
+	}
+	return "https://" + net.JoinHostPort(host.String(), strconv.Itoa(port))
+}
+
+// servingHosts are the names and addresses that the serving certificate is for.
+func (o *Options) servingHosts() []string {
+	hosts := []string{
+		"localhost", "127.0.0.1", "::1", o.Name,
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+	}
+	if !o.BindAddress.IsUnspecified() && !o.BindAddress.IsLoopback() {
+		hosts = append(hosts, o.BindAddress.String())
+	}
+	if o.BindAddress.IsUnspecified() {
+		addrs, err := net.InterfaceAddrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); err == nil && ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+				hosts = append(hosts, n.IP.String())
+			}
+		}
+	}
+	if u, err := url.Parse(o.ExternalURL); err == nil && u.Hostname() != "" {
+		hosts = append(hosts, u.Hostname())
+	}
+	return hosts
+}
