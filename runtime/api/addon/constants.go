@@ -1,0 +1,3 @@
+package addon
+
+const GroupName = "addon.open-cluster-management.io"

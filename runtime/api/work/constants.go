@@ -1,0 +1,3 @@
+package work
+
+const GroupName = "work.open-cluster-management.io"
