@@ -1,3 +1,45 @@
+// Package addon holds what the versions of the group
+// addon.open-cluster-management.io have in common: the annotations, condition
+// types, reasons and reserved names of the wire.
 package addon
 
+// GroupName is the API group of add-ons.
 const GroupName = "addon.open-cluster-management.io"
+
+// Annotations.
+const (
+	// InstallNamespaceAnnotation carries v1alpha1's spec.installNamespace in
+	// v1beta1, which has no such field.
+	InstallNamespaceAnnotation = "addon.open-cluster-management.io/v1alpha1-install-namespace"
+	// HostingClusterAnnotation names the cluster that an add-on's agent runs in
+	// when it is not the managed cluster itself.
+	HostingClusterAnnotation = "addon.open-cluster-management.io/hosting-cluster-name"
+	// LifecycleAnnotation says who manages an add-on: absent for the add-on
+	// manager, empty or "self" for nobody.
+	LifecycleAnnotation = "addon.open-cluster-management.io/lifecycle"
+)
+
+// ReservedNoDefault is the name in v1beta1's default configurations that says
+// a kind of configuration is supported but has no default.
+const ReservedNoDefault = "__reserved_no_default__"
+
+// DefaultInstallNamespace is where an add-on's agent lives when nothing else is
+// said.
+const DefaultInstallNamespace = "open-cluster-management-agent-addon"
+
+// Condition types of a ManagedClusterAddOn.
+const (
+	ConditionAvailable           = "Available"
+	ConditionManifestApplied     = "ManifestApplied"
+	ConditionRegistrationApplied = "RegistrationApplied"
+	ConditionProgressing         = "Progressing"
+	ConditionConfigured          = "Configured"
+	ConditionTokenReady          = "TokenInfrastructureReady"
+)
+
+// Reasons of the Available condition that follow from an add-on's lease.
+const (
+	ReasonLeaseUpdated       = "ManagedClusterAddOnLeaseUpdated"
+	ReasonLeaseUpdateStopped = "ManagedClusterAddOnLeaseUpdateStopped"
+	ReasonLeaseNotFound      = "ManagedClusterAddOnLeaseNotFound"
+)

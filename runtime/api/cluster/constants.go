@@ -1,4 +1,187 @@
+// Package cluster holds what the versions of the group
+// cluster.open-cluster-management.io have in common: the labels, annotations,
+// finalizers, condition types, reasons and messages of the wire, and the names
+// that are derived from a cluster's name.
 package cluster
 
+// GroupName is the API group of clusters, cluster sets and placements.
 const GroupName = "cluster.open-cluster-management.io"
+
+// RegisterGroupName is the group of the permissions that govern registration.
+// No kind is served in it; it only appears in RBAC rules and access reviews.
+const RegisterGroupName = "register.open-cluster-management.io"
+
+// DefaultLeaseDurationSeconds is the pace of heartbeats when a cluster's spec
+// says 0, in seconds.
 const DefaultLeaseDurationSeconds = 60
+
+// LeaseGracePeriods is how many lease durations may pass without a heartbeat
+// before the hub calls a cluster's availability Unknown.
+const LeaseGracePeriods = 5
+
+// Labels and annotations.
+const (
+	// NameLabel is on every hub object that belongs to one managed cluster; its
+	// value is the cluster's name.
+	NameLabel = "open-cluster-management.io/cluster-name"
+	// ClusterSetLabel on a ManagedCluster names the set that it is a member of.
+	ClusterSetLabel = "cluster.open-cluster-management.io/clusterset"
+	// AddOnNameLabel is on hub objects that belong to an add-on.
+	AddOnNameLabel = "open-cluster-management.io/addon-name"
+
+	// PlacementLabel on a PlacementDecision names its placement.
+	PlacementLabel = "cluster.open-cluster-management.io/placement"
+	// DecisionGroupNameLabel on a PlacementDecision names its decision group;
+	// empty for the clusters that no named group took.
+	DecisionGroupNameLabel = "cluster.open-cluster-management.io/decision-group-name"
+	// DecisionGroupIndexLabel on a PlacementDecision is its group's place in
+	// the order of groups, from 0.
+	DecisionGroupIndexLabel = "cluster.open-cluster-management.io/decision-group-index"
+
+	// AutoUpdateAnnotation with the value "false" keeps the hub from rolling
+	// back edits of the default and global sets.
+	AutoUpdateAnnotation = "cluster.open-cluster-management.io/autoupdate"
+	// SchedulingDisabledAnnotation with the value "true" freezes the decisions
+	// of a placement.
+	SchedulingDisabledAnnotation = "cluster.open-cluster-management.io/experimental-scheduling-disable"
+	// SkipClockSyncAnnotation with the value "true" makes the hub count a
+	// cluster's clock as synced.
+	SkipClockSyncAnnotation = "registration.open-cluster-management.io/skip-clock-sync-check"
+	// AutoAcceptedAnnotation records when the hub accepted a cluster by itself,
+	// which it does only once.
+	AutoAcceptedAnnotation = "open-cluster-management.io/automatically-accepted-on"
+	// AgentAnnotationPrefix is what the keys of annotations begin with that an
+	// agent may put on its own ManagedCluster.
+	AgentAnnotationPrefix = "agent.open-cluster-management.io"
+	// CleanupPriorityAnnotation on an object in a cluster's namespace orders its
+	// deletion with the cluster: 0 to 100, lowest first.
+	CleanupPriorityAnnotation = "open-cluster-management.io/cleanup-priority"
+
+	// SpokeOnlyLabel on a ClusterClaim keeps it off the hub.
+	SpokeOnlyLabel = "open-cluster-management.io/spoke-only"
+	// AddOnFeatureLabelPrefix is what labels on a ManagedCluster begin with that
+	// tell how its add-ons fare.
+	AddOnFeatureLabelPrefix = "feature.open-cluster-management.io/addon-"
+)
+
+// Finalizers of a ManagedCluster.
+const (
+	// APIResourceCleanupFinalizer keeps a deleted cluster until its permissions
+	// are withdrawn and no work is left.
+	APIResourceCleanupFinalizer = "cluster.open-cluster-management.io/api-resource-cleanup"
+	// ResourceCleanupFinalizer keeps a deleted cluster until its add-ons and
+	// works are deleted.
+	ResourceCleanupFinalizer = "cluster.open-cluster-management.io/resource-cleanup"
+)
+
+// Taints that the hub manages.
+const (
+	// UnavailableTaint is on clusters whose API server does not answer its agent.
+	UnavailableTaint = "cluster.open-cluster-management.io/unavailable"
+	// UnreachableTaint is on clusters whose agent does not answer the hub.
+	UnreachableTaint = "cluster.open-cluster-management.io/unreachable"
+)
+
+// Condition types of a ManagedCluster.
+const (
+	// ConditionHubAccepted tells whether the hub has granted the cluster its rights.
+	ConditionHubAccepted = "HubAcceptedManagedCluster"
+	// ConditionJoined turns True once the agent has used its own certificate.
+	ConditionJoined = "ManagedClusterJoined"
+	// ConditionAvailable tells whether the cluster's API server answers; Unknown
+	// when the agent has stopped reporting.
+	ConditionAvailable = "ManagedClusterConditionAvailable"
+	// ConditionClockSynced tells whether hub and agent agree about the time.
+	ConditionClockSynced = "ManagedClusterConditionClockSynced"
+	// ConditionDeleting tells what a deleted cluster still waits for.
+	ConditionDeleting = "Deleting"
+	// ConditionCertificateRotated tells how the last renewal of the agent's
+	// certificate went.
+	ConditionCertificateRotated = "ClusterCertificateRotated"
+)
+
+// Reasons and messages of a ManagedCluster's conditions.
+const (
+	ReasonHubAccepted  = "HubClusterAdminAccepted"
+	MessageHubAccepted = "Accepted by hub cluster admin"
+	ReasonHubDenied    = "HubClusterAdminDenied"
+	MessageHubDenied   = "Denied by hub cluster admin"
+	ReasonError        = "Error"
+
+	ReasonJoined  = "ManagedClusterJoined"
+	MessageJoined = "Managed cluster joined"
+
+	ReasonAvailable            = "ManagedClusterAvailable"
+	MessageAvailable           = "Managed cluster is available"
+	ReasonAPIServerUnavailable = "ManagedClusterKubeAPIServerUnavailable"
+	ReasonLeaseUpdateStopped   = "ManagedClusterLeaseUpdateStopped"
+	MessageLeaseUpdateStopped  = "Registration agent stopped updating its lease."
+
+	ReasonClockSynced     = "ManagedClusterClockSynced"
+	MessageClockSynced    = "The clock of the managed cluster is synced with the hub."
+	ReasonClockOutOfSync  = "ManagedClusterClockOutOfSync"
+	MessageClockOutOfSync = "The clock of hub and agent is out of sync. This may cause the Unknown status and affect agent functionalities."
+
+	ReasonResourceRemaining = "ResourceRemaining"
+	ReasonDeletingError     = "DeletingError"
+	ReasonNoResource        = "NoResource"
+	MessageNoResource       = "No cleaned resource in cluster ns."
+
+	ReasonClientCertificateUpdated      = "ClientCertificateUpdated"
+	ReasonClientCertificateUpdateFailed = "ClientCertificateUpdateFailed"
+)
+
+// Cluster sets and their bindings.
+const (
+	// DefaultSet is the set that a cluster without a set label is put in.
+	DefaultSet = "default"
+	// GlobalSet is the set that every cluster is a member of.
+	GlobalSet = "global"
+
+	ConditionClusterSetEmpty = "ClusterSetEmpty"
+	ReasonNoClusterMatched   = "NoClusterMatched"
+	MessageNoClusterMatched  = "No ManagedCluster selected"
+	ReasonClustersSelected   = "ClustersSelected"
+
+	ConditionBound           = "Bound"
+	ReasonClusterSetBound    = "ClusterSetBound"
+	ReasonClusterSetNotFound = "ClusterSetNotFound"
+)
+
+// Condition types, reasons and messages of a Placement.
+const (
+	ConditionPlacementMisconfigured = "PlacementMisconfigured"
+	ReasonMisconfigured             = "Misconfigured"
+	ReasonSucceedConfigured         = "Succeedconfigured"
+	MessageSucceedConfigured        = "Placement configurations check pass"
+
+	ConditionPlacementSatisfied        = "PlacementSatisfied"
+	ReasonNoManagedClusterSetBindings  = "NoManagedClusterSetBindings"
+	MessageNoManagedClusterSetBindings = "No valid ManagedClusterSetBindings found in placement namespace"
+	ReasonNoIntersection               = "NoIntersection"
+	ReasonAllManagedClusterSetsEmpty   = "AllManagedClusterSetsEmpty"
+	ReasonNotAllDecisionsScheduled     = "NotAllDecisionsScheduled"
+	ReasonNoManagedClusterMatched      = "NoManagedClusterMatched"
+	MessageNoManagedClusterMatched     = "No ManagedCluster matches any of the cluster predicate"
+	ReasonAllDecisionsScheduled        = "AllDecisionsScheduled"
+	MessageAllDecisionsScheduled       = "All cluster decisions scheduled"
+)
+
+// The heartbeat.
+const (
+	// LeaseName is the name of the lease in each cluster's hub namespace, and
+	// its holder.
+	LeaseName = "managed-cluster-lease"
+)
+
+// Certificate requests.
+const (
+	// ReasonCSRAutoApproved and MessageCSRAutoApproved are in the Approved
+	// condition of a request that the hub approved.
+	ReasonCSRAutoApproved  = "AutoApprovedByHubCSRApprovingController"
+	MessageCSRAutoApproved = "Auto approving Managed cluster agent certificate after SubjectAccessReview."
+
+	// MaxPendingRequests is how many certificate requests of one cluster may be
+	// on the hub, in any state, before its agent makes no further ones.
+	MaxPendingRequests = 10
+)

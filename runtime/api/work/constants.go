@@ -1,3 +1,101 @@
+// Package work holds what the versions of the group
+// work.open-cluster-management.io have in common: the labels, annotations,
+// finalizers, condition types, reasons and messages of the wire, and the names
+// that are derived from a hub and a work.
 package work
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// GroupName is the API group of manifest works.
 const GroupName = "work.open-cluster-management.io"
+
+// Finalizers.
+const (
+	// ManifestWorkFinalizer keeps a deleted ManifestWork until its objects are
+	// gone from the managed cluster. The agent adds it.
+	ManifestWorkFinalizer = "cluster.open-cluster-management.io/manifest-work-cleanup"
+	// AppliedManifestWorkFinalizer keeps a deleted AppliedManifestWork until the
+	// objects that it owns are gone.
+	AppliedManifestWorkFinalizer = "cluster.open-cluster-management.io/applied-manifest-work-cleanup"
+	// ReplicaSetFinalizer keeps a deleted ManifestWorkReplicaSet until its works
+	// are gone.
+	ReplicaSetFinalizer = "work.open-cluster-management.io/manifest-work-cleanup"
+)
+
+// Labels and annotations.
+const (
+	// ReplicaSetLabel on a ManifestWork names the replica set that made it, as
+	// namespace.name.
+	ReplicaSetLabel = "work.open-cluster-management.io/manifestworkreplicaset"
+	// PlacementNameLabel on such a work names the placement that chose its cluster.
+	PlacementNameLabel = "work.open-cluster-management.io/placementname"
+	// SpecHashAnnotation on an applied object holds the hash of what was applied,
+	// where fields are ignored.
+	SpecHashAnnotation = "open-cluster-management.io/config-spec-hash"
+)
+
+// Condition types.
+const (
+	ConditionApplied              = "Applied"
+	ConditionAvailable            = "Available"
+	ConditionProgressing          = "Progressing"
+	ConditionDegraded             = "Degraded"
+	ConditionComplete             = "Complete"
+	ConditionDeleting             = "Deleting"
+	ConditionStatusFeedbackSynced = "StatusFeedbackSynced"
+)
+
+// Reasons and messages.
+const (
+	ReasonManifestApplied     = "AppliedManifestComplete"
+	MessageManifestApplied    = "Apply manifest complete"
+	ReasonManifestFailed      = "AppliedManifestFailed"
+	ReasonIgnoreFieldError    = "AppliedManifestSSAIgnoreFieldError"
+	ReasonWorkApplied         = "AppliedManifestWorkComplete"
+	MessageWorkApplied        = "Apply manifest work complete"
+	ReasonWorkFailed          = "AppliedManifestWorkFailed"
+	MessageWorkFailed         = "Failed to apply manifest work"
+	ReasonResourceAvailable   = "ResourceAvailable"
+	MessageResourceAvailable  = "Resource is available"
+	ReasonResourceMissing     = "ResourceNotAvailable"
+	MessageResourceMissing    = "Resource is not available"
+	ReasonFetchFailed         = "FetchingResourceFailed"
+	ReasonIncompleteMeta      = "IncompleteResourceMeta"
+	MessageIncompleteMeta     = "Resource meta is incomplete"
+	ReasonResourcesAvailable  = "ResourcesAvailable"
+	MessageResourcesAvailable = "All resources are available"
+	ReasonResourcesMissing    = "ResourcesNotAvailable"
+	ReasonResourcesUnknown    = "ResourcesStatusUnknown"
+	MessageNoResource         = "cannot get any available resource "
+	ReasonNoFeedback          = "NoStatusFeedbackSynced"
+	ReasonFeedbackSynced      = "StatusFeedbackSynced"
+	ReasonFeedbackFailed      = "StatusFeedbackSyncFailed"
+	ReasonDeleting            = "WorkDeleting"
+	MessageDeleting           = "ManifestWork is being deleted"
+)
+
+// Limits and defaults.
+const (
+	// DefaultManifestLimit is the greatest total size of a work's manifests, in
+	// bytes.
+	DefaultManifestLimit = 500 * 1024
+	// DefaultFieldManager is what server-side apply runs as when a work names
+	// no other.
+	DefaultFieldManager = "work-agent"
+)
+
+// HubHash identifies a hub by its URL as it stands in the agent's kubeconfig,
+// scheme and port included and not normalised: the hexadecimal SHA-256 of it.
+func HubHash(host string) string {
+	sum := sha256.Sum256([]byte(host))
+	return hex.EncodeToString(sum[:])
+}
+
+// AppliedManifestWorkName is the name of the AppliedManifestWork that stands in
+// the managed cluster for a ManifestWork of a hub.
+func AppliedManifestWorkName(hubHash, manifestWork string) string {
+	return hubHash + "-" + manifestWork
+}

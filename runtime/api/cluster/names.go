@@ -1,0 +1,95 @@
+package cluster
+
+import "strings"
+
+// Identities.
+const (
+	// UserPrefix is what the user names of agents begin with.
+	UserPrefix = "system:open-cluster-management:"
+	// ManagedClustersGroup is the group of all agents.
+	ManagedClustersGroup = UserPrefix + "managed-clusters"
+	// BootstrapGroup is the group of bootstrap tokens that may register any cluster.
+	BootstrapGroup = "system:bootstrappers:managedcluster"
+)
+
+// Objects on the hub.
+const (
+	// Namespace is where the bootstrap service account lives.
+	Namespace = "open-cluster-management"
+	// HubNamespace is where upstream runs the hub's components.
+	HubNamespace = "open-cluster-management-hub"
+	// BootstrapServiceAccount may register any cluster.
+	BootstrapServiceAccount = "agent-registration-bootstrap"
+	// BootstrapRole is the ClusterRole of those that may register any cluster.
+	BootstrapRole = "open-cluster-management:bootstrap"
+
+	// RegistrationRole and WorkRole are the ClusterRoles that every agent is
+	// bound to in its cluster's namespace.
+	RegistrationRole = "open-cluster-management:managedcluster:registration"
+	WorkRole         = "open-cluster-management:managedcluster:work"
+
+	rolePrefix = "open-cluster-management:managedcluster:"
+)
+
+// Objects in the managed cluster.
+const (
+	// AgentNamespace is where the agent lives.
+	AgentNamespace = "open-cluster-management-agent"
+	// BootstrapSecret holds the bootstrap kubeconfig under the key "kubeconfig".
+	BootstrapSecret = "bootstrap-hub-kubeconfig"
+	// HubKubeconfigSecret holds the agent's own identity on the hub.
+	HubKubeconfigSecret = "hub-kubeconfig-secret"
+)
+
+// Keys of HubKubeconfigSecret.
+const (
+	KubeconfigKey  = "kubeconfig"
+	ClusterNameKey = "cluster-name"
+	AgentNameKey   = "agent-name"
+	TLSKeyKey      = "tls.key"
+	TLSCertKey     = "tls.crt"
+)
+
+// Group is the group of a cluster's agents. It is the organization in their
+// certificates.
+func Group(cluster string) string { return UserPrefix + cluster }
+
+// GroupWithoutPrefix is the same group for identity providers that forbid the
+// prefix "system:"; bindings name both.
+func GroupWithoutPrefix(cluster string) string { return "open-cluster-management:" + cluster }
+
+// CommonName is the user name of one agent of a cluster.
+func CommonName(cluster, agent string) string { return UserPrefix + cluster + ":" + agent }
+
+// ParseCommonName splits an agent's user name. ok is false when name is not of
+// the form that CommonName makes.
+func ParseCommonName(name string) (cluster, agent string, ok bool) {
+	rest, ok := strings.CutPrefix(name, UserPrefix)
+	if !ok {
+		return "", "", false
+	}
+	cluster, agent, ok = strings.Cut(rest, ":")
+	if !ok || cluster == "" || agent == "" || strings.Contains(agent, ":") {
+		return "", "", false
+	}
+	return cluster, agent, true
+}
+
+// BoundBootstrapGroup is the group of bootstrap tokens that may register this
+// cluster and no other. It is muster's own; OCM has no such thing.
+func BoundBootstrapGroup(cluster string) string { return BootstrapGroup + ":" + cluster }
+
+// BoundCluster is the cluster that a bootstrap token's group binds it to.
+func BoundCluster(group string) (cluster string, ok bool) {
+	cluster, ok = strings.CutPrefix(group, BootstrapGroup+":")
+	return cluster, ok && cluster != ""
+}
+
+// RoleName is the ClusterRole, and the binding, of a cluster's agents.
+func RoleName(cluster string) string { return rolePrefix + cluster }
+
+// RegistrationBindingName is the RoleBinding to RegistrationRole.
+func RegistrationBindingName(cluster string) string { return rolePrefix + cluster + ":registration" }
+
+// WorkBindingName is the RoleBinding to WorkRole.
+func WorkBindingName(cluster string) string { return rolePrefix + cluster + ":work" }
