@@ -1,0 +1,32 @@
+// Package hubinfo names what a hub publishes about itself in the namespace
+// kube-public. Whoever can reach the hub may read it.
+package hubinfo
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	// ClusterInfo is the config map that tells where the hub is and how to
+	// verify it, as a kubeconfig under the key "kubeconfig".
+	ClusterInfo = "cluster-info"
+
+	// Name is the config map that tells what a muster hub can do beyond an
+	// upstream one. An upstream hub has none.
+	Name = "muster-hub-info"
+	// FeaturesKey is its entry with the features, separated by commas.
+	FeaturesKey = "features"
+	// VersionKey is its entry with the hub's version.
+	VersionKey = "version"
+)
+
+// BoundBootstrapApproval is the feature of a hub that takes bootstrap tokens
+// bound to one cluster and approves the certificate request made with one by
+// itself, while the cluster is accepted and has not joined.
+const BoundBootstrapApproval = "BoundBootstrapApproval"
+
+// Has reports whether the config map's data lists a feature.
+func Has(data map[string]string, feature string) bool {
+	return slices.Contains(strings.Split(data[FeaturesKey], ","), feature)
+}

@@ -1,0 +1,252 @@
+// Package testenv runs a real control plane for the tests of one package.
+//
+//	var env testenv.Env
+//
+//	func TestMain(m *testing.M) { testenv.Main(m, &env) }
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
+	hubmanager "github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
+)
+
+// Env is a control plane with the kinds of the wire.
+type Env struct {
+	Server *controlplane.Server
+
+	client client.Client
+	log    logr.Logger
+}
+
+// Option changes what Main starts.
+type Option func(*options)
+
+type options struct {
+	controlplane   controlplane.Options
+	managedCluster bool
+	prepare        func(ctx context.Context, s *controlplane.Server) (stop func(), err error)
+}
+
+// ManagedCluster makes the control plane one with the ordinary APIs of a
+// cluster, and adds the kinds that agents need there to those of a hub. Tests
+// of an agent use it as both.
+func ManagedCluster() Option {
+	return func(o *options) {
+		o.managedCluster = true
+		o.controlplane.Flavour = controlplane.Full
+	}
+}
+
+// ControlPlane gives the control plane further options, such as admission
+// plugins.
+func ControlPlane(change func(*controlplane.Options)) Option {
+	return func(o *options) { change(&o.controlplane) }
+}
+
+// With runs start once the definitions are installed, and what it returns
+// after the tests.
+func With(start func(ctx context.Context, s *controlplane.Server) (stop func(), err error)) Option {
+	return func(o *options) { o.prepare = start }
+}
+
+// Main runs the tests of a package against one control plane and exits.
+func Main(m *testing.M, env *Env, opts ...Option) {
+	code, err := run(m, env, opts)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the tests' control plane:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
+	o := options{controlplane: controlplane.Options{Name: "muster-test"}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	env.log = logging.Setup(logWriter(), 4, false)
+	path, err := os.MkdirTemp("", "muster-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(path) }()
+	dir, err := datadir.Open(path, "muster test")
+	if err != nil {
+		return 1, err
+	}
+	defer dir.Close()
+	o.controlplane.Dir = dir
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	env.Server, err = controlplane.Start(ctx, o.controlplane)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = env.Server.Stop() }()
+	if err := env.Server.WaitReady(ctx); err != nil {
+		return 1, err
+	}
+	controllers := make(chan error, 1)
+	controllersCtx, stopControllers := context.WithCancel(ctx)
+	go func() {
+		controllers <- env.Server.RunControllers(controllersCtx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel})
+	}()
+	defer func() {
+		stopControllers()
+		<-controllers
+	}()
+	definitions, err := crds.Hub()
+	if err != nil {
+		return 1, err
+	}
+	if o.managedCluster {
+		more, err := crds.ManagedCluster()
+		if err != nil {
+			return 1, err
+		}
+		definitions = append(definitions, more...)
+	}
+	if err := install.Definitions(ctx, env.Config("muster-test"), definitions); err != nil {
+		return 1, err
+	}
+	env.client, err = newClient(env.Config("muster-test"))
+	if err != nil {
+		return 1, err
+	}
+	if o.prepare != nil {
+		stop, err := o.prepare(ctx, env.Server)
+		if err != nil {
+			return 1, err
+		}
+		defer stop()
+	}
+	return m.Run(), nil
+}
+
+// logWriter is where the servers' logs go: nowhere, or with MUSTER_TEST_LOGS
+// set, to the standard error.
+func logWriter() io.Writer {
+	if os.Getenv("MUSTER_TEST_LOGS") != "" {
+		return os.Stderr
+	}
+	return io.Discard
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
+	scheme := api.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: scheme, Mapper: restmapper.Static()})
+}
+
+// Config has all rights and no rate limit, and reaches the control plane
+// without a socket.
+func (e *Env) Config(userAgent string) *rest.Config { return e.Server.RESTConfig(userAgent) }
+
+// Kubeconfig is the administrator's kubeconfig file, for access by TLS.
+func (e *Env) Kubeconfig() string { return e.Server.Kubeconfig }
+
+// Client reads from and writes to the control plane directly.
+func (e *Env) Client() client.Client { return e.client }
+
+// ClientFor is a client with the rights of config.
+func (e *Env) ClientFor(t testing.TB, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := newClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// StartManager runs controllers until the test ends.
+func (e *Env) StartManager(t testing.TB, register func(manager.Manager) error) {
+	t.Helper()
+	stop, err := RunManager(e.Config("muster-controllers"), e.log, register)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+}
+
+// RunManager runs controllers until stop is called, which waits for their end.
+func RunManager(config *rest.Config, log logr.Logger, register func(manager.Manager) error) (stop func(), err error) {
+	m, err := hubmanager.New(config, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := register(m); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Start(ctx) }()
+	if !m.GetCache().WaitForCacheSync(ctx) {
+		cancel()
+		return nil, fmt.Errorf("the controllers' caches did not fill: %w", <-done)
+	}
+	return func() {
+		cancel()
+		<-done
+	}, nil
+}
+
+// Namespace makes a namespace for one test and returns its name.
+func Namespace(t testing.TB, c client.Client) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := c.Create(context.Background(), ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(c.Delete(context.Background(), ns)); err != nil {
+			t.Error(err)
+		}
+	})
+	return ns.Name
+}
+
+// patience is how long Eventually waits. It is generous because the machines
+// that run tests are busy; a test that passes needs a fraction of it.
+const patience = 20 * time.Second
+
+// Eventually calls check until it returns nil and fails the test when it has
+// not within 20 seconds.
+func Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %v", patience, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

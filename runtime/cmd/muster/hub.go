@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
+)
+
+func newHubCommand() *cobra.Command {
+	o := hub.Options{}
+	cmd := &cobra.Command{
+		Use:   "hub",
+		Short: "Run the hub that clusters join",
+		Long: `Runs a hub in the foreground: a Kubernetes control plane with embedded etcd, and
+the controllers that register clusters, place workloads and keep their state.
+
+Once it is ready it prints one line, "hub ready URL kubeconfig PATH". Everything
+is kept in the data directory, so that the hub can be killed at any moment and
+carries on where it was. SIGTERM drains requests and exits with 0.`,
+		Example: `  # A hub on this machine
+  muster hub --data-dir ./hub
+  kubectl --kubeconfig ./hub/admin.kubeconfig get managedclusters
+
+  # A hub that clusters elsewhere can join
+  muster hub --data-dir /var/lib/muster --bind-address 0.0.0.0 --external-url https://hub.example.org:6443`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := setupLogging(cmd)
+			if err != nil {
+				return err
+			}
+			o.Log = log
+			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.DataDir, "data-dir", "", "folder that keeps the hub's state; made when it does not exist (required)")
+	f.IPVar(&o.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to listen on")
+	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 takes a free one")
+	f.StringVar(&o.ExternalURL, "external-url", "", "where agents and users reach the hub, when that is not the address that it listens on")
+	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an external etcd cluster, which several hubs may share; without it, etcd runs inside the hub")
+	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
+	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
+	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
+	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil, "users whose certificate requests are approved; new clusters are then accepted by themselves, once")
+	_ = cmd.MarkFlagRequired("data-dir")
+	return cmd
+}

@@ -1,0 +1,104 @@
+// Package admission checks and completes what clients write to a hub: what
+// upstream does with webhooks, done within the API server. The rules and their
+// messages are those of Open Cluster Management; the checks ask the server's
+// own authorizer.
+package admission
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+)
+
+// Plugins are the hub's admission plugins in the order in which they run.
+func Plugins(clk clock.PassiveClock) []controlplane.AdmissionPlugin {
+	return []controlplane.AdmissionPlugin{
+		{Name: "MusterManagedCluster", Factory: factory(&managedClusters{clock: clk})},
+		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
+		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{})},
+		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},
+	}
+}
+
+func factory(p admission.Interface) admission.Factory {
+	return func(io.Reader) (admission.Interface, error) { return p, nil }
+}
+
+// access asks the server's authorizer.
+type access struct {
+	authorizer authorizer.Authorizer
+}
+
+var _ initializer.WantsAuthorizer = &access{}
+
+// SetAuthorizer is called by the API server before it serves.
+func (a *access) SetAuthorizer(authz authorizer.Authorizer) { a.authorizer = authz }
+
+// ValidateInitialization fails the server's start when the authorizer is missing.
+func (a *access) ValidateInitialization() error {
+	if a.authorizer == nil {
+		return fmt.Errorf("no authorizer was given")
+	}
+	return nil
+}
+
+// may reports whether a user may do something. An error of the authorizer
+// counts as no.
+func (a *access) may(ctx context.Context, u user.Info, r authorizer.AttributesRecord) bool {
+	r.User, r.ResourceRequest, r.APIVersion = u, true, "*"
+	decision, _, err := a.authorizer.Authorize(ctx, r)
+	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// namespaces looks up namespaces in the server's own cache.
+type namespaces struct {
+	lister corelisters.NamespaceLister
+}
+
+// SetExternalKubeInformerFactory is called by the API server before it serves.
+func (n *namespaces) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	n.lister = f.Core().V1().Namespaces().Lister()
+}
+
+// concerns reports whether a request writes the main resource of the given
+// name in the group.
+func concerns(a admission.Attributes, group, resource string) bool {
+	r := a.GetResource()
+	return r.Group == group && r.Resource == resource && a.GetSubresource() == ""
+}
+
+// decode reads an object of a request, which for custom resources has no Go
+// type, into into. A nil object leaves into as it is.
+func decode(object runtime.Object, into any) error {
+	if object == nil {
+		return nil
+	}
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("expected a custom resource, got %T", object)
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
+}
+
+// boundCluster is the cluster that the user's bootstrap token is bound to.
+func boundCluster(u user.Info) (string, bool) {
+	for _, g := range u.GetGroups() {
+		if c, ok := cluster.BoundCluster(g); ok {
+			return c, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/kubernetes/pkg/apis/certificates"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
+)
+
+// boundTokens keeps bootstrap tokens that are bound to one cluster from asking
+// for the certificates of another.
+type boundTokens struct{}
+
+var _ admission.ValidationInterface = &boundTokens{}
+
+func (*boundTokens) Handles(op admission.Operation) bool { return op == admission.Create }
+
+// Validate checks the certificate requests of users with a bound token.
+func (p *boundTokens) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	bound, ok := boundCluster(a.GetUserInfo())
+	if !ok || !concerns(a, certificatesv1.GroupName, "certificatesigningrequests") {
+		return nil
+	}
+	request, ok := a.GetObject().(*certificates.CertificateSigningRequest)
+	if !ok {
+		return apierrors.NewBadRequest(fmt.Sprintf("expected a CertificateSigningRequest, got %T", a.GetObject()))
+	}
+	refuse := func(why error) error {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), request.Name,
+			fmt.Errorf("the bootstrap token of user %q is bound to the cluster %q: %w", a.GetUserInfo().GetName(), bound, why))
+	}
+	identity, err := csr.Parse(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	switch {
+	case err != nil:
+		return refuse(err)
+	case identity.Cluster != bound:
+		return refuse(fmt.Errorf("the request is for the cluster %q", identity.Cluster))
+	case !strings.HasPrefix(request.Name, bound+"-") && !strings.HasPrefix(request.GenerateName, bound+"-"):
+		return refuse(fmt.Errorf("the request's name must begin with %q", bound+"-"))
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// managedClusters completes and checks ManagedClusters.
+type managedClusters struct {
+	access
+	namespaces
+	clock clock.PassiveClock
+}
+
+var (
+	_ admission.MutationInterface                  = &managedClusters{}
+	_ admission.ValidationInterface                = &managedClusters{}
+	_ initializer.WantsExternalKubeInformerFactory = &managedClusters{}
+)
+
+func (*managedClusters) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Admit completes a ManagedCluster: taints get the time at which they were
+// added, a cluster without a set gets the default one. What the controllers
+// would otherwise have to add in writes of their own is added here too: the
+// finalizers, and the taint of a cluster that nobody has heard of yet.
+func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, cluster.GroupName, "managedclusters") {
+		return nil
+	}
+	var now, before clusterv1.ManagedCluster
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+	}
+	object := a.GetObject().(*unstructured.Unstructured)
+	if now.DeletionTimestamp != nil {
+		// A deleted object loses its finalizers one by one; none may come back.
+		return p.stampTaints(object, &now, &before, a.GetOperation())
+	}
+	if a.GetOperation() == admission.Create && !slices.ContainsFunc(now.Spec.Taints, isUnreachable) {
+		now.Spec.Taints = append(now.Spec.Taints, clusterv1.Taint{Key: cluster.UnreachableTaint, Effect: clusterv1.TaintEffectNoSelect})
+	}
+	if err := p.stampTaints(object, &now, &before, a.GetOperation()); err != nil {
+		return err
+	}
+	if now.Labels[cluster.ClusterSetLabel] == "" {
+		if err := unstructured.SetNestedField(object.Object, cluster.DefaultSet, "metadata", "labels", cluster.ClusterSetLabel); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("the label %s cannot be set: %v", cluster.ClusterSetLabel, err))
+		}
+	}
+	finalizers := slices.Clone(now.Finalizers)
+	if a.GetOperation() == admission.Create && !slices.Contains(finalizers, cluster.ResourceCleanupFinalizer) {
+		finalizers = append(finalizers, cluster.ResourceCleanupFinalizer)
+	}
+	if now.Spec.AcceptsClient() && !slices.Contains(finalizers, cluster.APIResourceCleanupFinalizer) {
+		finalizers = append(finalizers, cluster.APIResourceCleanupFinalizer)
+	}
+	if len(finalizers) != len(now.Finalizers) {
+		object.SetFinalizers(finalizers)
+	}
+	return nil
+}
+
+func isUnreachable(t clusterv1.Taint) bool { return t.Key == cluster.UnreachableTaint }
+
+// stampTaints sets the timeAdded of new and changed taints. It refuses requests
+// that set it themselves. Taints are recognised by their keys.
+func (p *managedClusters) stampTaints(object *unstructured.Unstructured, now, before *clusterv1.ManagedCluster, op admission.Operation) error {
+	taints, forbidden := stampTaints(now.Spec.Taints, before.Spec.Taints, op == admission.Create, p.clock.Now())
+	if len(forbidden) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("It is not allowed to set TimeAdded of Taint %q.", strings.Join(forbidden, ",")))
+	}
+	if len(taints) == 0 {
+		return nil
+	}
+	list := make([]any, 0, len(taints))
+	for _, t := range taints {
+		m := map[string]any{"key": t.Key, "effect": string(t.Effect)}
+		if t.TimeAdded != nil {
+			m["timeAdded"] = t.TimeAdded.UTC().Format(time.RFC3339)
+		}
+		if t.Value != "" {
+			m["value"] = t.Value
+		}
+		list = append(list, m)
+	}
+	return unstructured.SetNestedSlice(object.Object, list, "spec", "taints")
+}
+
+// stampTaints returns the taints with their timeAdded, or the keys of those
+// whose timeAdded the request may not set.
+func stampTaints(taints, before []clusterv1.Taint, create bool, now time.Time) (stamped []clusterv1.Taint, forbidden []string) {
+	stamped = slices.Clone(taints)
+	for i := range stamped {
+		t := &stamped[i]
+		at := slices.IndexFunc(before, func(o clusterv1.Taint) bool { return o.Key == t.Key })
+		switch {
+		case create:
+			t.TimeAdded = &metav1.Time{Time: now}
+		case at < 0 || before[at].Value != t.Value || before[at].Effect != t.Effect:
+			if !t.TimeAdded.IsZero() {
+				forbidden = append(forbidden, t.Key)
+				continue
+			}
+			t.TimeAdded = &metav1.Time{Time: now}
+		case !t.TimeAdded.Equal(before[at].TimeAdded):
+			forbidden = append(forbidden, t.Key)
+		}
+	}
+	return stamped, forbidden
+}
+
+// Validate checks names, addresses, and whether the user may accept the cluster
+// and move it between sets.
+func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, cluster.GroupName, "managedclusters") {
+		return nil
+	}
+	var now, before clusterv1.ManagedCluster
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+	}
+	if err := checkManagedCluster(&now, a.GetOperation() == admission.Create); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if bound, ok := boundCluster(a.GetUserInfo()); ok && now.Name != bound {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
+			fmt.Errorf("the bootstrap token of user %q is bound to the cluster %q", a.GetUserInfo().GetName(), bound))
+	}
+	if now.Spec.AcceptsClient() && !before.Spec.AcceptsClient() {
+		if err := p.checkAccept(ctx, a, now.Name); err != nil {
+			return err
+		}
+	}
+	was, is := before.Labels[cluster.ClusterSetLabel], now.Labels[cluster.ClusterSetLabel]
+	if was == is {
+		return nil
+	}
+	for _, set := range []string{was, is} {
+		if set != "" && !p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
+			Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclustersets", Subresource: "join", Name: set,
+		}) {
+			return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
+				fmt.Errorf("user %q cannot add/remove a ManagedCluster to/from ManagedClusterSet %q", a.GetUserInfo().GetName(), set))
+		}
+	}
+	return nil
+}
+
+// checkManagedCluster checks what does not depend on the user. A bad name is
+// only refused at creation: an object that has one must remain deletable.
+func checkManagedCluster(c *clusterv1.ManagedCluster, create bool) error {
+	if problems := validation.IsDNS1123Label(c.Name); create && len(problems) > 0 {
+		return fmt.Errorf("metadata.name format is not correct: %s", strings.Join(problems, ","))
+	}
+	for _, config := range c.Spec.ManagedClusterClientConfigs {
+		if u, err := url.Parse(config.URL); err != nil || u.Scheme != "https" {
+			return fmt.Errorf("url %q is invalid in client configs", config.URL)
+		}
+	}
+	return nil
+}
+
+func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attributes, name string) error {
+	if ns, err := p.lister.Get(name); err == nil && ns.Status.Phase == corev1.NamespaceTerminating {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf("cluster namespace %q is terminating", name))
+	}
+	if p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
+		Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: name,
+	}) {
+		return nil
+	}
+	return apierrors.NewForbidden(schema.GroupResource{Group: cluster.GroupName, Resource: "managedclusters/accept"}, name,
+		fmt.Errorf("user %q cannot update the HubAcceptsClient field", a.GetUserInfo().GetName()))
+}

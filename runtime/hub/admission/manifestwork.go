@@ -1,0 +1,94 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// manifestWorks checks ManifestWorks.
+type manifestWorks struct{ access }
+
+var _ admission.ValidationInterface = &manifestWorks{}
+
+func (*manifestWorks) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Validate checks a work's manifests and that its author may execute it as the
+// service account that it names.
+func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, work.GroupName, "manifestworks") {
+		return nil
+	}
+	var now, before workv1.ManifestWork
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWork cannot be read: %v", err))
+	}
+	if now.DeletionTimestamp != nil {
+		return nil // only finalizers change
+	}
+	if a.GetOperation() == admission.Create || !apiequality.Semantic.DeepEqual(now.Spec.Workload, before.Spec.Workload) {
+		if err := checkManifests(now.Spec.Workload.Manifests); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if apiequality.Semantic.DeepEqual(now.Spec.Executor, before.Spec.Executor) {
+		return nil
+	}
+	return p.checkExecutor(ctx, a, now.Spec.Executor)
+}
+
+func checkManifests(manifests []workv1.Manifest) error {
+	if len(manifests) == 0 {
+		return errors.New("manifests should not be empty")
+	}
+	size := 0
+	seen := map[string]bool{}
+	for i, m := range manifests {
+		size += m.Size()
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(m.Raw); err != nil {
+			return fmt.Errorf("spec.workload.manifests[%d] is not a Kubernetes object: %w", i, err)
+		}
+		switch {
+		case object.GetGenerateName() != "":
+			return fmt.Errorf("spec.workload.manifests[%d] (%s): metadata.generateName is %q: the agent applies manifests again and again, so give a metadata.name instead", i, object.GetKind(), object.GetGenerateName())
+		case object.GetName() == "":
+			return fmt.Errorf("spec.workload.manifests[%d] (%s): metadata.name is missing", i, object.GetKind())
+		}
+		key := object.GetAPIVersion() + "|" + object.GetKind() + "|" + object.GetNamespace() + "|" + object.GetName()
+		if seen[key] {
+			return fmt.Errorf("duplicate manifest for resource %s/%s with resource type %s", object.GetNamespace(), object.GetName(), object.GroupVersionKind())
+		}
+		seen[key] = true
+	}
+	if size > work.DefaultManifestLimit {
+		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, work.DefaultManifestLimit)
+	}
+	return nil
+}
+
+func (p *manifestWorks) checkExecutor(ctx context.Context, a admission.Attributes, e *workv1.ManifestWorkExecutor) error {
+	if e == nil || e.Subject.ServiceAccount == nil {
+		return nil
+	}
+	sa := e.Subject.ServiceAccount
+	if p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
+		Verb: "execute-as", APIGroup: work.GroupName, Resource: "manifestworks", Namespace: a.GetNamespace(),
+		Name: "system:serviceaccount:" + sa.Namespace + ":" + sa.Name,
+	}) {
+		return nil
+	}
+	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
+		fmt.Errorf("user %s cannot manipulate the Manifestwork with executor %s/%s in namespace %s", a.GetUserInfo().GetName(), sa.Namespace, sa.Name, a.GetNamespace()))
+}

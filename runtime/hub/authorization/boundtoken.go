@@ -1,0 +1,78 @@
+// Package authorization decides what bootstrap tokens may do that are bound to
+// one cluster. RBAC can't say it: a rule by name does not cover creation, and
+// none looks at selectors.
+package authorization
+
+import (
+	"context"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+)
+
+// BoundBootstrapTokens is the authorizer. It has no opinion about users without
+// such a token, and never denies.
+func BoundBootstrapTokens() controlplane.Authorizer {
+	return controlplane.Authorizer{Name: "BoundBootstrapToken", Authorizer: authorizer.AuthorizerFunc(authorize)}
+}
+
+func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetUser() == nil || !a.IsResourceRequest() {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	for _, g := range a.GetUser().GetGroups() {
+		if bound, ok := cluster.BoundCluster(g); ok {
+			if allowed(bound, a) {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "the bootstrap token is bound to the cluster " + bound, nil
+		}
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// allowed lists all that an agent needs from its first call until it has a
+// certificate of its own. Admission checks the content of what is created.
+func allowed(bound string, a authorizer.Attributes) bool {
+	switch verb := a.GetVerb(); a.GetAPIGroup() {
+	case cluster.GroupName:
+		switch a.GetResource() + "/" + a.GetSubresource() {
+		case "managedclusters/":
+			// The name of a list or watch is that of its field selector. The
+			// name of an object to create is not known yet.
+			return verb == "create" || a.GetName() == bound && (verb == "get" || verb == "list" || verb == "watch")
+		case "managedclustersets/join":
+			return verb == "create" && a.GetName() == cluster.DefaultSet
+		}
+	case certificatesv1.GroupName:
+		if a.GetResource() != "certificatesigningrequests" || a.GetSubresource() != "" {
+			return false
+		}
+		return verb == "create" || (verb == "list" || verb == "watch") && selects(a, bound)
+	case "":
+		// What is in these is public: where the hub is, and its certificate.
+		return a.GetResource() == "configmaps" && a.GetSubresource() == "" && verb == "get" && a.GetNamespace() == "kube-public"
+	}
+	return false
+}
+
+// selects reports whether a list or watch is narrowed to one cluster's objects.
+func selects(a authorizer.Attributes, name string) bool {
+	requirements, err := a.GetLabelSelector()
+	if err != nil {
+		return false
+	}
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			if r.Key() == cluster.NameLabel && r.Values().Len() == 1 && r.Values().Has(name) {
+				return true
+			}
+		}
+	}
+	return false
+}

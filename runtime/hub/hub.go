@@ -1,0 +1,250 @@
+// Package hub runs a fleet hub in one process: a Kubernetes control plane with
+// the kinds of Open Cluster Management, its admission rules, and the
+// controllers that register clusters and place workloads on them.
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
+)
+
+// startTimeout is how long a start may take before it counts as failed. A
+// healthy one takes about a second.
+const startTimeout = 2 * time.Minute
+
+// Options say what hub to run.
+type Options struct {
+	// DataDir keeps all state. It is made when it does not exist.
+	DataDir string
+	// BindAddress is the address to listen on; 127.0.0.1 by default.
+	BindAddress net.IP
+	// SecurePort is the port to listen on; 0 takes a free one.
+	SecurePort int
+	// ExternalURL is where agents and users reach the hub, when that is not the
+	// address that it listens on.
+	ExternalURL string
+
+	// EtcdServers are the URLs of an external etcd cluster that several replicas
+	// of the hub may share. When there are none, etcd runs in this process.
+	EtcdServers []string
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+
+	// AutoApprove lists users whose clusters join without a human: each new
+	// cluster is accepted once, and their certificate requests are approved.
+	AutoApprove []string
+
+	// Clock is the real one by default.
+	Clock clock.WithTicker
+	// Log is where the controllers log.
+	Log logr.Logger
+}
+
+// Ready is what a hub that has started tells about itself.
+type Ready struct {
+	// URL is where clients reach the hub.
+	URL string
+	// Kubeconfig is the administrator's kubeconfig file.
+	Kubeconfig string
+}
+
+// Run runs a hub until ctx ends. It calls ready once /readyz is ok.
+func Run(ctx context.Context, o Options, ready func(Ready)) error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	dir, err := datadir.Open(o.DataDir, "muster hub")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	var installed atomic.Bool
+	server, err := controlplane.Start(ctx, controlplane.Options{
+		Name:             "muster-hub",
+		Dir:              dir,
+		BindAddress:      o.BindAddress,
+		SecurePort:       o.SecurePort,
+		ExternalURL:      o.ExternalURL,
+		EtcdServers:      o.EtcdServers,
+		EtcdCAFile:       o.EtcdCAFile,
+		EtcdCertFile:     o.EtcdCertFile,
+		EtcdKeyFile:      o.EtcdKeyFile,
+		Authorizers:      []controlplane.Authorizer{authorization.BoundBootstrapTokens()},
+		AdmissionPlugins: admission.Plugins(o.Clock),
+		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
+			if !installed.Load() {
+				return errors.New("the hub's definitions and controllers are not there yet")
+			}
+			return nil
+		})},
+	})
+	if err != nil {
+		return err
+	}
+	err = run(ctx, o, server, func() { installed.Store(true) }, ready)
+	return errors.Join(err, server.Stop())
+}
+
+// run does what needs a running server.
+func run(ctx context.Context, o Options, server *controlplane.Server, installed func(), ready func(Ready)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-server.Done():
+			cancel(errors.New("the API server stopped"))
+		case <-ctx.Done():
+		}
+	}()
+	startCtx, stopStart := context.WithTimeout(ctx, startTimeout)
+	defer stopStart()
+	if err := prepare(startCtx, server); err != nil {
+		return stopped(ctx, err)
+	}
+	controllers := make(chan error, 1)
+	running := make(chan struct{})
+	go func() { controllers <- lead(ctx, o, server, running) }()
+	select {
+	case <-running:
+	case err := <-controllers:
+		return stopped(ctx, err)
+	}
+	installed()
+	if err := server.WaitReady(startCtx); err != nil {
+		cancel(err)
+		<-controllers
+		return stopped(ctx, err)
+	}
+	ready(Ready{URL: server.URL, Kubeconfig: server.Kubeconfig})
+	return stopped(ctx, <-controllers)
+}
+
+// stopped is the error of a hub that ends: none when it was told to end.
+func stopped(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		return err
+	case errors.Is(cause, context.Canceled):
+		return nil
+	}
+	return cause
+}
+
+// prepare installs the definitions and the well-known objects.
+func prepare(ctx context.Context, server *controlplane.Server) error {
+	config := server.RESTConfig("muster-install")
+	definitions, err := crds.Hub()
+	if err != nil {
+		return err
+	}
+	if err := install.Definitions(ctx, config, definitions); err != nil {
+		return err
+	}
+	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	if err != nil {
+		return err
+	}
+	return install.WellKnown(ctx, c, server.URL, server.CAData)
+}
+
+// lead runs the controllers. With an etcd of its own the hub is alone; with a
+// shared one its replicas elect who runs them, and all the others wait. It
+// closes running once the controllers run, or wait for their turn.
+func lead(ctx context.Context, o Options, server *controlplane.Server, running chan<- struct{}) error {
+	if len(o.EtcdServers) == 0 {
+		return runControllers(ctx, o, server, func() { close(running) })
+	}
+	clientset, err := kubernetes.NewForConfig(server.RESTConfig("muster-leader-election"))
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this replica: %w", err)
+	}
+	identity := fmt.Sprintf("%s_%d", host, os.Getpid())
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, cluster.HubNamespace, "muster-hub", nil,
+		clientset.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
+	if err != nil {
+		return err
+	}
+	close(running)
+	led := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		LeaseDuration:   15 * time.Second,
+		RenewDeadline:   10 * time.Second,
+		RetryPeriod:     2 * time.Second,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { led <- runControllers(ctx, o, server, func() {}) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("this replica lost the election of the leader, as it could not reach etcd in time: start it again")
+}
+
+// runControllers runs Kubernetes' own controllers and ours until ctx ends. It
+// calls started once ours have filled their caches.
+func runControllers(ctx context.Context, o Options, server *controlplane.Server, started func()) error {
+	m, err := manager.New(server.RESTConfig("muster-hub"), o.Log)
+	if err != nil {
+		return err
+	}
+	if err := register(m, o); err != nil {
+		return fmt.Errorf("register the controllers: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	core, ours := make(chan error, 1), make(chan error, 1)
+	go func() {
+		// Nothing runs pods here, so the namespaces of clusters need no service
+		// accounts: two writes less for each cluster.
+		core <- server.RunControllers(ctx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel})
+	}()
+	go func() { ours <- m.Start(ctx) }()
+	if m.GetCache().WaitForCacheSync(ctx) {
+		started()
+	}
+	select {
+	case err := <-core:
+		cancel()
+		return errors.Join(err, <-ours)
+	case err := <-ours:
+		cancel()
+		return errors.Join(err, <-core)
+	}
+}

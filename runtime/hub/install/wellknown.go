@@ -1,0 +1,133 @@
+package install
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/version"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+)
+
+// WellKnown makes what agents and clusteradm look for on every hub: the
+// namespaces, the bootstrap service account with its role, and the config maps
+// in kube-public that tell where the hub is and what it can do.
+//
+// url is where agents reach the hub, caData the certificate that verifies it.
+func WellKnown(ctx context.Context, c client.Client, url string, caData []byte) error {
+	a := apply.Applier{Client: c, Live: c}
+	clusterInfo, err := clusterInfo(url, caData)
+	if err != nil {
+		return err
+	}
+	namespaces := []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, name := range namespaces {
+		group.Go(func() error {
+			return a.Namespace(groupCtx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("make the well-known namespaces: %w", err)
+	}
+	group, groupCtx = errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return a.ServiceAccount(groupCtx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}})
+	})
+	group.Go(func() error { return a.ClusterRole(groupCtx, bootstrapRole()) })
+	for _, b := range bootstrapBindings() {
+		group.Go(func() error { return a.ClusterRoleBinding(groupCtx, b) })
+	}
+	role, binding := publicAccess()
+	group.Go(func() error { return a.Role(groupCtx, role) })
+	group.Go(func() error { return a.RoleBinding(groupCtx, binding) })
+	for _, m := range []*corev1.ConfigMap{clusterInfo, features()} {
+		group.Go(func() error { return a.ConfigMap(groupCtx, m) })
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("make the well-known objects: %w", err)
+	}
+	return nil
+}
+
+// bootstrapRole is what the holder of an unbound bootstrap identity may do:
+// announce a cluster and ask for a certificate, not accept or approve either.
+func bootstrapRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+			{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create", "get", "list", "watch"}},
+			{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclusters"}, Verbs: []string{"get", "create", "list", "watch"}},
+			{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclustersets/join"}, Verbs: []string{"create"}},
+		},
+	}
+}
+
+func bootstrapBindings() []*rbacv1.ClusterRoleBinding {
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: cluster.BootstrapRole}
+	return []*rbacv1.ClusterRoleBinding{
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":agent-registration"},
+			RoleRef:    role,
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}},
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":managedcluster"},
+			RoleRef:    role,
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.BootstrapGroup}},
+		},
+	}
+}
+
+// publicAccess lets everybody who can reach the hub read where it is and how to
+// verify it, as kubeadm's clusters do.
+func publicAccess() (*rbacv1.Role, *rbacv1.RoleBinding) {
+	const name = "muster:public-info"
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{hubinfo.ClusterInfo, hubinfo.Name}, Verbs: []string{"get"},
+		}},
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{
+			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:unauthenticated"},
+			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"},
+		},
+	}
+	return role, binding
+}
+
+func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
+	// One cluster without a name, no user, no context: the form that kubeadm
+	// publishes and clients of cluster-info expect.
+	data, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
+		"": {Server: url, CertificateAuthorityData: caData},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("write the cluster-info: %w", err)
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo},
+		Data:       map[string]string{"kubeconfig": string(data)},
+	}, nil
+}
+
+func features() *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
+		Data:       map[string]string{hubinfo.FeaturesKey: hubinfo.BoundBootstrapApproval, hubinfo.VersionKey: version.Version()},
+	}
+}

@@ -1,0 +1,90 @@
+// Package clocksync compares the clocks of agents with the hub's.
+package clocksync
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// Controller reconciles the clock condition of ManagedClusters.
+type Controller struct {
+	client client.Client
+	clock  clock.PassiveClock
+}
+
+// NewController makes the controller.
+func NewController(c client.Client, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, clock: clk}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	renewed := predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
+			return is.Name == cluster.LeaseName && is.Spec.RenewTime != nil && !is.Spec.RenewTime.Equal(was.Spec.RenewTime)
+		},
+	}
+	return builder.ControllerManagedBy(m).
+		Named("clocksync").
+		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+		}), builder.WithPredicates(renewed)).
+		Complete(c)
+}
+
+// Reconcile judges a cluster's clock by the renewal that has just arrived.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := mc.DeepCopy()
+	skip := mc.Annotations[cluster.SkipClockSyncAnnotation] == "true"
+	if !meta.SetStatusCondition(&mc.Status.Conditions, condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseDuration(), c.clock.Now())) {
+		return reconcile.Result{}, nil
+	}
+	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("report the clock of the cluster %s: %w", mc.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// condition is what a renewal at the time renewed, seen now, says about the
+// agent's clock.
+func condition(skip bool, renewed *metav1.MicroTime, duration time.Duration, now time.Time) metav1.Condition {
+	if skip || renewed != nil && now.Sub(renewed.Time).Abs() < cluster.LeaseGracePeriods*duration {
+		return metav1.Condition{
+			Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue,
+			Reason: cluster.ReasonClockSynced, Message: cluster.MessageClockSynced,
+		}
+	}
+	return metav1.Condition{
+		Type: cluster.ConditionClockSynced, Status: metav1.ConditionFalse,
+		Reason: cluster.ReasonClockOutOfSync, Message: cluster.MessageClockOutOfSync,
+	}
+}

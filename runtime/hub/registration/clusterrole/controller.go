@@ -1,0 +1,99 @@
+// Package clusterrole keeps the two cluster roles that every agent is bound to
+// in its cluster's namespace, for as long as there are clusters.
+package clusterrole
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+)
+
+// Controller reconciles the shared cluster roles.
+type Controller struct {
+	client client.Client
+	apply  apply.Applier
+}
+
+// NewController makes the controller. live reads past the cache.
+func NewController(c client.Client, live client.Reader) *Controller {
+	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shared"}}}
+	})
+	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetName() == cluster.RegistrationRole || o.GetName() == cluster.WorkRole
+	}))
+	comeOrGo := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
+	return builder.ControllerManagedBy(m).
+		Named("clusterrole").
+		Watches(&clusterv1.ManagedCluster{}, one, comeOrGo).
+		Watches(&rbacv1.ClusterRole{}, one, ours).
+		Complete(c)
+}
+
+// Reconcile makes the roles when there is a cluster and deletes them when there
+// is none.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	clusters := &clusterv1.ManagedClusterList{}
+	if err := c.client.List(ctx, clusters, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list the clusters: %w", err)
+	}
+	for _, role := range roles() {
+		if len(clusters.Items) > 0 {
+			if err := c.apply.ClusterRole(ctx, role); err != nil {
+				return reconcile.Result{}, err
+			}
+			continue
+		}
+		if err := apply.Delete(ctx, c.client, role); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// roles are what agents may do in their cluster's namespace. They may not
+// create leases, works or add-ons, nor delete any.
+func roles() []*rbacv1.ClusterRole {
+	// The empty value keeps the roles within sight of the label selector.
+	labels := map[string]string{cluster.NameLabel: ""}
+	return []*rbacv1.ClusterRole{
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: cluster.RegistrationRole, Labels: labels},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update"}},
+				{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons/status"}, Verbs: []string{"patch", "update"}},
+				{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
+			},
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: cluster.WorkRole, Labels: labels},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+				{APIGroups: []string{work.GroupName}, Resources: []string{"manifestworks"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
+				{APIGroups: []string{work.GroupName}, Resources: []string{"manifestworks/status"}, Verbs: []string{"patch", "update"}},
+			},
+		},
+	}
+}

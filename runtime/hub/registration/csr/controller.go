@@ -1,0 +1,200 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// Controller approves certificate requests. It never denies one: what it does
+// not approve waits for an administrator.
+type Controller struct {
+	client client.Client
+	events events.EventRecorder
+
+	// approvedUsers are users whose first requests are approved.
+	approvedUsers []string
+}
+
+// NewController makes the controller. approvedUsers are the user names,
+// compared as a whole, whose first requests are approved without a human.
+func NewController(c client.Client, recorder events.EventRecorder, approvedUsers []string) *Controller {
+	return &Controller{client: c, events: recorder, approvedUsers: approvedUsers}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	pending := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		r := o.(*certificatesv1.CertificateSigningRequest)
+		return r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName && !decided(r)
+	})
+	// A request that came before its cluster was accepted gets its turn then.
+	acceptance := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
+			return is.Spec.AcceptsClient() && !was.Spec.AcceptsClient()
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+	return builder.ControllerManagedBy(m).
+		Named("csr").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf), builder.WithPredicates(acceptance)).
+		Complete(c)
+}
+
+func (c *Controller) requestsOf(ctx context.Context, mc client.Object) []reconcile.Request {
+	requests := &certificatesv1.CertificateSigningRequestList{}
+	if err := c.client.List(ctx, requests, client.MatchingLabels{cluster.NameLabel: mc.GetName()}); err != nil {
+		log.FromContext(ctx).Error(err, "list the certificate requests of a cluster", "cluster", mc.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range requests.Items {
+		if !decided(&requests.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: requests.Items[i].Name}})
+		}
+	}
+	return out
+}
+
+func decided(r *certificatesv1.CertificateSigningRequest) bool {
+	return slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
+	})
+}
+
+// Reconcile approves a request that is of the form that agents make and comes
+// from one who may make it: the agent itself, when it renews its certificate;
+// the holder of a token for this one cluster, while the cluster is accepted and
+// has never joined; or a user that the hub was told to trust.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	request := &certificatesv1.CertificateSigningRequest{}
+	if err := c.client.Get(ctx, r.NamespacedName, request); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if decided(request) || request.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return reconcile.Result{}, nil
+	}
+	identity, err := Parse(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	if err != nil {
+		c.refuse(request, err.Error())
+		return reconcile.Result{}, nil
+	}
+	var approve bool
+	var why string // that approve is false, when there is something to say
+	switch bound, isBound := boundTo(request.Spec.Groups); {
+	case request.Spec.Username == identity.CommonName:
+		approve, why, err = c.mayRenew(ctx, request)
+	case isBound:
+		approve, why, err = c.mayJoin(ctx, bound, identity)
+	case strings.HasPrefix(request.Spec.Username, cluster.UserPrefix):
+		why = fmt.Sprintf("user %q asks for a certificate of %q: agents renew only their own", request.Spec.Username, identity.CommonName)
+	default:
+		approve = slices.Contains(c.approvedUsers, request.Spec.Username)
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("judge the certificate request %s: %w", request.Name, err)
+	}
+	if !approve {
+		if why != "" {
+			c.refuse(request, why)
+		}
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, c.approve(ctx, request, identity)
+}
+
+func boundTo(groups []string) (string, bool) {
+	for _, g := range groups {
+		if c, ok := cluster.BoundCluster(g); ok {
+			return c, true
+		}
+	}
+	return "", false
+}
+
+// mayRenew asks whether the agent may still renew its certificate: a denied
+// cluster's may not.
+func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (bool, string, error) {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range request.Spec.Extra {
+		extra[k] = authorizationv1.ExtraValue(v)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "clientcertificates", Verb: "renew",
+		},
+	}}
+	if err := c.client.Create(ctx, review); err != nil {
+		return false, "", fmt.Errorf("ask whether user %q may renew its certificate: %w", request.Spec.Username, err)
+	}
+	if !review.Status.Allowed {
+		return false, fmt.Sprintf("user %q may not renew its certificate: it needs the verb renew on managedclusters/clientcertificates in %s, which an accepted cluster has", request.Spec.Username, cluster.RegisterGroupName), nil
+	}
+	return true, "", nil
+}
+
+// mayJoin decides about the first request with a token for one cluster.
+func (c *Controller) mayJoin(ctx context.Context, bound string, identity Identity) (bool, string, error) {
+	if identity.Cluster != bound {
+		return false, fmt.Sprintf("the bootstrap token is bound to the cluster %q and the request is for %q", bound, identity.Cluster), nil
+	}
+	mc := &clusterv1.ManagedCluster{}
+	err := c.client.Get(ctx, types.NamespacedName{Name: bound}, mc)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, fmt.Sprintf("the ManagedCluster %q does not exist: create it, and accept it", bound), nil
+	case err != nil:
+		return false, "", err
+	case !mc.DeletionTimestamp.IsZero():
+		return false, fmt.Sprintf("the ManagedCluster %q is being deleted", bound), nil
+	case !mc.Spec.AcceptsClient():
+		return false, fmt.Sprintf("the ManagedCluster %q is not accepted: set its spec.hubAcceptsClient to true, and the request is approved", bound), nil
+	case meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionJoined):
+		return false, fmt.Sprintf("the cluster %q has joined before: approve the request with \"kubectl certificate approve\" if it is to join anew", bound), nil
+	}
+	return true, "", nil
+}
+
+// refuse tells why a request is not approved. It stays pending: an
+// administrator may still decide otherwise.
+func (c *Controller) refuse(request *certificatesv1.CertificateSigningRequest, why string) {
+	c.events.Eventf(request, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)
+}
+
+func (c *Controller) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity Identity) error {
+	request = request.DeepCopy()
+	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+		Reason: cluster.ReasonCSRAutoApproved, Message: cluster.MessageCSRAutoApproved,
+	})
+	if err := c.client.SubResource("approval").Update(ctx, request); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("approve the certificate request %s: %w", request.Name, err)
+	}
+	log.FromContext(ctx).Info("certificate request approved", "request", request.Name, "cluster", identity.Cluster, "agent", identity.Agent, "requester", request.Spec.Username)
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package lease keeps the lease through which each cluster gives its sign of
+// life, and declares a cluster's availability unknown when the signs stop.
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// Controller reconciles the leases of ManagedClusters.
+type Controller struct {
+	client client.Client
+	events events.EventRecorder
+	clock  clock.PassiveClock
+}
+
+// NewController makes the controller.
+func NewController(c client.Client, recorder events.EventRecorder, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, events: recorder, clock: clk}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	byNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+	})
+	return builder.ControllerManagedBy(m).
+		Named("lease").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		For(&clusterv1.ManagedCluster{}).
+		Watches(&coordinationv1.Lease{}, byNamespace, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return o.GetName() == cluster.LeaseName
+		}))).
+		Complete(c)
+}
+
+// Reconcile makes the lease of a cluster that was accepted at some time, and
+// looks again exactly when it would expire. It never declares a cluster
+// available: that is the agent's.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted) == nil {
+		return reconcile.Result{}, nil
+	}
+	lease := &coordinationv1.Lease{}
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease)
+	switch {
+	case apierrors.IsNotFound(err) && !mc.DeletionTimestamp.IsZero():
+		return reconcile.Result{}, c.declareUnknown(ctx, mc)
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, c.create(ctx, mc.Name)
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	left := remaining(lease, mc.Spec.LeaseDuration(), c.clock.Now())
+	if left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	return reconcile.Result{RequeueAfter: cluster.LeaseGracePeriods * mc.Spec.LeaseDuration()}, c.declareUnknown(ctx, mc)
+}
+
+// remaining is how long the lease stays good without a renewal.
+func remaining(l *coordinationv1.Lease, duration time.Duration, now time.Time) time.Duration {
+	if l.Spec.RenewTime == nil {
+		return 0
+	}
+	return l.Spec.RenewTime.Add(cluster.LeaseGracePeriods * duration).Sub(now)
+}
+
+func (c *Controller) create(ctx context.Context, name string) error {
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: cluster.LeaseName, Labels: map[string]string{cluster.NameLabel: name}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(cluster.LeaseName),
+			RenewTime:      &metav1.MicroTime{Time: c.clock.Now()},
+		},
+	}
+	if err := c.client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the lease of the cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+func (c *Controller) declareUnknown(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	if have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); have != nil && have.Status == metav1.ConditionUnknown {
+		return nil
+	}
+	before := mc.DeepCopy()
+	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
+		Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown,
+		Reason: cluster.ReasonLeaseUpdateStopped, Message: cluster.MessageLeaseUpdateStopped,
+	})
+	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("declare the cluster %s unknown: %w", mc.Name, err)
+	}
+	regarding := mc.DeepCopy()
+	regarding.Namespace = mc.Name // where those look who have access to the cluster's namespace only
+	c.events.Eventf(regarding, nil, corev1.EventTypeWarning, "AvailableUnknown", "AvailableUnknown",
+		"The %s is successfully imported. However, the connection check from the managed cluster to the hub cluster has failed", mc.Name)
+	return nil
+}
