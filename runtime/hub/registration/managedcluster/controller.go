@@ -172,6 +172,12 @@ func (c *Controller) grant(ctx context.Context, mc *clusterv1.ManagedCluster) er
 	if err := c.apply.RoleBinding(ctx, registrationBinding(mc.Name)); err != nil {
 		return err
 	}
+	// A binding that is still on its way out from a denial has to go before it
+	// can come back. Its deletion brings us here again.
+	have := &rbacv1.RoleBinding{}
+	if err := c.client.Get(ctx, client.ObjectKeyFromObject(workBinding(mc.Name)), have); err == nil && !have.DeletionTimestamp.IsZero() {
+		return c.releaseWorkBinding(ctx, mc.Name)
+	}
 	return c.apply.RoleBinding(ctx, workBinding(mc.Name))
 }
 
