@@ -1,0 +1,266 @@
+package hub_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// bootstrapToken makes a bootstrap token with a group and returns it.
+func bootstrapToken(t testing.TB, group string) string {
+	t.Helper()
+	random := make([]byte, 11)
+	if _, err := rand.Read(random); err != nil {
+		t.Fatal(err)
+	}
+	id, secret := hex.EncodeToString(random[:3]), hex.EncodeToString(random[3:])
+	c := clientFor(t, admin)
+	object := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id},
+		Type:       corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true", "auth-extra-groups": group,
+		},
+	}
+	if err := c.Create(context.Background(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
+	token := id + "." + secret
+	// The server's authenticator learns of the secret by a watch.
+	testenv.Eventually(t, func() error {
+		_, err := clientsetFor(t, withToken(token)).Discovery().ServerVersion()
+		return err
+	})
+	return token
+}
+
+// certificateRequest is a request of the form that agents make.
+func certificateRequest(t testing.TB, name, agent string) (r *certificatesv1.CertificateSigningRequest, key []byte) {
+	t.Helper()
+	key, request := certtest.Request(t, cluster.CommonName(name, agent), cluster.Group(name), cluster.ManagedClustersGroup)
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{cluster.NameLabel: name}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: request, SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth},
+		},
+	}, key
+}
+
+// approve does what "kubectl certificate approve" does.
+func approve(ctx context.Context, k kubernetes.Interface, r *certificatesv1.CertificateSigningRequest) error {
+	r = r.DeepCopy()
+	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test", Message: "approved",
+	})
+	_, err := k.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, r.Name, r, metav1.UpdateOptions{})
+	return err
+}
+
+// certificate waits until a request is signed.
+func certificate(t testing.TB, name string) []byte {
+	t.Helper()
+	var cert []byte
+	testenv.Eventually(t, func() error {
+		r, err := clientsetFor(t, admin).CertificatesV1().CertificateSigningRequests().Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if cert = r.Status.Certificate; len(cert) == 0 {
+			return fmt.Errorf("the request %s has no certificate; its conditions: %v", name, r.Status.Conditions)
+		}
+		return nil
+	})
+	return cert
+}
+
+// mustBeForbidden fails the test unless err is a refusal by the API server.
+func mustBeForbidden(t testing.TB, what string, err error) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("%s: got %v, want a refusal", what, err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newCluster(name string) *clusterv1.ManagedCluster {
+	return &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func accept(t testing.TB, name string, accepts bool) {
+	t.Helper()
+	must(t, clientFor(t, admin).Patch(context.Background(), newCluster(name),
+		client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"hubAcceptsClient":%t}}`, accepts))))
+}
+
+func hasCondition(kind string, status metav1.ConditionStatus, reason string) func(*clusterv1.ManagedCluster) error {
+	return func(mc *clusterv1.ManagedCluster) error {
+		c := meta.FindStatusCondition(mc.Status.Conditions, kind)
+		if c == nil || c.Status != status || c.Reason != reason {
+			return fmt.Errorf("the condition %s is %+v, want %s/%s", kind, c, status, reason)
+		}
+		return nil
+	}
+}
+
+// joined registers a cluster with a bound token and returns the identity of its
+// agent.
+func joined(t testing.TB, name, agent string) *rest.Config {
+	t.Helper()
+	mc := newCluster(name)
+	mc.Spec.HubAcceptsClient = ptr.To(true)
+	must(t, clientFor(t, admin).Create(context.Background(), mc))
+	bootstrap := clientFor(t, withToken(bootstrapToken(t, cluster.BoundBootstrapGroup(name))))
+	r, key := certificateRequest(t, name, agent)
+	must(t, bootstrap.Create(context.Background(), r))
+	cert := certificate(t, r.Name)
+	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
+	return withCertificate(cert, key)
+}
+
+// The join process of the cluster-join document, step by step, with an
+// administrator in the role of the hub's and a bootstrap token in the agent's.
+func TestClusterJoinsByHand(t *testing.T) {
+	ctx := context.Background()
+	name, other := clusterName(t, "join"), clusterName(t, "other")
+	hub := clientFor(t, admin)
+	must(t, hub.Create(ctx, func() client.Object {
+		mc := newCluster(other)
+		mc.Spec.HubAcceptsClient = ptr.To(true)
+		return mc
+	}()))
+
+	token := bootstrapToken(t, cluster.BootstrapGroup)
+	bootstrap, bootstrapSet := clientFor(t, withToken(token)), clientsetFor(t, withToken(token))
+
+	// 2. The agent creates its ManagedCluster, and cannot accept itself.
+	accepting := newCluster(name)
+	accepting.Spec.HubAcceptsClient = ptr.To(true)
+	mustBeForbidden(t, "creating an accepted cluster with the bootstrap identity", bootstrap.Create(ctx, accepting))
+	must(t, bootstrap.Create(ctx, newCluster(name)))
+	mustBeForbidden(t, "accepting itself with the bootstrap identity",
+		bootstrap.Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":true}}`))))
+
+	// 3. It asks for a certificate, and cannot approve its own request.
+	r, key := certificateRequest(t, name, "agent1")
+	must(t, bootstrap.Create(ctx, r))
+	mustBeForbidden(t, "approving its own request", approve(ctx, bootstrapSet, r))
+
+	// 4. The administrator approves it. The cluster is not accepted yet, so the
+	// certificate authenticates and gives no rights.
+	must(t, approve(ctx, clientsetFor(t, admin), r))
+	agent := withCertificate(certificate(t, r.Name), key)
+	agentClient := clientFor(t, agent)
+	mustBeForbidden(t, "reading its cluster before it is accepted", agentClient.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	if err := hub.Get(ctx, types.NamespacedName{Name: name}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a cluster that was never accepted has a namespace (%v)", err)
+	}
+
+	// 5. to 9. The administrator accepts it, and the hub grants the rights.
+	accept(t, name, true)
+	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "open-cluster-management:managedcluster:" + name}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "open-cluster-management:managedcluster:" + name}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "open-cluster-management:managedcluster:" + name + ":registration"}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "open-cluster-management:managedcluster:" + name + ":work"}},
+	} {
+		must(t, hub.Get(ctx, client.ObjectKeyFromObject(o), o))
+		if o.GetLabels()[cluster.NameLabel] != name {
+			t.Errorf("%T %s lacks the cluster's label", o, o.GetName())
+		}
+	}
+
+	// 10. to 12. The agent uses its certificate: status, lease, works of its own.
+	testenv.Eventually(t, func() error { return agentClient.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)) })
+	must(t, agentClient.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1.2.3"}}}`))))
+	lease := &coordinationv1.Lease{}
+	testenv.Eventually(t, func() error {
+		return agentClient.Get(ctx, types.NamespacedName{Namespace: name, Name: cluster.LeaseName}, lease)
+	})
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+	must(t, agentClient.Update(ctx, lease))
+	waitForCluster(t, name, hasCondition(cluster.ConditionClockSynced, metav1.ConditionTrue, cluster.ReasonClockSynced))
+	must(t, agentClient.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+
+	// What is another's is closed to it.
+	mustBeForbidden(t, "listing another's works", agentClient.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(other)))
+	mustBeForbidden(t, "reading another cluster", agentClient.Get(ctx, types.NamespacedName{Name: other}, newCluster(other)))
+	mustBeForbidden(t, "listing all clusters", agentClient.List(ctx, &clusterv1.ManagedClusterList{}))
+	mustBeForbidden(t, "reading another's lease", agentClient.Get(ctx, types.NamespacedName{Namespace: other, Name: cluster.LeaseName}, lease))
+	mustBeForbidden(t, "reading secrets of its own namespace", agentClient.List(ctx, &corev1.SecretList{}, client.InNamespace(name)))
+	mustBeForbidden(t, "creating works", agentClient.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "w"}}))
+
+	// Renewal: approved without a human, as the requester is the subject.
+	renewal, renewedKey := certificateRequest(t, name, "agent1")
+	must(t, agentClient.Create(ctx, renewal))
+	renewed := clientFor(t, withCertificate(certificate(t, renewal.Name), renewedKey))
+	must(t, renewed.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+
+	// A certificate of another agent or cluster is not.
+	for what, r := range map[string]*certificatesv1.CertificateSigningRequest{
+		"another agent's":   first(certificateRequest(t, name, "agent2")),
+		"another cluster's": first(certificateRequest(t, other, "agent1")),
+	} {
+		must(t, agentClient.Create(ctx, r))
+		mustNotBeApproved(t, what, r.Name, "agents renew only their own")
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+// mustNotBeApproved waits for the event that says why a request is not
+// approved, and checks that it is not.
+func mustNotBeApproved(t testing.TB, what, request, why string) {
+	t.Helper()
+	ctx := context.Background()
+	testenv.Eventually(t, func() error {
+		events := &eventsv1.EventList{}
+		if err := clientFor(t, admin).List(ctx, events, client.InNamespace("default")); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.Regarding.Name == request && strings.Contains(e.Note, why) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s request %s has no event with %q", what, request, why)
+	})
+	r, err := clientsetFor(t, admin).CertificatesV1().CertificateSigningRequests().Get(ctx, request, metav1.GetOptions{})
+	must(t, err)
+	if len(r.Status.Conditions) != 0 {
+		t.Errorf("%s request was decided: %v", what, r.Status.Conditions)
+	}
+}

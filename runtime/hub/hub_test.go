@@ -1,0 +1,145 @@
+package hub_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
+)
+
+// admin reaches the hub that all tests of this package share, over the network
+// and with the kubeconfig that a user gets.
+var admin *rest.Config
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the tests' hub:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "muster-hub-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ready, stop, err := start(hub.Options{DataDir: dir})
+	if err != nil {
+		return 1, err
+	}
+	if admin, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig); err != nil {
+		return 1, err
+	}
+	admin.QPS = -1
+	code := m.Run()
+	return code, stop()
+}
+
+// start runs a hub until stop is called.
+func start(o hub.Options) (ready hub.Ready, stop func() error, err error) {
+	var logs io.Writer = io.Discard
+	if os.Getenv("MUSTER_TEST_LOGS") != "" {
+		logs = os.Stderr
+	}
+	o.Log = logging.Setup(logs, 2, false)
+	ctx, cancel := context.WithCancel(context.Background())
+	readyCh, done := make(chan hub.Ready, 1), make(chan error, 1)
+	go func() { done <- hub.Run(ctx, o, func(r hub.Ready) { readyCh <- r }) }()
+	select {
+	case ready = <-readyCh:
+	case err := <-done:
+		cancel()
+		return ready, nil, err
+	}
+	return ready, func() error {
+		cancel()
+		return <-done
+	}, nil
+}
+
+// as is a client configuration for another identity, in which change sets the
+// credentials.
+func as(change func(*rest.Config)) *rest.Config {
+	c := rest.AnonymousClientConfig(admin)
+	c.QPS = -1
+	change(c)
+	return c
+}
+
+func withToken(token string) *rest.Config {
+	return as(func(c *rest.Config) { c.BearerToken = token })
+}
+
+func withCertificate(cert, key []byte) *rest.Config {
+	return as(func(c *rest.Config) { c.CertData, c.KeyData = cert, key })
+}
+
+// impersonate is the administrator in the role of another user.
+func impersonate(user string, groups ...string) *rest.Config {
+	c := rest.CopyConfig(admin)
+	c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	return c
+}
+
+func clientFor(t testing.TB, c *rest.Config) client.Client {
+	t.Helper()
+	k, err := client.New(c, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func clientsetFor(t testing.TB, c *rest.Config) kubernetes.Interface {
+	t.Helper()
+	k, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// clusterName is a name that no other test uses. The cluster of that name, if
+// the test makes it, goes with the test.
+func clusterName(t testing.TB, prefix string) string {
+	t.Helper()
+	name := fmt.Sprintf("%s-%x", prefix, time.Now().UnixNano()&0xffffff)
+	t.Cleanup(func() {
+		mc := &clusterv1.ManagedCluster{}
+		mc.Name = name
+		_ = clientFor(t, admin).Delete(context.Background(), mc)
+	})
+	return name
+}
+
+// waitForCluster returns a cluster once it satisfies a condition.
+func waitForCluster(t testing.TB, name string, check func(*clusterv1.ManagedCluster) error) *clusterv1.ManagedCluster {
+	t.Helper()
+	mc := &clusterv1.ManagedCluster{}
+	c := clientFor(t, admin)
+	testenv.Eventually(t, func() error {
+		if err := c.Get(context.Background(), types.NamespacedName{Name: name}, mc); err != nil {
+			return err
+		}
+		return check(mc)
+	})
+	return mc
+}
