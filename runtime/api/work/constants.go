@@ -27,6 +27,9 @@ const (
 
 // Labels and annotations.
 const (
+	// AggregateToWorkLabel with the value "true" is on the ClusterRoles of a
+	// managed cluster that say what works may do there.
+	AggregateToWorkLabel = "open-cluster-management.io/aggregate-to-work"
 	// ReplicaSetLabel on a ManifestWork names the replica set that made it, as
 	// namespace.name.
 	ReplicaSetLabel = "work.open-cluster-management.io/manifestworkreplicaset"
