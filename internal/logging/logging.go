@@ -104,6 +104,10 @@ var expected = []string{
 	"context canceled",
 	"http: Server closed",
 	"server is shutting down",
+	"Unable to sync caches",
+	"Unable start event watcher",
+	"Unable to remove peer endpoint leases",
+	"io: read/write on closed pipe",
 }
 
 func isExpected(r slog.Record) bool {

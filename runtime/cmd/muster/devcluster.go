@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/devcluster"
+)
+
+func newDevclusterCommand() *cobra.Command {
+	o := devcluster.Options{}
+	cmd := &cobra.Command{
+		Use:   "devcluster",
+		Short: "Run a managed cluster without nodes, for laptops and tests",
+		Long: `Runs a cluster in the foreground: a Kubernetes API server with the ordinary APIs
+and the controllers of deployments, replica sets and jobs. It has no nodes: pods
+report that they run, jobs that they are done, and nothing runs in them. A pod
+that is to fail says so in the annotation ` + devcluster.FailAnnotation + `.
+
+One kind of pod is real: that of the klusterlet starts an agent, so that the
+cluster joins a hub as any other does.
+
+Once it is ready it prints one line, "cluster ready URL kubeconfig PATH". All is
+kept in the data directory, so that the cluster can be killed at any moment and
+carries on where it was. SIGTERM drains requests and exits with 0.`,
+		Example: `  muster devcluster --data-dir ./cluster1
+  kubectl --kubeconfig ./cluster1/admin.kubeconfig create deployment web --image nginx`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := setupLogging(cmd); err != nil {
+				return err
+			}
+			if o.Name == "" {
+				o.Name = filepath.Base(filepath.Clean(o.DataDir))
+			}
+			c, err := devcluster.Start(cmd.Context(), o)
+			if cmd.Context().Err() != nil && c == nil {
+				return nil // told to end before it was ready
+			}
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "cluster ready %s kubeconfig %s\n", c.URL, c.Kubeconfig)
+			<-c.Done()
+			if err := c.Stop(); err != nil || cmd.Context().Err() != nil {
+				return err
+			}
+			return errors.New("the cluster stopped by itself: see what it logged before")
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.DataDir, "data-dir", "", "folder that keeps the cluster's state; made when it does not exist (required)")
+	f.IPVar(&o.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to listen on")
+	f.IntVar(&o.SecurePort, "secure-port", 0, "port to listen on; 0 takes a free one")
+	f.StringVar(&o.Name, "name", "", "what certificates and logs call the cluster (default the data directory's name)")
+	_ = cmd.MarkFlagRequired("data-dir")
+	return cmd
+}

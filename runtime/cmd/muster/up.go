@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
+)
+
+// fleetDir is where the fleet of `muster up` is when nothing else is said.
+const fleetDir = ".muster"
+
+func newUpCommand() *cobra.Command {
+	var dir string
+	o := fleet.UpOptions{}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a hub and a few clusters on this machine",
+		Long: `Starts a hub and a few clusters, waits until they are ready, prints where their
+kubeconfigs are, and leaves them running. The clusters are not joined to the
+hub: that is what terraform apply does.
+
+It can be run again at any time: what runs is left alone, what has died is
+started again with its data and its port, and a larger --clusters adds clusters.
+
+With --driver devcluster a cluster is a Kubernetes API server without nodes. Its
+pods report that they run, but nothing runs in them; only the klusterlet's pod
+starts a real agent.
+
+With --driver kind a cluster is a real one in a container, made with kind. The
+agents in it must reach the hub: let that listen on an address of the container
+network's gateway, and name it in kubeconfigs (see the last example).`,
+		Example: `  # A hub and three clusters
+  muster up
+
+  # Five clusters in a folder of one's own
+  muster up --data-dir .demo --clusters 5
+
+  # Real nodes; 172.18.0.1 is the gateway that
+  # docker network inspect kind -f '{{(index .IPAM.Config 0).Gateway}}' tells
+  muster up --driver kind --hub-bind-address 0.0.0.0 --hub-external-url https://172.18.0.1:6443`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := setupLogging(cmd); err != nil {
+				return err
+			}
+			f, err := fleet.Open(dir, "")
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			o.Progress = func(p fleet.Progress) { printProgress(cmd.ErrOrStderr(), p) }
+			members, err := f.Up(cmd.Context(), o)
+			for i, m := range members {
+				members[i] = f.RelativeTo(dir, m)
+			}
+			if printErr := printMembers(cmd.OutOrStdout(), members); err == nil {
+				err = printErr
+			}
+			if err == nil {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "\nAll of it runs until: muster down --data-dir %s\n", dir)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&dir, "data-dir", fleetDir, "folder of the fleet; made when it does not exist")
+	flags.IntVar(&o.Clusters, "clusters", 3, "how many clusters there shall be")
+	flags.StringVar(&o.Driver, "driver", fleet.DriverDevcluster, "kind of cluster: devcluster or kind")
+	flags.StringVar(&o.HubBindAddress, "hub-bind-address", "", "address that the hub listens on (default 127.0.0.1)")
+	flags.StringVar(&o.HubExternalURL, "hub-external-url", "", "where agents reach the hub, when that is not the address that it listens on; the hub takes the URL's port")
+	return cmd
+}
+
+func printProgress(w io.Writer, p fleet.Progress) {
+	state := "ready"
+	switch {
+	case p.Err != nil:
+		state = "failed"
+	case p.Member.Found:
+		state = "ready, it ran already"
+	}
+	_, _ = fmt.Fprintf(w, "%-10s %s after %s\n", p.Member.Name, state, p.Took.Round(100*time.Millisecond))
+}
+
+func printMembers(w io.Writer, members []fleet.Member) error {
+	if len(members) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tURL\tKUBECONFIG")
+	for _, m := range members {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", m.Name, m.URL, m.Kubeconfig)
+	}
+	return table.Flush()
+}

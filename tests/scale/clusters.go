@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// acceptClusters creates accepted clusters and waits until the hub has granted
+// each its rights and its lease. It prints what that took beyond the creation.
+func acceptClusters(ctx context.Context, h *hub, config *rest.Config, c client.WithWatch, n int) error {
+	before, err := requests(ctx, config)
+	if err != nil {
+		return err
+	}
+	cpu, begin := h.cpu(), time.Now()
+	accepted, err := c.Watch(ctx, &clusterv1.ManagedClusterList{})
+	if err != nil {
+		return err
+	}
+	defer accepted.Stop()
+	leases, err := c.Watch(ctx, &coordinationv1.LeaseList{}, client.HasLabels{cluster.NameLabel})
+	if err != nil {
+		return err
+	}
+	defer leases.Stop()
+	creates, createCtx := errgroup.WithContext(ctx)
+	creates.SetLimit(10) // as many as Terraform makes at a time
+	go func() {
+		for i := range n {
+			creates.Go(func() error {
+				return c.Create(createCtx, &clusterv1.ManagedCluster{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cluster-%d", i)},
+					Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
+				})
+			})
+		}
+	}()
+	granted, leased := map[string]bool{}, map[string]bool{}
+	for len(granted) < n || len(leased) < n {
+		select {
+		case e := <-accepted.ResultChan():
+			if mc, ok := e.Object.(*clusterv1.ManagedCluster); ok && meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionHubAccepted) {
+				granted[mc.Name] = true
+			}
+		case e := <-leases.ResultChan():
+			if l, ok := e.Object.(*coordinationv1.Lease); ok {
+				leased[l.Namespace] = true
+			}
+		case <-createCtx.Done():
+			return creates.Wait()
+		case <-time.After(time.Minute):
+			return fmt.Errorf("%d of %d clusters are accepted and %d have a lease, and nothing has happened for a minute", len(granted), n, len(leased))
+		}
+	}
+	took, used := time.Since(begin), h.cpu()-cpu
+	time.Sleep(2 * time.Second) // what is still to come belongs to the clusters too
+	after, err := requests(ctx, config)
+	if err != nil {
+		return err
+	}
+	writes := after.writes - before.writes - float64(n) // the creation itself is the user's
+	reads := after.reads - before.reads - 1             // and so is the reading of the counters
+	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per accepted cluster", writes/float64(n), reads/float64(n), (after.conflicts-before.conflicts)/float64(n))
+	fmt.Printf("%-48s %8.1f /s, %.3f CPU s each\n", fmt.Sprintf("%d clusters accepted", n), float64(n)/took.Seconds(), used.Seconds()/float64(n))
+	return nil
+}
+
+type counts struct{ writes, reads, conflicts float64 }
+
+// requests reads the API server's own counters. Watches are not counted: they
+// are opened once, not for each cluster.
+func requests(ctx context.Context, config *rest.Config) (counts, error) {
+	var c counts
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return c, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/metrics", nil)
+	if err != nil {
+		return c, err
+	}
+	resp, err := httpClient.Do(req)
+	if err != nil {
+		return c, fmt.Errorf("read the hub's metrics: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(resp.Body)
+		return c, fmt.Errorf("read the hub's metrics: %s: %s", resp.Status, body)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		labels, ok := strings.CutPrefix(lines.Text(), "apiserver_request_total{")
+		if !ok {
+			continue
+		}
+		labels, value, _ := strings.Cut(labels, "} ")
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return c, err
+		}
+		if strings.Contains(labels, `code="409"`) {
+			c.conflicts += n
+		}
+		switch verb := label(labels, "verb"); verb {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
+			c.writes += n
+		case "GET", "LIST":
+			c.reads += n
+		}
+	}
+	return c, lines.Err()
+}
+
+func label(labels, name string) string {
+	_, rest, _ := strings.Cut(labels, name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}

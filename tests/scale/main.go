@@ -1,0 +1,144 @@
+// Command scale measures a hub from outside: how long it takes to start, what
+// it keeps in memory, and how many requests a cluster costs. The numbers come
+// from the operating system and from the API server's own counters.
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+)
+
+func main() {
+	muster := flag.String("muster", "bin/muster", "the muster binary to measure")
+	clusters := flag.Int("clusters", 300, "how many clusters to accept")
+	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
+	flag.Parse()
+	if err := measure(context.Background(), *muster, *clusters, *settle); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(ctx context.Context, muster string, clusters int, settle time.Duration) error {
+	info, err := os.Stat(muster)
+	if err != nil {
+		return fmt.Errorf("find the binary: %w: run \"make build\" first", err)
+	}
+	fmt.Printf("%-48s %8.1f MB\n", "binary "+muster, mb(info.Size()))
+	if provider, err := os.Stat(filepath.Join(filepath.Dir(muster), "terraform-provider-muster")); err == nil {
+		fmt.Printf("%-48s %8.1f MB\n", "binary "+provider.Name(), mb(provider.Size()))
+	}
+	dir, err := os.MkdirTemp("", "muster-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+
+	for _, boot := range []string{"first boot", "later boot"} {
+		h, err := start(muster, dir)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-48s %8.2f s, %.2f CPU s\n", "hub ready, "+boot, h.ready.Seconds(), h.cpu().Seconds())
+		if boot == "first boot" {
+			if err := h.stop(); err != nil {
+				return err
+			}
+			continue
+		}
+		defer func() { _ = h.stop() }()
+		before := h.cpu()
+		time.Sleep(settle)
+		fmt.Printf("%-48s %8.1f MB\n", fmt.Sprintf("resident after %s at rest", settle), h.resident())
+		fmt.Printf("%-48s %8.2f %% of a core\n", "CPU at rest", 100*(h.cpu()-before).Seconds()/settle.Seconds())
+
+		config, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
+		if err != nil {
+			return err
+		}
+		config.QPS, config.UserAgent = -1, "muster-bench"
+		c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+		if err != nil {
+			return err
+		}
+		if err := acceptClusters(ctx, h, config, c, clusters); err != nil {
+			return err
+		}
+		fmt.Printf("%-48s %8.1f MB\n", fmt.Sprintf("resident with %d clusters", clusters), h.resident())
+	}
+	return nil
+}
+
+// hub is a running hub process.
+type hub struct {
+	cmd        *exec.Cmd
+	ready      time.Duration // from exec to the line that says so
+	kubeconfig string
+}
+
+func start(muster, dir string) (*hub, error) {
+	h := &hub{cmd: exec.Command(muster, "hub", "--data-dir", dir, "--secure-port", "0")}
+	h.cmd.Stderr = os.Stderr
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := h.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the hub: %w", err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the hub ended before it was ready: %w", h.cmd.Wait())
+	}
+	h.ready = time.Since(begin)
+	_, h.kubeconfig, _ = strings.Cut(strings.TrimSpace(line), " kubeconfig ")
+	return h, nil
+}
+
+func (h *hub) stop() error {
+	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return h.cmd.Wait()
+}
+
+// cpu is the CPU time that the process has used, in clock ticks of 10 ms.
+func (h *hub) cpu() time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// The fields follow the command's name, which is in parentheses.
+	fields := strings.Fields(string(data)[strings.LastIndexByte(string(data), ')')+1:])
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// resident is the process's resident memory in megabytes.
+func (h *hub) resident() float64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", h.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	return mb(pages * int64(os.Getpagesize()))
+}
+
+func mb(bytes int64) float64 { return float64(bytes) / 1e6 }
