@@ -137,8 +137,7 @@ func run(ctx context.Context, o Options, server *controlplane.Server, installed 
 	installed()
 	if err := server.WaitReady(startCtx); err != nil {
 		cancel(err)
-		<-controllers
-		return stopped(ctx, err)
+		return stopped(ctx, errors.Join(err, <-controllers))
 	}
 	ready(Ready{URL: server.URL, Kubeconfig: server.Kubeconfig})
 	return stopped(ctx, <-controllers)
@@ -211,10 +210,12 @@ func lead(ctx context.Context, o Options, server *controlplane.Server, running c
 		return err
 	}
 	elector.Run(ctx)
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
 	}
-	return fmt.Errorf("this replica lost the election of the leader, as it could not reach etcd in time: start it again")
+	return errors.New("this replica lost the election of the leader, as it could not reach etcd in time: start it again")
 }
 
 // runControllers runs Kubernetes' own controllers and ours until ctx ends. It

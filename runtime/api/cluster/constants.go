@@ -114,6 +114,8 @@ const (
 	ReasonAvailable            = "ManagedClusterAvailable"
 	MessageAvailable           = "Managed cluster is available"
 	ReasonAPIServerUnavailable = "ManagedClusterKubeAPIServerUnavailable"
+	// FormatAPIServerUnavailable takes the status code and what else is known.
+	FormatAPIServerUnavailable = "The kube-apiserver is not ok, status code: %d, %s"
 	ReasonLeaseUpdateStopped   = "ManagedClusterLeaseUpdateStopped"
 	MessageLeaseUpdateStopped  = "Registration agent stopped updating its lease."
 
@@ -129,6 +131,13 @@ const (
 
 	ReasonClientCertificateUpdated      = "ClientCertificateUpdated"
 	ReasonClientCertificateUpdateFailed = "ClientCertificateUpdateFailed"
+	// FormatClientCertificateUpdated takes the times between which the new
+	// certificate is good, in the format of time.Time's String method.
+	FormatClientCertificateUpdated = "client certificate rotated starting from %v to %v"
+	// FormatClientCertificateUpdateFailed and FormatCreateRequestFailed take the error.
+	FormatClientCertificateUpdateFailed = "Failed to rotated client certificate %v"
+	FormatCreateRequestFailed           = "Failed to create CSR %v"
+	MessageTooManyRequests              = "Stop creating csr since there are too many csr created already on hub"
 )
 
 // Cluster sets and their bindings.
@@ -172,6 +181,31 @@ const (
 	// LeaseName is the name of the lease in each cluster's hub namespace, and
 	// its holder.
 	LeaseName = "managed-cluster-lease"
+)
+
+// Events that an agent makes on the hub when its cluster's availability
+// changes. The formats of the notes take the cluster's name.
+const (
+	// AgentReportingController is who reports them.
+	AgentReportingController = "klusterlet-agent"
+
+	ReasonEventAvailable   = "Available"
+	FormatEventAvailable   = "The %s is successfully imported, and it is managed by the hub cluster. Its apieserver is available"
+	ReasonEventUnavailable = "Unavailable"
+	FormatEventUnavailable = "The %s is successfully imported. However, its Kube API server is unavailable"
+)
+
+// Namespaces that cluster sets want in a managed cluster.
+const (
+	// ManagedNamespaceLabelPrefix is what the label on such a namespace begins
+	// with; a hash of the hub's address follows. Its value is "true", and "false"
+	// once no set wants the namespace any more.
+	ManagedNamespaceLabelPrefix = "clusterset.open-cluster-management.io/"
+
+	ConditionNamespaceAvailable = "NamespaceAvailable"
+	ReasonNamespaceApplied      = "NamespaceApplied"
+	MessageNamespaceApplied     = "Namespace successfully applied and managed"
+	ReasonNamespaceApplyFailed  = "NamespaceApplyFailed"
 )
 
 // Certificate requests.

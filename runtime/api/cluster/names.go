@@ -1,6 +1,10 @@
 package cluster
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
 
 // Identities.
 const (
@@ -93,3 +97,16 @@ func RegistrationBindingName(cluster string) string { return rolePrefix + cluste
 
 // WorkBindingName is the RoleBinding to WorkRole.
 func WorkBindingName(cluster string) string { return rolePrefix + cluster + ":work" }
+
+// ReservedClaims are the names of claims that every cluster may report, however
+// many others it has.
+func ReservedClaims() []string {
+	return []string{"id.k8s.io", "kubeversion.open-cluster-management.io", "platform.open-cluster-management.io", "product.open-cluster-management.io"}
+}
+
+// ManagedNamespaceLabel is the label on namespaces that the hub at this URL
+// wants in a managed cluster.
+func ManagedNamespaceLabel(hubURL string) string {
+	sum := sha256.Sum256([]byte(hubURL))
+	return ManagedNamespaceLabelPrefix + hex.EncodeToString(sum[:])[:63]
+}

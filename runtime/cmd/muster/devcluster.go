@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -33,9 +32,6 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := setupLogging(cmd); err != nil {
 				return err
-			}
-			if o.Name == "" {
-				o.Name = filepath.Base(filepath.Clean(o.DataDir))
 			}
 			c, err := devcluster.Start(cmd.Context(), o)
 			if cmd.Context().Err() != nil && c == nil {

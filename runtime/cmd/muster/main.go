@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,11 @@ import (
 )
 
 func main() {
+	// Most of a control plane's memory is caches that live long, so collecting
+	// twice as often saves a fifth of it for little CPU. GOGC overrides it.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {
@@ -48,7 +54,7 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`,
 	root.PersistentFlags().IntP("v", "v", 0, "how much to log: 0 what matters, 2 what is done, 4 why, 6 requests")
 	root.PersistentFlags().Bool("log-json", false, "log as JSON, one object a line")
 	root.SetVersionTemplate("muster {{.Version}}\n")
-	root.AddCommand(newHubCommand(), newStatusCommand(), newVersionCommand())
+	root.AddCommand(newHubCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(), newStatusCommand(), newVersionCommand())
 	return root
 }
 
