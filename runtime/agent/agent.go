@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+)
+
+// drainTimeout is how long Run waits, once its context has ended, for what it
+// started.
+const drainTimeout = 4 * time.Second
+
+// Run is an agent's life: it registers the cluster, reports on it and carries
+// out its works until ctx ends. It returns nil then, within five seconds, and
+// an error only when it can't start: because of an option, or because
+// HealthAddress is taken.
+func Run(ctx context.Context, o Options) error {
+	o.Complete()
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	local, err := newLocals(o.ManagedCluster)
+	if err != nil {
+		return err
+	}
+	log := slog.Default().With("cluster", o.ClusterName)
+	options, err := o.registration(local, log)
+	if err != nil {
+		return err
+	}
+	metrics := newMetrics()
+	options.Metrics = metrics.registration()
+	installed := newInstallation(local.config, o.Clock, log)
+	options.Ready = installed.tried
+	options.Accepted = o.accepted(local.config, installed)
+	reg := registration.New(options)
+
+	serve, err := o.healthServer(metrics, reg.State)
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	running.Go(func() { serve(ctx, log) })
+	running.Go(func() { installed.run(ctx) })
+	running.Go(func() { reg.Run(ctx) })
+	done := make(chan struct{})
+	go func() { running.Wait(); close(done) }()
+	<-ctx.Done()
+	timeout := o.Clock.NewTimer(drainTimeout)
+	defer timeout.Stop()
+	select {
+	case <-done:
+	case <-timeout.C():
+		log.Warn("some of the agent's work did not stop in time, leaving it")
+	}
+	return nil
+}
+
+// accepted is what runs once the hub has accepted the cluster.
+func (o Options) accepted(local *rest.Config, installed *installation) func(context.Context, registration.Hub) error {
+	if o.Work == nil {
+		return nil
+	}
+	return func(ctx context.Context, hub registration.Hub) error {
+		// Works are accounted for in kinds of the wire.
+		select {
+		case <-installed.done:
+		case <-ctx.Done():
+			return nil
+		}
+		return o.Work(ctx, WorkOptions{
+			ClusterName:    o.ClusterName,
+			AgentID:        o.AgentID,
+			HubHost:        hub.Host,
+			Hub:            hub.Config,
+			ManagedCluster: rest.CopyConfig(local),
+		})
+	}
+}
+
+// locals are the ways to the managed cluster.
+type locals struct {
+	config *rest.Config
+	client client.WithWatch
+	rest   rest.Interface
+}
+
+func newLocals(given *rest.Config) (locals, error) {
+	config := rest.CopyConfig(given)
+	config.UserAgent = userAgent
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	if err != nil {
+		return locals{}, fmt.Errorf("prepare the connection to the managed cluster %s: %w", config.Host, err)
+	}
+	plain := rest.CopyConfig(config)
+	plain.GroupVersion = &schema.GroupVersion{}
+	plain.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	r, err := rest.UnversionedRESTClientFor(plain)
+	if err != nil {
+		return locals{}, fmt.Errorf("prepare the connection to the managed cluster %s: %w", config.Host, err)
+	}
+	return locals{config: config, client: c, rest: r}, nil
+}

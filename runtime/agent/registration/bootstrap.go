@@ -1,0 +1,176 @@
+package registration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// requestTimeout bounds single requests to a hub.
+const requestTimeout = 30 * time.Second
+
+// bootstrap gets an identity from the hub that the bootstrap kubeconfig leads
+// to, and stores it.
+func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *identity.Bootstrap) (identity.Identity, error) {
+	hub, err := newClient(b.Config, r.UserAgent)
+	if err != nil {
+		return identity.Identity{}, fmt.Errorf("prepare the connection to the hub %s: %w", b.Endpoint.Server, err)
+	}
+	// The name outlives an interrupted bootstrap, so that the hub's people see
+	// one agent and not a new one after each restart.
+	if err := r.store.Save(ctx, identity.Identity{Names: names}); err != nil {
+		return identity.Identity{}, err
+	}
+	if err := r.createCluster(ctx, hub); err != nil {
+		return identity.Identity{}, explain(err, b.Endpoint.Server)
+	}
+	certPEM, keyPEM, err := r.obtain(ctx, hub, names, b)
+	if err != nil {
+		return identity.Identity{}, explain(err, b.Endpoint.Server)
+	}
+	id := identity.Identity{Names: names, Hub: b.Endpoint, CertPEM: certPEM, KeyPEM: keyPEM}
+	if err := id.Check(names, nil, r.Clock.Now()); err != nil {
+		return identity.Identity{}, fmt.Errorf("the hub %s signed a certificate that cannot be used: %w", b.Endpoint.Server, err)
+	}
+	if err := r.save(ctx, id); err != nil {
+		return identity.Identity{}, err
+	}
+	r.pending = nil
+	return id, nil
+}
+
+func newClient(config *rest.Config, userAgent string) (client.WithWatch, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = userAgent
+	return client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+}
+
+// createCluster makes the ManagedCluster unless it is there.
+func (r *Registration) createCluster(ctx context.Context, hub client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	mc := &clusterv1.ManagedCluster{}
+	err := hub.Get(ctx, client.ObjectKey{Name: r.ClusterName}, mc)
+	if apierrors.IsNotFound(err) {
+		err = client.IgnoreAlreadyExists(hub.Create(ctx, r.newCluster()))
+	}
+	if apierrors.IsForbidden(err) {
+		// The bootstrap identity may be one that can only ask for certificates,
+		// for a cluster that others create.
+		r.Log.Info("the bootstrap kubeconfig does not allow the agent to create its ManagedCluster, going on without", "because", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create the ManagedCluster %s on the hub: %w", r.ClusterName, err)
+	}
+	return nil
+}
+
+func (r *Registration) newCluster() *clusterv1.ManagedCluster {
+	return &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: r.ClusterName, Annotations: r.agentAnnotations()},
+		Spec: clusterv1.ManagedClusterSpec{
+			HubAcceptsClient:            ptr.To(false),
+			ManagedClusterClientConfigs: r.ClientConfigs,
+		},
+	}
+}
+
+// agentAnnotations are those of the given annotations that an agent may set.
+func (r *Registration) agentAnnotations() map[string]string {
+	kept := map[string]string{}
+	for _, k := range slices.Sorted(maps.Keys(r.Annotations)) {
+		if strings.HasPrefix(k, cluster.AgentAnnotationPrefix) {
+			kept[k] = r.Annotations[k]
+		} else {
+			r.Log.Warn("an annotation is left out, as agents may only set those with a certain prefix", "annotation", k, "prefix", cluster.AgentAnnotationPrefix)
+		}
+	}
+	return kept
+}
+
+// obtain asks for a certificate and waits for it, as long as the bootstrap
+// kubeconfig stays the same.
+func (r *Registration) obtain(ctx context.Context, hub client.WithWatch, names identity.Names, b *identity.Bootstrap) (certPEM, keyPEM []byte, err error) {
+	if r.pending == nil || r.pending.Names != names || !r.pendingHub.Equal(b.Endpoint) {
+		r.pending = r.requester(names, r.say)
+		r.pendingHub = b.Endpoint
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.source.changed:
+			}
+			if now, err := r.source.current(); err == nil && !bytes.Equal(now.Content, b.Content) {
+				cancel(errSourceChanged)
+			}
+		}
+	}()
+	defer func() { cancel(nil); <-done }()
+	return r.pending.Obtain(ctx, hub)
+}
+
+func (r *Registration) requester(names identity.Names, tell func(slog.Level, string, ...any)) *certificate.Requester {
+	return &certificate.Requester{Names: names, Expiration: r.CertificateExpiration, Tell: tell}
+}
+
+// save stores an identity and tries until it is stored: the key exists nowhere
+// else.
+func (r *Registration) save(ctx context.Context, id identity.Identity) error {
+	delay := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 10 * time.Second}.DelayFunc()
+	for {
+		bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+		err := r.store.Save(bounded, id)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		r.say(slog.LevelWarn, "cannot store the agent's identity, trying again: allow the agent to write Secrets in the namespace "+r.Namespace, "err", err)
+		timer := r.Clock.NewTimer(delay())
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// explain adds the remedy to what a hub said to a bootstrap kubeconfig.
+func explain(err error, server string) error {
+	switch {
+	case errors.Is(err, errSourceChanged):
+		return err
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the hub %s does not know the credentials in the bootstrap kubeconfig: they may have expired: make a new token and put it in: %w", server, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the hub %s does not let the bootstrap kubeconfig register the cluster: use a token for this cluster or for any: %w", server, err)
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled):
+		return fmt.Errorf("the hub %s cannot be reached, trying again: %w", server, err)
+	}
+	return err
+}

@@ -1,0 +1,67 @@
+// Package certificate gets an agent its certificate from the hub, and says when
+// to renew it.
+package certificate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// MinExpiration is the shortest lifetime, in seconds, that may be asked for.
+const MinExpiration = 3600
+
+// newRequest makes a key and the request for a certificate over it.
+// expiration, in seconds, is the lifetime to ask for; 0 leaves it to the hub.
+func newRequest(names identity.Names, expiration int32) (keyPEM []byte, _ *certificatesv1.CertificateSigningRequest, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the key: %w", err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{
+		CommonName:   cluster.CommonName(names.Cluster, names.Agent),
+		Organization: identity.Organizations(names.Cluster),
+	}}, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sign the certificate request: %w", err)
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: names.Cluster + "-",
+			Labels:       map[string]string{cluster.NameLabel: names.Cluster},
+		},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth},
+		},
+	}
+	if expiration > 0 {
+		csr.Spec.ExpirationSeconds = ptr.To(expiration)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), csr, nil
+}
+
+// RenewAt is when to renew a certificate: when 20 to 25 percent of its life
+// remain. chance, from 0 to 1, says where in between, so that the agents of a
+// fleet that started together don't renew together.
+func RenewAt(notBefore, notAfter time.Time, chance float64) time.Time {
+	remaining := float64(notAfter.Sub(notBefore)) * (0.2 + 0.05*chance)
+	return notAfter.Add(-time.Duration(remaining))
+}

@@ -1,0 +1,145 @@
+package certificate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// ErrCreate marks failures to create the request, as opposed to failures on the
+// way to the certificate.
+var ErrCreate = errors.New("the request could not be created")
+
+// Requester asks a hub for certificates. It keeps the key of a request that is
+// under way, in memory only, so that an interrupted Obtain can be taken up
+// again; the key is lost with the process. Not for concurrent use.
+type Requester struct {
+	// Names are whom the certificate is for.
+	Names identity.Names
+	// Expiration is the lifetime to ask for, in seconds; 0 leaves it to the hub.
+	Expiration int32
+	// Tell is told what is being waited for, once for each thing.
+	Tell func(level slog.Level, what string, args ...any)
+	// Halted, if set, is called when no request is made because there are too
+	// many of the cluster on the hub.
+	Halted func()
+
+	request string
+	keyPEM  []byte
+
+	mu   sync.Mutex
+	told string
+}
+
+// Obtain returns a certificate and its key. It waits for the hub to approve and
+// to sign the request, however long that takes, through outages of the hub. It
+// returns an error only when ctx ends, when the request can't be created, or
+// when the hub stops taking the caller's credentials, which waiting does not
+// mend.
+func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, keyPEM []byte, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	requests := mirror.New(mirror.Options[*certificatesv1.CertificateSigningRequest]{
+		Client: hub,
+		List:   &certificatesv1.CertificateSigningRequestList{},
+		// Exactly this selector is what a token may list with that is bound to
+		// the cluster; other agents' requests are sorted out here.
+		Select: []client.ListOption{client.MatchingLabels{cluster.NameLabel: r.Names.Cluster}},
+		Report: func(err error) {
+			switch {
+			case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+				cancel(fmt.Errorf("watch the certificate requests of the cluster: %w", err))
+			case err != nil:
+				r.tell(slog.LevelWarn, "the hub cannot be reached to see the certificate requests, trying again", "err", err)
+			}
+		},
+	})
+	changed := requests.Subscribe()
+	done := make(chan struct{})
+	go func() { defer close(done); requests.Run(ctx) }()
+	defer func() { cancel(nil); <-done }()
+
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-changed:
+		}
+		todo, own := next(requests.Objects(), r.Names.Cluster, r.request)
+		switch todo {
+		case take:
+			key := r.keyPEM
+			r.request, r.keyPEM = "", nil
+			return own.Status.Certificate, key, nil
+		case makeRequest:
+			created, err := r.create(ctx, hub)
+			if err != nil {
+				return nil, nil, err
+			}
+			requests.Include(created)
+		case awaitRoom:
+			if r.Halted != nil {
+				r.Halted()
+			}
+		}
+		r.tell(r.describe(todo, own))
+	}
+}
+
+func (r *Requester) create(ctx context.Context, hub client.Client) (*certificatesv1.CertificateSigningRequest, error) {
+	if r.request != "" {
+		r.tell(slog.LevelInfo, fmt.Sprintf("the hub removed the certificate request %s, making a new one", r.request))
+	}
+	keyPEM, csr, err := newRequest(r.Names, r.Expiration)
+	if err != nil {
+		return nil, err
+	}
+	if err := hub.Create(ctx, csr); err != nil {
+		return nil, fmt.Errorf("%w: create a certificate request for %s on the hub: %w", ErrCreate, cluster.CommonName(r.Names.Cluster, r.Names.Agent), err)
+	}
+	r.request, r.keyPEM = csr.Name, keyPEM
+	return csr, nil
+}
+
+// describe says what the next step waits for.
+func (r *Requester) describe(todo step, own *certificatesv1.CertificateSigningRequest) (slog.Level, string) {
+	switch todo {
+	case awaitSignature:
+		return slog.LevelInfo, fmt.Sprintf("waiting for the hub to sign the certificate request %s", own.Name)
+	case awaitRoom:
+		return slog.LevelWarn, fmt.Sprintf("ClientCertificateCreationHalted: the hub has %d or more certificate requests of this cluster already: delete those that are of no use: kubectl delete csr -l %s=%s",
+			cluster.MaxPendingRequests, cluster.NameLabel, r.Names.Cluster)
+	case awaitRemoval:
+		return slog.LevelWarn, fmt.Sprintf("the hub turned down the certificate request %s (%s), a new one follows when it is gone: kubectl delete csr %[1]s", own.Name, why(own))
+	}
+	return slog.LevelInfo, fmt.Sprintf("waiting for the hub to approve the certificate request %s: kubectl certificate approve %[1]s", r.request)
+}
+
+func (r *Requester) tell(level slog.Level, what string, args ...any) {
+	r.mu.Lock()
+	news := what != r.told
+	r.told = what
+	r.mu.Unlock()
+	if news {
+		r.Tell(level, what, args...)
+	}
+}
+
+func why(r *certificatesv1.CertificateSigningRequest) string {
+	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
+		if c := explanation(r, t); c != nil {
+			return strings.TrimSuffix(strings.TrimSpace(string(t)+" "+c.Reason+": "+c.Message), ":")
+		}
+	}
+	return ""
+}

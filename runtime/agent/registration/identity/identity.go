@@ -1,0 +1,205 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// Names are who an agent is.
+type Names struct {
+	// Cluster is the name of the managed cluster.
+	Cluster string
+	// Agent tells the agent from others that the cluster has had.
+	Agent string
+}
+
+// Identity is what an agent is known by on its hub.
+type Identity struct {
+	Names
+	// Hub is where the identity is good.
+	Hub Endpoint
+	// CertPEM and KeyPEM are the certificate, with its chain, and its key.
+	CertPEM, KeyPEM []byte
+}
+
+// FromSecret reads what a Secret holds of an identity, which may be only a
+// part: Check tells. An unreadable kubeconfig counts as none.
+func FromSecret(data map[string][]byte) Identity {
+	id := Identity{
+		Names:   Names{Cluster: string(data[cluster.ClusterNameKey]), Agent: string(data[cluster.AgentNameKey])},
+		CertPEM: data[cluster.TLSCertKey],
+		KeyPEM:  data[cluster.TLSKeyKey],
+	}
+	if config, err := clientcmd.Load(data[cluster.KubeconfigKey]); err == nil {
+		if e, err := currentEndpoint(config); err == nil {
+			id.Hub = e
+		}
+	}
+	return id
+}
+
+// SecretData is the identity as the content of a Secret. Only names are
+// written while there is no certificate.
+func (id Identity) SecretData() (map[string][]byte, error) {
+	data := map[string][]byte{
+		cluster.ClusterNameKey: []byte(id.Cluster),
+		cluster.AgentNameKey:   []byte(id.Agent),
+	}
+	if len(id.CertPEM) == 0 {
+		return data, nil
+	}
+	object := kubeconfig.Config{
+		Cluster:   id.Hub.Cluster,
+		User:      "default-auth",
+		Context:   "default-context",
+		Namespace: "configuration",
+		Server:    id.Hub.Server,
+		CAData:    id.Hub.CAData,
+		ProxyURL:  id.Hub.ProxyURL,
+		// Whoever mounts the Secret finds the pair beside the kubeconfig.
+		CertFile: cluster.TLSCertKey,
+		KeyFile:  cluster.TLSKeyKey,
+	}.Object()
+	object.Clusters[id.Hub.Cluster].TLSServerName = id.Hub.TLSServerName
+	content, err := clientcmd.Write(*object)
+	if err != nil {
+		return nil, fmt.Errorf("write the kubeconfig for the hub %s: %w", id.Hub.Server, err)
+	}
+	data[cluster.KubeconfigKey] = content
+	data[cluster.TLSCertKey] = id.CertPEM
+	data[cluster.TLSKeyKey] = id.KeyPEM
+	return data, nil
+}
+
+// Equal tells whether both are the same in every part.
+func (id Identity) Equal(other Identity) bool {
+	return id.Names == other.Names && id.Hub.Equal(other.Hub) &&
+		bytes.Equal(id.CertPEM, other.CertPEM) && bytes.Equal(id.KeyPEM, other.KeyPEM)
+}
+
+// Certificate is the pair for TLS.
+func (id Identity) Certificate() (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(id.CertPEM, id.KeyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read the agent's certificate and key: %w", err)
+	}
+	return &pair, nil
+}
+
+// Validity is the span in which all certificates of the chain are good.
+func (id Identity) Validity() (notBefore, notAfter time.Time, err error) {
+	chain, err := parseChain(id.CertPEM)
+	if err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	notBefore, notAfter = chain[0].NotBefore, chain[0].NotAfter
+	for _, c := range chain[1:] {
+		if c.NotAfter.Before(notAfter) {
+			notAfter = c.NotAfter
+		}
+	}
+	return notBefore, notAfter, nil
+}
+
+// Check tells why the identity can't be used now by the agent of these names,
+// or nil. bootstrap is where the bootstrap kubeconfig leads; nil means that
+// there is none to compare with.
+func (id Identity) Check(names Names, bootstrap *Endpoint, now time.Time) error {
+	switch {
+	case len(id.CertPEM) == 0 && len(id.KeyPEM) == 0:
+		return errors.New("there is no certificate yet")
+	case id.Hub.Server == "":
+		return errors.New("there is no kubeconfig for the hub")
+	case len(id.KeyPEM) == 0:
+		return errors.New("the certificate's key is missing")
+	case len(id.CertPEM) == 0:
+		return errors.New("the key's certificate is missing")
+	}
+	if bootstrap != nil {
+		if d := id.Hub.difference(*bootstrap); d != "" {
+			return errors.New(d)
+		}
+	}
+	chain, err := parseChain(id.CertPEM)
+	if err != nil {
+		return err
+	}
+	if err := checkSubject(chain[0], names); err != nil {
+		return err
+	}
+	for _, c := range chain {
+		if !now.Before(c.NotAfter) {
+			return fmt.Errorf("the certificate expired at %s", c.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	_, err = id.Certificate()
+	return err
+}
+
+func checkSubject(c *x509.Certificate, names Names) error {
+	if want := cluster.CommonName(names.Cluster, names.Agent); c.Subject.CommonName != want {
+		return fmt.Errorf("the certificate is for %q, the agent is %q", c.Subject.CommonName, want)
+	}
+	return nil
+}
+
+// Organizations are the groups in the certificates of a cluster's agents.
+func Organizations(name string) []string {
+	return []string{cluster.Group(name), cluster.ManagedClustersGroup}
+}
+
+// HasSubject tells whether the certificate names the agent and its groups, and
+// nothing else. One that does not is to be renewed though the hub may still
+// take it.
+func (id Identity) HasSubject() bool {
+	chain, err := parseChain(id.CertPEM)
+	if err != nil {
+		return false
+	}
+	s := chain[0].Subject
+	return s.CommonName == cluster.CommonName(id.Cluster, id.Agent) &&
+		maps.Equal(set(s.Organization), set(Organizations(id.Cluster))) && len(s.OrganizationalUnit) == 0
+}
+
+func set(s []string) map[string]bool {
+	m := map[string]bool{}
+	for v := range slices.Values(s) {
+		m[v] = true
+	}
+	return m
+}
+
+func parseChain(data []byte) ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	for {
+		var block *pem.Block
+		block, data = pem.Decode(data)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate cannot be read: %w", err)
+		}
+		chain = append(chain, c)
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("the certificate is not in PEM form")
+	}
+	return chain, nil
+}

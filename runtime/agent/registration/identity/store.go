@@ -1,0 +1,92 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// Store keeps an identity in the Secret cluster.HubKubeconfigSecret of a
+// namespace of the managed cluster.
+type Store struct {
+	Client    client.Client
+	Namespace string
+}
+
+// Load reads what is stored; an empty Identity when there is nothing.
+func (s Store) Load(ctx context.Context) (Identity, error) {
+	secret := &corev1.Secret{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: cluster.HubKubeconfigSecret}, secret)
+	if apierrors.IsNotFound(err) {
+		return Identity{}, nil
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("read the agent's identity from the Secret %s/%s of the managed cluster: %w", s.Namespace, cluster.HubKubeconfigSecret, err)
+	}
+	return FromSecret(secret.Data), nil
+}
+
+// Save stores an identity: whole, and in one write, so that whoever reads it
+// never finds a certificate without its key. Keys of others stay.
+func (s Store) Save(ctx context.Context, id Identity) error {
+	data, err := id.SecretData()
+	if err != nil {
+		return err
+	}
+	err = retry.OnError(retry.DefaultRetry, collided, func() error { return s.write(ctx, data) })
+	if err != nil {
+		return fmt.Errorf("store the agent's identity in the Secret %s/%s of the managed cluster: %w", s.Namespace, cluster.HubKubeconfigSecret, err)
+	}
+	return nil
+}
+
+// collided tells that another writer came first, or that only now there is a
+// namespace to write in.
+func collided(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}
+
+func (s Store) write(ctx context.Context, data map[string][]byte) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: cluster.HubKubeconfigSecret}}
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		secret.Data = data
+		err := s.Client.Create(ctx, secret)
+		if apierrors.IsNotFound(err) {
+			return s.createNamespace(ctx, err)
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	merged := maps.Clone(secret.Data)
+	if merged == nil {
+		merged = map[string][]byte{}
+	}
+	maps.Copy(merged, data)
+	if maps.EqualFunc(merged, secret.Data, slices.Equal) {
+		return nil
+	}
+	secret.Data = merged
+	return s.Client.Update(ctx, secret)
+}
+
+// createNamespace makes what was missing and returns the cause, so that the
+// write is tried again.
+func (s Store) createNamespace(ctx context.Context, cause error) error {
+	err := s.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the namespace %s: %w", s.Namespace, err)
+	}
+	return cause
+}

@@ -1,0 +1,312 @@
+// Package mirror keeps copies of the few objects that an agent looks at, by a
+// list and a watch of exactly those.
+//
+// Informers of client-go do the same for whole kinds. A mirror differs in what
+// an agent of a fleet needs: it can be told to try again at once, it reports
+// what keeps it from working in place of logging it, its waits end with its
+// context, and it is quiet towards a hub that doesn't know the agent yet.
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Backoff is how a mirror waits after errors unless it is told otherwise: at
+// first a quarter of a second, later up to 10 seconds and as much jitter.
+func Backoff() wait.Backoff {
+	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 8, Cap: 10 * time.Second}
+}
+
+// watchTimeout is after how long the server ends a watch, so that one that has
+// silently died is noticed. Up to as much again is added.
+const watchTimeout = 5 * time.Minute
+
+// steady is after how long without a failure the next one is met with the
+// shortest wait again.
+const steady = 30 * time.Second
+
+// Options say what to mirror.
+type Options[T client.Object] struct {
+	Client client.WithWatch
+	// List is an empty list of the kind.
+	List client.ObjectList
+	// Select narrows the list, by labels, fields or namespace.
+	Select []client.ListOption
+
+	// Strip, if set, removes from a copy what nobody looks at.
+	Strip func(T)
+	// Same, if set, tells that an update changed nothing of interest.
+	Same func(old, new T) bool
+	// Report, if set, is told of every failure, and of a first success (nil)
+	// after the start or a failure. It must not block.
+	Report func(error)
+
+	Backoff *wait.Backoff // Backoff() by default
+	Clock   clock.Clock   // the real one by default
+}
+
+// Mirror holds copies of the selected objects. Make it with New, and Run it.
+type Mirror[T client.Object] struct {
+	o      Options[T]
+	wake   chan struct{}
+	filled chan struct{}
+
+	mu          sync.Mutex
+	objects     map[types.NamespacedName]T
+	isFilled    bool
+	subscribers []chan struct{}
+}
+
+// New makes a mirror, which is empty until it runs.
+func New[T client.Object](o Options[T]) *Mirror[T] {
+	if o.Backoff == nil {
+		o.Backoff = ptr.To(Backoff())
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	return &Mirror[T]{
+		o:       o,
+		wake:    make(chan struct{}, 1),
+		filled:  make(chan struct{}),
+		objects: map[types.NamespacedName]T{},
+	}
+}
+
+// Filled is closed once the mirror has shown the server's objects.
+func (m *Mirror[T]) Filled() <-chan struct{} { return m.filled }
+
+// Subscribe returns a channel that has an element whenever something may have
+// changed since the last time it was received from. Several changes make one
+// element. It has one from the start if the mirror is filled already.
+func (m *Mirror[T]) Subscribe() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ch := make(chan struct{}, 1)
+	m.subscribers = append(m.subscribers, ch)
+	if m.isFilled {
+		ch <- struct{}{}
+	}
+	return ch
+}
+
+// Objects are all objects, in no order. They are shared: do not change them.
+func (m *Mirror[T]) Objects() []T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]T, 0, len(m.objects))
+	for _, o := range m.objects {
+		all = append(all, o)
+	}
+	return all
+}
+
+// Get returns one object, for mirrors of objects without a namespace.
+func (m *Mirror[T]) Get(name string) (T, bool) {
+	return m.GetNamespaced("", name)
+}
+
+// GetNamespaced returns one object.
+func (m *Mirror[T]) GetNamespaced(namespace, name string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.objects[types.NamespacedName{Namespace: namespace, Name: name}]
+	return o, ok
+}
+
+// Wake ends the wait after a failure, and makes the next one short.
+func (m *Mirror[T]) Wake() { signal(m.wake) }
+
+// Run mirrors until ctx ends.
+func (m *Mirror[T]) Run(ctx context.Context) {
+	delay := m.o.Backoff.DelayFunc()
+	healthy := false
+	for ctx.Err() == nil {
+		start := m.o.Clock.Now()
+		err := m.listAndWatch(ctx, func() {
+			if !healthy {
+				healthy = true
+				m.o.Report(nil)
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			healthy = false
+			m.o.Report(err)
+		}
+		if m.o.Clock.Since(start) > steady {
+			delay = m.o.Backoff.DelayFunc()
+		}
+		timer := m.o.Clock.NewTimer(delay())
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		case <-m.wake:
+			delay = m.o.Backoff.DelayFunc()
+		}
+		timer.Stop()
+	}
+}
+
+// listAndWatch returns when the objects have to be listed anew. A watch that
+// ends in order is taken up again where it ended.
+func (m *Mirror[T]) listAndWatch(ctx context.Context, working func()) error {
+	list := m.o.List.DeepCopyObject().(client.ObjectList)
+	if err := m.o.Client.List(ctx, list, m.o.Select...); err != nil {
+		return err
+	}
+	if err := m.replace(list); err != nil {
+		return err
+	}
+	working()
+	version := list.GetResourceVersion()
+	for {
+		start := m.o.Clock.Now()
+		events, err := m.watch(ctx, &version)
+		if err != nil || ctx.Err() != nil {
+			return ignoreExpired(err)
+		}
+		if events == 0 && m.o.Clock.Since(start) < time.Second {
+			return nil // the server ends watches at once: back off
+		}
+	}
+}
+
+func (m *Mirror[T]) watch(ctx context.Context, version *string) (events int, err error) {
+	list := m.o.List.DeepCopyObject().(client.ObjectList)
+	timeout := int64(wait.Jitter(watchTimeout, 1).Seconds())
+	w, err := m.o.Client.Watch(ctx, list, append([]client.ListOption{&client.ListOptions{Raw: &metav1.ListOptions{
+		Watch:               true,
+		ResourceVersion:     *version,
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      &timeout,
+	}}}, m.o.Select...)...)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if e.Type == watch.Error {
+			return events, apierrors.FromObject(e.Object)
+		}
+		o, ok := e.Object.(T)
+		if !ok {
+			return events, fmt.Errorf("the server sent a %T among what was watched", e.Object)
+		}
+		events++
+		*version = o.GetResourceVersion()
+		switch e.Type {
+		case watch.Added, watch.Modified:
+			m.put(o)
+		case watch.Deleted:
+			m.remove(o)
+		}
+	}
+	return events, nil
+}
+
+// ignoreExpired makes no error of a watch that fell too far behind: listing
+// anew is all there is to do.
+func ignoreExpired(err error) error {
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+func (m *Mirror[T]) replace(list client.ObjectList) error {
+	objects := map[types.NamespacedName]T{}
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		o, ok := item.(T)
+		if !ok {
+			return fmt.Errorf("the server sent a %T among what was listed", item)
+		}
+		m.strip(o)
+		objects[client.ObjectKeyFromObject(o)] = o
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.objects = objects
+	if !m.isFilled {
+		m.isFilled = true
+		close(m.filled)
+	}
+	m.notify()
+	return nil
+}
+
+func (m *Mirror[T]) put(o T) {
+	m.strip(o)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(o)
+	old, known := m.objects[key]
+	m.objects[key] = o
+	if !known || m.o.Same == nil || !m.o.Same(old, o) {
+		m.notify()
+	}
+}
+
+// Include adds an object that the caller has just created, unless the server
+// has shown it already, so that the caller doesn't miss it meanwhile.
+func (m *Mirror[T]) Include(o T) {
+	m.strip(o)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(o)
+	if _, known := m.objects[key]; !known {
+		m.objects[key] = o
+	}
+	m.notify()
+}
+
+func (m *Mirror[T]) remove(o T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.objects, client.ObjectKeyFromObject(o))
+	m.notify()
+}
+
+func (m *Mirror[T]) strip(o T) {
+	o.SetManagedFields(nil)
+	if m.o.Strip != nil {
+		m.o.Strip(o)
+	}
+}
+
+// notify is called with m.mu held.
+func (m *Mirror[T]) notify() {
+	for _, ch := range m.subscribers {
+		signal(ch)
+	}
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // there is one to receive already
+	}
+}

@@ -1,0 +1,167 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// renewals renews the certificate in good time, and when the stored one was
+// lost or changed.
+func (s *session) renewals(ctx context.Context) {
+	requester := s.requester(s.identity().Names, func(level slog.Level, what string, args ...any) { s.Log.Log(ctx, level, what, args...) })
+	requester.Halted = func() { s.reportCertificate(metav1.ConditionFalse, cluster.MessageTooManyRequests) }
+	for {
+		due := s.Clock.NewTimer(s.renewAt().Sub(s.Clock.Now()))
+		renew := false
+		select {
+		case <-ctx.Done():
+		case <-due.C():
+			renew = true
+		case <-s.stored:
+			renew = s.adoptStored(ctx)
+		}
+		due.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		if renew {
+			s.renew(ctx, requester)
+		}
+	}
+}
+
+func (s *session) renewAt() time.Time {
+	id := s.identity()
+	notBefore, notAfter, err := id.Validity()
+	if err != nil || !id.HasSubject() {
+		return s.Clock.Now()
+	}
+	return certificate.RenewAt(notBefore, notAfter, s.chance())
+}
+
+// adoptStored looks at the stored identity after a change. One that is not the
+// agent's but can be used takes its place, as after a restored backup; an
+// unusable one has to be replaced, so that the next start finds one.
+func (s *session) adoptStored(ctx context.Context) (renew bool) {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	// The mirror may lag behind what this agent has just stored.
+	stored, err := s.store.Load(bounded)
+	if err != nil {
+		return false
+	}
+	mine := s.identity()
+	if stored.Equal(mine) {
+		return false
+	}
+	if err := stored.Check(mine.Names, &mine.Hub, s.Clock.Now()); err != nil {
+		s.Log.Warn("the stored identity was changed, replacing it", "because", err)
+		return true
+	}
+	s.Log.Info("the stored identity was changed, going over to it")
+	return s.use(stored) != nil
+}
+
+// renew gets another certificate and tries until it has one, or ctx ends.
+func (s *session) renew(ctx context.Context, requester *certificate.Requester) {
+	delay := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}.DelayFunc()
+	for {
+		err := s.tryRenew(ctx, requester)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if apierrors.IsUnauthorized(err) && s.storedIsUseless(ctx) {
+			s.end(fmt.Errorf("the stored identity is gone and the hub does not know the agent's certificate: %w", err))
+			return
+		}
+		s.reportRenewalError(err)
+		timer := s.Clock.NewTimer(delay())
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+func (s *session) tryRenew(ctx context.Context, requester *certificate.Requester) error {
+	certPEM, keyPEM, err := requester.Obtain(ctx, s.hub)
+	if err != nil {
+		return err
+	}
+	id := s.identity()
+	id.CertPEM, id.KeyPEM = certPEM, keyPEM
+	if err := id.Check(id.Names, nil, s.Clock.Now()); err != nil {
+		return fmt.Errorf("the hub signed a certificate that cannot be used: %w", err)
+	}
+	if !id.HasSubject() {
+		return errors.New("the hub signed a certificate for other groups than were asked for: see to the hub's signer")
+	}
+	if err := s.save(ctx, id); err != nil {
+		return err
+	}
+	if err := s.use(id); err != nil {
+		return err
+	}
+	notBefore, notAfter, err := id.Validity()
+	if err != nil {
+		return err
+	}
+	s.Log.Info("the agent's certificate was renewed", "until", notAfter)
+	s.reportCertificate(metav1.ConditionTrue, fmt.Sprintf(cluster.FormatClientCertificateUpdated, notBefore, notAfter))
+	return nil
+}
+
+// use goes over to an identity that differs from the present one only in its
+// certificate.
+func (s *session) use(id identity.Identity) error {
+	if err := s.credentials.Renew(id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.id = id
+	s.mu.Unlock()
+	s.noteExpiry()
+	signal(s.renewed)
+	return nil
+}
+
+func (s *session) storedIsUseless(ctx context.Context) bool {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	stored, err := s.store.Load(bounded)
+	return err == nil && stored.Check(s.identity().Names, nil, s.Clock.Now()) != nil
+}
+
+func (s *session) reportRenewalError(err error) {
+	if apierrors.IsForbidden(err) {
+		// A denied or deleted cluster can't renew, nor report it.
+		s.Log.Debug("the hub does not let the agent renew its certificate, trying again", "err", err)
+		return
+	}
+	s.Log.Warn("cannot renew the agent's certificate, trying again", "err", err)
+	format := cluster.FormatClientCertificateUpdateFailed
+	if errors.Is(err, certificate.ErrCreate) {
+		format = cluster.FormatCreateRequestFailed
+	}
+	s.reportCertificate(metav1.ConditionFalse, fmt.Sprintf(format, err))
+}
+
+func (s *session) reportCertificate(status metav1.ConditionStatus, message string) {
+	reason := cluster.ReasonClientCertificateUpdated
+	if status != metav1.ConditionTrue {
+		reason = cluster.ReasonClientCertificateUpdateFailed
+	}
+	s.status.SetCertificate(metav1.Condition{Type: cluster.ConditionCertificateRotated, Status: status, Reason: reason, Message: message})
+}

@@ -1,0 +1,259 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// session is the time during which one identity is in use.
+type session struct {
+	*Registration
+	credentials *identity.Credentials
+	hub         client.WithWatch
+	clusters    *mirror.Mirror[*clusterv1.ManagedCluster]
+	status      *status.Controller
+	// end ends the session for a reason.
+	end context.CancelCauseFunc
+
+	// shut and open have an element when the hub has begun to refuse to show
+	// the ManagedCluster, and to show it.
+	shut, open chan struct{}
+	// renewed has an element when the identity has another certificate.
+	renewed  chan struct{}
+	lastBeat atomic.Pointer[time.Time]
+
+	mu sync.Mutex
+	id identity.Identity
+}
+
+// serve uses an identity for as long as it is good and returns why it no longer
+// is.
+func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
+	credentials, err := identity.NewCredentials(id)
+	if err != nil {
+		return err
+	}
+	defer credentials.Close()
+	hub, err := newClient(credentials.Config(r.UserAgent), r.UserAgent)
+	if err != nil {
+		return fmt.Errorf("prepare the connection to the hub %s: %w", id.Hub.Server, err)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s := &session{
+		Registration: r, credentials: credentials, hub: hub, end: end, id: id,
+		shut: make(chan struct{}, 1), open: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+	}
+	s.lastBeat.Store(&time.Time{})
+	s.clusters = s.mirrorCluster(hub, s.clusterReport)
+	s.noteExpiry()
+	s.run(ctx)
+	return context.Cause(ctx)
+}
+
+// run returns when ctx has ended, and everything that it started.
+func (s *session) run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { s.clusters.Run(ctx) })
+	running.Go(func() { s.followStanding(ctx) })
+	running.Go(func() { s.watchForAcceptance(ctx) })
+	running.Go(func() { s.guard(ctx) })
+	select {
+	case <-s.Ready:
+	case <-ctx.Done():
+		return
+	}
+	s.status = s.newStatus()
+	running.Go(func() { s.renewals(ctx) })
+	running.Go(func() { s.status.Run(ctx) })
+	running.Go(func() { heartbeat.Run(ctx, s.heartbeatOptions()) })
+	running.Go(func() { s.runAccepted(ctx) })
+}
+
+func (s *session) newStatus() *status.Controller {
+	id := s.identity()
+	return status.New(status.Options{
+		ClusterName:   s.ClusterName,
+		Instance:      cluster.AgentReportingController + "-" + id.Agent,
+		HubURL:        id.Hub.Server,
+		Hub:           s.hub,
+		Clusters:      s.clusters,
+		Local:         s.Local,
+		LocalREST:     s.LocalREST,
+		Claims:        s.Claims,
+		ClientConfigs: s.ClientConfigs,
+		LastBeat:      func() time.Time { return *s.lastBeat.Load() },
+		Clock:         s.Clock,
+		Log:           s.Log,
+	})
+}
+
+func (s *session) heartbeatOptions() heartbeat.Options {
+	return heartbeat.Options{ClusterName: s.ClusterName, Hub: s.hub, Clusters: s.clusters, Clock: s.Clock, Log: s.Log, Beat: s.beat}
+}
+
+func (s *session) beat() {
+	now := s.Clock.Now()
+	s.lastBeat.Store(&now)
+	if s.Metrics.Beat != nil {
+		s.Metrics.Beat()
+	}
+	// The hub may have called the cluster unknown; now it may be told better.
+	if mc, ok := s.clusters.Get(s.ClusterName); ok {
+		if c := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); c != nil && c.Reason == cluster.ReasonLeaseUpdateStopped {
+			s.status.Trigger()
+		}
+	}
+}
+
+func (s *session) identity() identity.Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// mirrorCluster mirrors the agent's own ManagedCluster, the only one that it
+// may see.
+func (r *Registration) mirrorCluster(hub client.WithWatch, report func(error)) *mirror.Mirror[*clusterv1.ManagedCluster] {
+	return mirror.New(mirror.Options[*clusterv1.ManagedCluster]{
+		Client: hub, List: &clusterv1.ManagedClusterList{}, Clock: r.Clock,
+		Select:  []client.ListOption{client.MatchingFields{"metadata.name": r.ClusterName}},
+		Report:  report,
+		Backoff: &wait.Backoff{Duration: 300 * time.Millisecond, Factor: 1.6, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second},
+	})
+}
+
+// runAccepted runs what works with an accepted cluster. A denial doesn't end
+// it: it has to clean up, and what it may no longer do the hub prevents.
+func (s *session) runAccepted(ctx context.Context) {
+	if s.Accepted == nil {
+		return
+	}
+	changed := s.clusters.Subscribe()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		if mc, _ := s.clusters.Get(s.ClusterName); heartbeat.Period(mc) > 0 {
+			break
+		}
+	}
+	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().Hub.Server}
+	delay := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}.DelayFunc()
+	for {
+		err := s.Accepted(ctx, hub)
+		if ctx.Err() != nil {
+			return
+		}
+		s.Log.Error("what runs in the accepted cluster has ended, starting it again", "err", err)
+		timer := s.Clock.NewTimer(delay())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+	}
+}
+
+// guard ends the session when its identity becomes useless.
+func (s *session) guard(ctx context.Context) {
+	for {
+		expires := s.Clock.NewTimer(s.expiry().Sub(s.Clock.Now()))
+		select {
+		case <-ctx.Done():
+		case <-expires.C():
+		case <-s.renewed:
+		case <-s.source.changed:
+		}
+		expires.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		if err := s.checkIdentity(); err != nil {
+			s.end(err)
+			return
+		}
+	}
+}
+
+func (s *session) checkIdentity() error {
+	bootstrap, err := s.source.current()
+	if err != nil && !errors.Is(err, errNoBootstrap) {
+		s.Log.Warn("the new bootstrap kubeconfig cannot be used, the agent's identity on the hub stays", "err", err)
+	}
+	id := s.identity()
+	return id.Check(id.Names, endpointOf(bootstrap), s.Clock.Now())
+}
+
+func (s *session) expiry() time.Time {
+	_, notAfter, err := s.identity().Validity()
+	if err != nil {
+		return s.Clock.Now() // Check says what is wrong with it
+	}
+	return notAfter
+}
+
+func (s *session) noteExpiry() {
+	if s.Metrics.CertificateExpires != nil {
+		s.Metrics.CertificateExpires(s.expiry())
+	}
+}
+
+// clusterReport is told how watching the ManagedCluster goes.
+func (s *session) clusterReport(err error) {
+	server := s.identity().Hub.Server
+	switch {
+	case err == nil:
+		drain(s.shut)
+		signal(s.open)
+		return
+	case apierrors.IsForbidden(err):
+		drain(s.open)
+		signal(s.shut)
+		s.say(slog.LevelInfo, s.waitingForAcceptance())
+	case apierrors.IsUnauthorized(err):
+		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: when the hub was set up anew, delete the Secret %s/%s to register again",
+			server, s.Namespace, cluster.HubKubeconfigSecret), "err", err)
+	default:
+		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s cannot be reached, trying again", server), "err", err)
+	}
+}
+
+func (s *session) waitingForAcceptance() string {
+	return fmt.Sprintf("waiting for the hub to accept the cluster: clusteradm accept --clusters %s", s.ClusterName)
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func drain(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+	}
+}

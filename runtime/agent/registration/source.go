@@ -1,0 +1,106 @@
+package registration
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+var (
+	errNoBootstrap   = errors.New("there is no bootstrap kubeconfig")
+	errSourceChanged = errors.New("the bootstrap kubeconfig has changed")
+)
+
+// source is where the bootstrap kubeconfig comes from. That is the file, which
+// in a pod is mounted from a Secret. As a mounted file follows its Secret only
+// after a minute or so, the Secret itself is preferred once it has changed.
+type source struct {
+	file      string
+	namespace string
+	secret    *mirror.Mirror[*corev1.Secret]
+	// changed has an element when the Secret may have changed.
+	changed <-chan struct{}
+
+	mu sync.Mutex
+	// first is what the Secret held when it was first seen.
+	first []byte
+	seen  bool
+}
+
+func newSource(file, namespace string, secret *mirror.Mirror[*corev1.Secret]) *source {
+	return &source{file: file, namespace: namespace, secret: secret, changed: secret.Subscribe()}
+}
+
+// current reads the bootstrap kubeconfig; errNoBootstrap when there is none.
+func (s *source) current() (*identity.Bootstrap, error) {
+	inSecret := s.inSecret()
+	if inSecret != nil && s.isNews(inSecret) {
+		return s.fromSecret(inSecret)
+	}
+	content, err := s.inFile()
+	switch {
+	case err == nil && len(content) > 0:
+		b, err := identity.ParseBootstrap(content, filepath.Dir(s.file))
+		if err != nil {
+			return nil, fmt.Errorf("read the bootstrap kubeconfig %s: %w", s.file, err)
+		}
+		return b, nil
+	case inSecret != nil:
+		return s.fromSecret(inSecret)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("read the bootstrap kubeconfig: %w", err)
+	}
+	return nil, fmt.Errorf("%w: %s: make the Secret %s/%s with the key %q in the managed cluster, or give a file with --bootstrap-kubeconfig",
+		errNoBootstrap, s.lacking(), s.namespace, cluster.BootstrapSecret, cluster.KubeconfigKey)
+}
+
+func (s *source) lacking() string {
+	if s.file == "" {
+		return "no file is given, and there is no Secret"
+	}
+	return fmt.Sprintf("the file %s is missing or empty, and there is no Secret", s.file)
+}
+
+func (s *source) inFile() ([]byte, error) {
+	if s.file == "" {
+		return nil, os.ErrNotExist
+	}
+	content, err := os.ReadFile(s.file)
+	return bytes.TrimSpace(content), err
+}
+
+func (s *source) fromSecret(content []byte) (*identity.Bootstrap, error) {
+	b, err := identity.ParseBootstrap(content, "")
+	if err != nil {
+		return nil, fmt.Errorf("read the bootstrap kubeconfig in the Secret %s/%s: %w", s.namespace, cluster.BootstrapSecret, err)
+	}
+	return b, nil
+}
+
+// inSecret is what the Secret holds now; nil when there is no such Secret.
+func (s *source) inSecret() []byte {
+	secret, ok := s.secret.GetNamespaced(s.namespace, cluster.BootstrapSecret)
+	if !ok || len(secret.Data[cluster.KubeconfigKey]) == 0 {
+		return nil
+	}
+	return secret.Data[cluster.KubeconfigKey]
+}
+
+// isNews tells whether the Secret has changed since the agent started.
+func (s *source) isNews(content []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.seen {
+		s.first, s.seen = content, true
+	}
+	return !bytes.Equal(s.first, content)
+}

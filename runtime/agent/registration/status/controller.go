@@ -1,0 +1,236 @@
+// Package status reports to the hub how the managed cluster is: joined,
+// available, of which version and size, and what it claims about itself.
+package status
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+const (
+	mergePatch = types.MergePatchType
+
+	// healthPeriod is how often a healthy API server is looked at.
+	healthPeriod = time.Minute
+	// fillTimeout is how long the first report waits for what the managed
+	// cluster has to say, so that one report has it all.
+	fillTimeout = 3 * time.Second
+	// writeTimeout bounds one pass.
+	writeTimeout = 30 * time.Second
+)
+
+// Options are what the controller needs.
+type Options struct {
+	ClusterName string
+	// Instance tells this agent from others in events.
+	Instance string
+	// HubURL is the address of the hub, as in the agent's kubeconfig.
+	HubURL string
+
+	// Hub writes the ManagedCluster.
+	Hub client.Client
+	// Clusters mirrors it.
+	Clusters *mirror.Mirror[*clusterv1.ManagedCluster]
+
+	// Local reads the managed cluster.
+	Local client.WithWatch
+	// LocalREST asks its API server for its health and version.
+	LocalREST rest.Interface
+
+	Claims ClaimRules
+	// ClientConfigs are addresses of the managed cluster that its
+	// ManagedCluster shall list.
+	ClientConfigs []clusterv1.ClientConfig
+
+	// LastBeat is when the lease was renewed last.
+	LastBeat func() time.Time
+
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Controller writes the status of one ManagedCluster.
+type Controller struct {
+	Options
+	prober     prober
+	nodes      *mirror.Mirror[*corev1.Node]
+	claims     *mirror.Mirror[*clusterv1alpha1.ClusterClaim]
+	present    *mirror.Mirror[*corev1.Namespace]
+	namespaces namespaces
+	trigger    chan struct{}
+
+	// written is what the last write returned, and base the version it was
+	// computed from: until the mirror has moved on from base, written is news.
+	written *clusterv1.ManagedCluster
+	base    string
+	// told is the problem that was logged last, leftOut how many claims.
+	told    string
+	leftOut int
+	retry   wait.DelayFunc
+
+	mu          sync.Mutex
+	certificate *metav1.Condition
+}
+
+// New makes the controller.
+func New(o Options) *Controller {
+	label := cluster.ManagedNamespaceLabel(o.HubURL)
+	return &Controller{
+		Options:    o,
+		prober:     prober{client: o.LocalREST, clock: o.Clock},
+		namespaces: namespaces{client: o.Local, label: label},
+		trigger:    make(chan struct{}, 1),
+		nodes: mirror.New(mirror.Options[*corev1.Node]{
+			Client: o.Local, List: &corev1.NodeList{}, Clock: o.Clock, Strip: stripNode, Same: sameNode,
+			Report: reporter(o.Log, "nodes"),
+		}),
+		claims: mirror.New(mirror.Options[*clusterv1alpha1.ClusterClaim]{
+			Client: o.Local, List: &clusterv1alpha1.ClusterClaimList{}, Clock: o.Clock,
+			Report: reporter(o.Log, "cluster claims"),
+		}),
+		present: mirror.New(mirror.Options[*corev1.Namespace]{
+			Client: o.Local, List: &corev1.NamespaceList{}, Clock: o.Clock, Strip: stripNamespace, Same: sameLabel(label),
+			Select: []client.ListOption{client.MatchingLabels{label: managed}},
+			Report: reporter(o.Log, "managed namespaces"),
+		}),
+	}
+}
+
+func reporter(log *slog.Logger, what string) func(error) {
+	return func(err error) {
+		if err != nil {
+			log.Debug("cannot watch the managed cluster's "+what+", trying again", "err", err)
+		}
+	}
+}
+
+// Trigger makes the controller look again.
+func (c *Controller) Trigger() {
+	select {
+	case c.trigger <- struct{}{}:
+	default:
+	}
+}
+
+// SetCertificate makes the controller report how the renewal of the agent's
+// certificate went.
+func (c *Controller) SetCertificate(condition metav1.Condition) {
+	c.mu.Lock()
+	c.certificate = &condition
+	c.mu.Unlock()
+	c.Trigger()
+}
+
+// Run reports until ctx ends: on every change, and in between as often as the
+// health of the API server is looked at.
+func (c *Controller) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.nodes.Run(ctx) })
+	running.Go(func() { c.claims.Run(ctx) })
+	running.Go(func() { c.present.Run(ctx) })
+	changes := []<-chan struct{}{c.nodes.Subscribe(), c.claims.Subscribe(), c.present.Subscribe(), c.Clusters.Subscribe()}
+	c.awaitFilled(ctx)
+	timer := c.Clock.NewTimer(0)
+	for {
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		case <-c.trigger:
+		case <-changes[0]:
+		case <-changes[1]:
+		case <-changes[2]:
+		case <-changes[3]:
+		}
+		timer.Stop()
+		timer = c.Clock.NewTimer(c.pass(ctx))
+	}
+}
+
+func (c *Controller) awaitFilled(ctx context.Context) {
+	timeout := c.Clock.NewTimer(fillTimeout)
+	defer timeout.Stop()
+	for _, filled := range []<-chan struct{}{c.nodes.Filled(), c.claims.Filled(), c.present.Filled(), c.Clusters.Filled()} {
+		select {
+		case <-filled:
+		case <-timeout.C():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pass reconciles once and returns after how long to do so again.
+func (c *Controller) pass(ctx context.Context) time.Duration {
+	bounded, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	after, err := c.reconcile(bounded)
+	if err == nil {
+		c.retry, c.told = nil, ""
+		return after
+	}
+	if ctx.Err() != nil {
+		return after
+	}
+	c.complain(err)
+	if c.retry == nil {
+		c.retry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 12, Cap: 30 * time.Second}.DelayFunc()
+	}
+	return min(after, c.retry())
+}
+
+// complain logs an error, once as long as it stays the same. A collision with
+// another writer, or the loss of rights, is part of normal life.
+func (c *Controller) complain(err error) {
+	if apierrors.IsConflict(err) || apierrors.IsForbidden(err) || err.Error() == c.told {
+		c.Log.Debug("cannot report the cluster's status, trying again", "err", err)
+		return
+	}
+	c.told = err.Error()
+	c.Log.Warn("cannot report the cluster's status, trying again", "err", err)
+}
+
+// latest is the ManagedCluster as it is known best.
+func (c *Controller) latest() *clusterv1.ManagedCluster {
+	mc, ok := c.Clusters.Get(c.ClusterName)
+	if !ok {
+		c.written = nil
+		return nil
+	}
+	if c.written != nil && c.written.UID == mc.UID && mc.ResourceVersion == c.base {
+		return c.written
+	}
+	c.written = nil
+	return mc
+}
+
+func (c *Controller) wrote(from, to *clusterv1.ManagedCluster) {
+	if c.written == nil { // a second write before the mirror moved keeps the first one's base
+		c.base = from.ResourceVersion
+	}
+	c.written = to
+}
+
+// errClock keeps the agent from reporting, as times in its report would
+// mislead.
+var errClock = errors.New("the managed cluster's clock is out of sync, so its status is not reported: set the clocks of hub and cluster right")

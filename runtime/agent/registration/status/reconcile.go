@@ -1,0 +1,207 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// reconcile brings the ManagedCluster's status up to date in one write, and
+// returns after how long to look again.
+func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err error) {
+	after = healthPeriod
+	mc := c.latest()
+	if mc == nil {
+		if filled(c.Clusters.Filled()) && filled(c.present.Filled()) {
+			return after, c.namespaces.release(ctx, nil, c.present.Objects())
+		}
+		return after, nil
+	}
+	if !meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionHubAccepted) {
+		return after, nil
+	}
+	if meta.IsStatusConditionFalse(mc.Status.Conditions, cluster.ConditionClockSynced) {
+		return after, errClock
+	}
+	mc, errConfigs := c.addClientConfigs(ctx, mc)
+	reported := mc.DeepCopy()
+	c.reportJoined(reported)
+	available, soon := c.reportAvailable(ctx, reported)
+	if soon {
+		after = recheck
+	}
+	var errFacts, errNamespaces error
+	if available {
+		errFacts = c.reportFacts(ctx, reported)
+		errNamespaces = c.reportNamespaces(ctx, reported)
+	}
+	if err := c.write(ctx, mc, reported); err != nil {
+		return after, err
+	}
+	for _, err := range []error{errConfigs, errFacts, errNamespaces} {
+		if err != nil {
+			return after, err
+		}
+	}
+	return after, nil
+}
+
+func filled(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// addClientConfigs lists the cluster's addresses that its ManagedCluster lacks,
+// which only the agent's own rights allow: a bootstrap identity may create the
+// object but not change it.
+func (c *Controller) addClientConfigs(ctx context.Context, mc *clusterv1.ManagedCluster) (*clusterv1.ManagedCluster, error) {
+	missing := missingConfigs(mc.Spec.ManagedClusterClientConfigs, c.ClientConfigs)
+	if len(missing) == 0 {
+		return mc, nil
+	}
+	updated := mc.DeepCopy()
+	updated.Spec.ManagedClusterClientConfigs = append(updated.Spec.ManagedClusterClientConfigs, missing...)
+	if err := c.Hub.Update(ctx, updated); err != nil {
+		return mc, fmt.Errorf("list the cluster's addresses in its ManagedCluster: %w", err)
+	}
+	c.wrote(mc, updated)
+	return updated, nil
+}
+
+// missingConfigs are those of the wanted addresses that are not listed.
+func missingConfigs(have, want []clusterv1.ClientConfig) []clusterv1.ClientConfig {
+	return slices.DeleteFunc(slices.Clone(want), func(w clusterv1.ClientConfig) bool {
+		return slices.ContainsFunc(have, func(h clusterv1.ClientConfig) bool { return h.URL == w.URL })
+	})
+}
+
+func (c *Controller) reportJoined(mc *clusterv1.ManagedCluster) {
+	c.set(mc, metav1.Condition{
+		Type: cluster.ConditionJoined, Status: metav1.ConditionTrue,
+		Reason: cluster.ReasonJoined, Message: cluster.MessageJoined,
+	})
+	c.mu.Lock()
+	certificate := c.certificate
+	c.mu.Unlock()
+	if certificate != nil {
+		c.set(mc, *certificate)
+	}
+}
+
+// reportAvailable returns whether the API server is well, and whether to look
+// again soon.
+func (c *Controller) reportAvailable(ctx context.Context, mc *clusterv1.ManagedCluster) (ok, soon bool) {
+	h := c.prober.probe(ctx)
+	if ctx.Err() != nil {
+		return false, true
+	}
+	failingFor := time.Duration(0)
+	if !h.ok() {
+		failingFor = c.Clock.Since(c.prober.failing)
+		c.Log.Debug("the managed cluster's API server is not well", "code", h.code, "detail", h.detail, "for", failingFor)
+	}
+	condition, decided := availability(h, failingFor)
+	if decided && !c.heartStopped(mc) {
+		c.set(mc, condition)
+	}
+	return h.ok(), !h.ok()
+}
+
+// heartStopped tells that the hub calls the cluster unknown for want of
+// heartbeats, and that there has been none lately. To contradict the hub then
+// would only make the two overwrite each other without end.
+func (c *Controller) heartStopped(mc *clusterv1.ManagedCluster) bool {
+	have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
+	if have == nil || have.Status != metav1.ConditionUnknown || have.Reason != cluster.ReasonLeaseUpdateStopped {
+		return false
+	}
+	return c.Clock.Since(c.LastBeat()) > 2*mc.Spec.LeaseDuration()
+}
+
+// reportFacts adds version, size and claims.
+func (c *Controller) reportFacts(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	if filled(c.nodes.Filled()) {
+		var capacity clusterv1.ResourceList
+		capacity, mc.Status.Allocatable = sum(c.nodes.Objects())
+		mc.Status.Capacity = merge(mc.Status.Capacity, capacity)
+	}
+	if filled(c.claims.Filled()) {
+		var left int
+		mc.Status.ClusterClaims, left = c.Claims.collect(c.claims.Objects())
+		if left != c.leftOut && left > 0 {
+			c.Log.Warn("CustomClusterClaimsTruncated: the hub is not told of all cluster claims: allow more of them with --max-custom-cluster-claims, or delete some",
+				"leftOut", left, "max", c.Claims.MaxCustom)
+		}
+		c.leftOut = left
+	}
+	v, err := c.version(ctx)
+	if err != nil {
+		return err
+	}
+	mc.Status.Version.Kubernetes = v
+	return nil
+}
+
+func (c *Controller) version(ctx context.Context) (string, error) {
+	body, err := c.LocalREST.Get().AbsPath("/version").MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return "", fmt.Errorf("ask the managed cluster's API server for its version: %w", err)
+	}
+	var info version.Info
+	if err := json.Unmarshal(body, &info); err != nil {
+		return "", fmt.Errorf("read the version of the managed cluster's API server: %w", err)
+	}
+	return info.GitVersion, nil
+}
+
+// reportNamespaces makes the namespaces that the cluster's sets want and
+// reports on each of them.
+func (c *Controller) reportNamespaces(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	if !filled(c.present.Filled()) {
+		return nil
+	}
+	present := c.present.Objects()
+	c.namespaces.apply(ctx, mc.Status.ManagedNamespaces, present)
+	return c.namespaces.release(ctx, mc.Status.ManagedNamespaces, present)
+}
+
+func (c *Controller) set(mc *clusterv1.ManagedCluster, condition metav1.Condition) {
+	condition.LastTransitionTime = metav1.NewTime(c.Clock.Now())
+	meta.SetStatusCondition(&mc.Status.Conditions, condition)
+}
+
+// write stores what has changed, if anything has, and tells of a change of
+// availability.
+func (c *Controller) write(ctx context.Context, from, to *clusterv1.ManagedCluster) error {
+	if equality.Semantic.DeepEqual(from.Status, to.Status) {
+		return nil
+	}
+	event := availabilityEvent(from, to, c.Instance, metav1.NewMicroTime(c.Clock.Now()))
+	patch := client.MergeFromWithOptions(from.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := c.Hub.Status().Patch(ctx, to, patch); err != nil {
+		return fmt.Errorf("report the status of the cluster %s: %w", from.Name, err)
+	}
+	c.wrote(from, to)
+	if event != nil {
+		c.Log.Info(event.Note)
+		if err := c.Hub.Create(ctx, event); err != nil {
+			c.Log.Debug("cannot tell the hub of an event", "reason", event.Reason, "err", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+// Package devcluster runs a managed cluster for laptops and tests in one
+// process: a Kubernetes API server with the ordinary APIs, the controllers of
+// deployments, replica sets and jobs, and a simulator in the place of nodes.
+//
+// Nothing runs in its pods; the simulator only lets them report that something
+// does. There is one exception: a pod of the klusterlet starts a real agent
+// inside this process, with the pod's own identity and files. So a dev cluster
+// joins a hub in the way that a real one does, by having the agent installed
+// through its API.
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/version"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+)
+
+// settleTimeout is how much longer a cluster may take to get ready that is told
+// to stop before it is.
+const settleTimeout = 10 * time.Second
+
+// Options say what cluster to run.
+type Options struct {
+	// DataDir keeps the cluster's state. It is made when it is not there.
+	DataDir string
+	// BindAddress is the address to listen on, 127.0.0.1 by default.
+	BindAddress net.IP
+	// SecurePort is the port to listen on; 0 takes a free one.
+	SecurePort int
+	// Name is what certificates and logs call the cluster; see DefaultName.
+	Name string
+
+	// RunAgent runs an agent until ctx ends. args are what follows
+	// `muster agent` in the pod that asks for it, with the paths of mounted
+	// volumes replaced by those of this machine, and config reaches this
+	// cluster as the pod's service account. Without it a klusterlet's pod is
+	// simulated like any other.
+	RunAgent func(ctx context.Context, args []string, config *rest.Config) error
+	// Clock is the real one by default.
+	Clock clock.WithTicker
+}
+
+func (o *Options) complete() error {
+	if o.DataDir == "" {
+		return errors.New("a dev cluster needs a folder for its state: name one with --data-dir")
+	}
+	if o.Name == "" {
+		o.Name = DefaultName(o.DataDir)
+	}
+	if reasons := validation.IsDNS1123Label(o.Name); len(reasons) > 0 {
+		return fmt.Errorf("--name %q cannot be the name of a cluster: %s", o.Name, strings.Join(reasons, "; "))
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return nil
+}
+
+// DefaultName is what a dev cluster is called when nothing else is said: as its
+// folder where that is a name that certificates can hold, else "devcluster".
+func DefaultName(dataDir string) string {
+	if abs, err := filepath.Abs(dataDir); err == nil && len(validation.IsDNS1123Label(filepath.Base(abs))) == 0 {
+		return filepath.Base(abs)
+	}
+	return "devcluster"
+}
+
+// Cluster is a running dev cluster.
+type Cluster struct {
+	// URL is where clients reach it.
+	URL string
+	// Kubeconfig is the administrator's kubeconfig file.
+	Kubeconfig string
+
+	server *controlplane.Server
+	stop   context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// Start runs a dev cluster until ctx ends or Stop is called, and returns when
+// it is ready.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	dir, err := datadir.Open(o.DataDir, "muster "+version.Version())
+	if err != nil {
+		return nil, err
+	}
+	// The server outlives what uses it, so it must not see the end of ctx.
+	server, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{
+		Name:        o.Name,
+		Flavour:     controlplane.Full,
+		Dir:         dir,
+		BindAddress: o.BindAddress,
+		SecurePort:  o.SecurePort,
+	})
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	runCtx, stop := context.WithCancel(ctx)
+	c := &Cluster{URL: server.URL, Kubeconfig: server.Kubeconfig, server: server, stop: stop, done: make(chan struct{})}
+	controllers, err := c.controllers(runCtx, o, dir)
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, server.Stop(), closeDir(dir))
+	}
+	settled := make(chan struct{})
+	go func() {
+		defer close(c.done)
+		defer dir.Close()
+		select {
+		case <-runCtx.Done():
+		case <-server.Done():
+			stop()
+		}
+		controllers.Wait()
+		<-settled
+		c.err = server.Stop()
+	}()
+	err = waitSettled(ctx, server)
+	close(settled)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("wait until the dev cluster is ready: %w", err), c.Stop())
+	}
+	return c, nil
+}
+
+// waitSettled returns when the server is ready. It does not return at once when
+// ctx ends: an API server that is stopped while its start hooks run makes the
+// whole process exit with a failure.
+func waitSettled(ctx context.Context, server *controlplane.Server) error {
+	waitCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		late, stop := context.WithTimeout(waitCtx, settleTimeout)
+		defer stop()
+		<-late.Done()
+		cancel()
+	})()
+	return server.WaitReady(waitCtx)
+}
+
+// Done is closed when the cluster has stopped and all its state is on the disk.
+func (c *Cluster) Done() <-chan struct{} { return c.done }
+
+// Stop ends the cluster, waits until it has, and returns why it stopped when
+// that was not because of Stop or the context's end.
+func (c *Cluster) Stop() error {
+	c.stop()
+	<-c.done
+	return c.err
+}
+
+// controllers starts everything beside the API server.
+func (c *Cluster) controllers(ctx context.Context, o Options, dir *datadir.Dir) (*sync.WaitGroup, error) {
+	config := c.server.RESTConfig("muster-devcluster")
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("start the dev cluster's controllers: %w", err)
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	running, err := workloadControllers(ctx, client, factory)
+	if err != nil {
+		return nil, fmt.Errorf("start the dev cluster's controllers: %w", err)
+	}
+	agents, err := newAgents(agentOptions{
+		run:    o.RunAgent,
+		clock:  o.Clock,
+		client: client,
+		dir:    dir.Path("pods"),
+		server: rest.Config{Host: c.server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: c.server.CAData}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	simulator, err := newSimulator(client, factory, agents, o.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("start the simulator of pods: %w", err)
+	}
+	running = append(running, simulator.Run)
+
+	group := &sync.WaitGroup{}
+	group.Go(func() {
+		if err := c.server.RunControllers(ctx, controlplane.ControllerOptions{}); err != nil {
+			c.stop()
+		}
+	})
+	factory.Start(ctx.Done())
+	group.Go(func() { controlplane.RunAll(ctx, running) })
+	return group, nil
+}
+
+func closeDir(dir *datadir.Dir) error {
+	dir.Close()
+	return nil
+}

@@ -1,0 +1,59 @@
+// Package e2e tests muster as its users get it: the built program, in processes
+// of its own, and clusters that know nothing of each other.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// musterEnv names the environment variable with the path of a built muster.
+// Without it the tests build one.
+const musterEnv = "MUSTER_BIN"
+
+// muster is the program under test.
+var muster string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		muster = os.Getenv(musterEnv)
+		if muster == "" {
+			dir, err := os.MkdirTemp("", "muster-e2e-")
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			defer os.RemoveAll(dir)
+			muster = filepath.Join(dir, "muster")
+			build := exec.Command("go", "build", "-o", muster, "github.com/muster-fleet/terraform-provider-muster/runtime/cmd/muster")
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			build.Stderr = os.Stderr
+			if err := build.Run(); err != nil {
+				fmt.Fprintln(os.Stderr, "build muster:", err)
+				return 1
+			}
+		}
+		return m.Run()
+	}())
+}
+
+// eventually waits for check to return nil, and fails the test when it has not
+// by then.
+func eventually(t *testing.T, what string, patience time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: after %s: %v", what, patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
