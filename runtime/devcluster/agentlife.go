@@ -26,7 +26,7 @@ const (
 
 	// stopTimeout is how long an agent may take to end once it was told to; one
 	// that takes longer is left behind, so that it holds up nobody.
-	stopTimeout = 3 * time.Second
+	stopTimeout = 5 * time.Second
 )
 
 // errEnded is why an agent that returned without an error is started again.

@@ -89,6 +89,7 @@ type Cluster struct {
 
 	server *controlplane.Server
 	stop   context.CancelFunc
+	failed error // of the controllers; read once they have ended
 	done   chan struct{}
 	err    error
 }
@@ -120,7 +121,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	controllers, err := c.controllers(runCtx, o, dir)
 	if err != nil {
 		stop()
-		return nil, errors.Join(err, server.Stop(), closeDir(dir))
+		err = errors.Join(err, server.Stop())
+		dir.Close()
+		return nil, err
 	}
 	settled := make(chan struct{})
 	go func() {
@@ -133,7 +136,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		controllers.Wait()
 		<-settled
-		c.err = server.Stop()
+		c.err = errors.Join(c.failed, server.Stop())
 	}()
 	err = waitSettled(ctx, server)
 	close(settled)
@@ -203,16 +206,11 @@ func (c *Cluster) controllers(ctx context.Context, o Options, dir *datadir.Dir) 
 
 	group := &sync.WaitGroup{}
 	group.Go(func() {
-		if err := c.server.RunControllers(ctx, controlplane.ControllerOptions{}); err != nil {
+		if c.failed = c.server.RunControllers(ctx, controlplane.ControllerOptions{}); c.failed != nil {
 			c.stop()
 		}
 	})
 	factory.Start(ctx.Done())
 	group.Go(func() { controlplane.RunAll(ctx, running) })
 	return group, nil
-}
-
-func closeDir(dir *datadir.Dir) error {
-	dir.Close()
-	return nil
 }

@@ -1,0 +1,352 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+func someRequest(t testing.TB, name string) *certificatesv1.CertificateSigningRequest {
+	_, request := certtest.Request(t, cluster.CommonName(name, "other"), cluster.Group(name))
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "other-", Labels: map[string]string{cluster.NameLabel: name}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: request, SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+		},
+	}
+}
+
+func TestRestartChangesNothing(t *testing.T) {
+	f := newCluster(t, "restart")
+	f.join()
+	before, identity := f.get(), f.identity()
+	f.stopAgent()
+	lease := f.lease()
+	f.start()
+	testenv.Eventually(t, func() error {
+		if f.lease().ResourceVersion == lease.ResourceVersion {
+			return fmt.Errorf("the lease was not renewed since the restart")
+		}
+		return nil
+	})
+	if n := len(f.requests()); n != 1 {
+		t.Errorf("%d certificate requests, want the first one only", n)
+	}
+	if now := f.identity(); now[cluster.TLSCertKey] != identity[cluster.TLSCertKey] || now[cluster.AgentNameKey] != identity[cluster.AgentNameKey] {
+		t.Error("the identity has changed")
+	}
+	if now := f.get(); now.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the ManagedCluster was written without need: from %+v to %+v", before, now)
+	}
+}
+
+func TestInterruptedBootstrapKeepsTheAgentsName(t *testing.T) {
+	f := newCluster(t, "interrupted")
+	f.start()
+	testenv.Eventually(t, func() error {
+		if len(f.requests()) == 0 {
+			return fmt.Errorf("no request yet")
+		}
+		return nil
+	})
+	name := f.identity()[cluster.AgentNameKey]
+	f.stopAgent()
+	for _, r := range f.requests() { // its key is lost
+		must(t, fleet.client.Delete(t.Context(), &r))
+	}
+	f.join()
+	if got := f.identity()[cluster.AgentNameKey]; got != name || name == "" {
+		t.Errorf("the agent is called %q after the restart and was %q", got, name)
+	}
+}
+
+func TestDeniedClusterComesBackWithItsCertificate(t *testing.T) {
+	f := newCluster(t, "denied")
+	f.join()
+	f.accept(false)
+	f.awaitCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse)
+	f.accept(true)
+	f.awaitCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue)
+	// Only an agent that is let in again can tell that this is not so.
+	mc := f.get()
+	before := mc.DeepCopy()
+	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: "Test"})
+	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
+	if n := len(f.requests()); n != 1 {
+		t.Errorf("%d certificate requests, want the first one only", n)
+	}
+}
+
+func TestDeletedAndRecreatedClusterComesBack(t *testing.T) {
+	f := newCluster(t, "reborn")
+	f.join()
+	must(t, fleet.client.Delete(t.Context(), f.get()))
+	testenv.Eventually(t, func() error {
+		err := fleet.client.Get(context.Background(), client.ObjectKey{Name: f.name}, &clusterv1.ManagedCluster{})
+		if client.IgnoreNotFound(err) == nil && err != nil {
+			return nil
+		}
+		return fmt.Errorf("the ManagedCluster is still there (%v)", err)
+	})
+	must(t, fleet.client.Create(t.Context(), &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}))
+	f.accept(true)
+	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
+}
+
+func TestLostIdentityIsReplaced(t *testing.T) {
+	f := newCluster(t, "lost")
+	f.join()
+	was := f.identity()
+	must(t, env.Client().Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: cluster.HubKubeconfigSecret}}))
+	// The hub approves it by itself, as the agent asks with its own certificate.
+	testenv.Eventually(t, func() error {
+		now := f.identity()
+		if now[cluster.TLSCertKey] == "" || now[cluster.TLSCertKey] == was[cluster.TLSCertKey] || now[cluster.AgentNameKey] != was[cluster.AgentNameKey] {
+			return fmt.Errorf("no new certificate of the agent %s: keys %d", was[cluster.AgentNameKey], len(now))
+		}
+		return nil
+	})
+	f.awaitCondition(cluster.ConditionCertificateRotated, metav1.ConditionTrue)
+}
+
+// shiftedClock is a clock that is ahead.
+type shiftedClock struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (c shiftedClock) Now() time.Time                  { return c.RealClock.Now().Add(c.by) }
+func (c shiftedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
+	f := newCluster(t, "rotate")
+	f.options.ClientCertExpirationSeconds = 3600
+	f.join()
+	was := f.identity()
+	f.stopAgent()
+	mc := f.get() // the agent's clock will be ahead of the hub's
+	mc.Annotations = map[string]string{cluster.SkipClockSyncAnnotation: "true"}
+	must(t, fleet.client.Update(t.Context(), mc))
+
+	f.options.ClientCertExpirationSeconds = 0
+	f.options.Clock = shiftedClock{by: 50 * time.Minute}
+	f.start()
+	testenv.Eventually(t, func() error {
+		if now := f.identity(); now[cluster.TLSCertKey] == was[cluster.TLSCertKey] || now[cluster.TLSKeyKey] == was[cluster.TLSKeyKey] {
+			return fmt.Errorf("no new certificate")
+		}
+		return nil
+	})
+	f.eventually(func(mc *clusterv1.ManagedCluster) error {
+		c := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionCertificateRotated)
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "ClientCertificateUpdated" {
+			return fmt.Errorf("condition %+v", c)
+		}
+		return nil
+	})
+	usernames := f.usernames()
+	if want := cluster.CommonName("rotate", was[cluster.AgentNameKey]); !slices.Contains(usernames, want) {
+		t.Errorf("requests came from %q, want one from %q", usernames, want)
+	}
+}
+
+func TestExpiredIdentityIsReplacedWithTheBootstrapKubeconfig(t *testing.T) {
+	f := newCluster(t, "expired")
+	f.options.ClientCertExpirationSeconds = 3600
+	clk := clocktesting.NewFakeClock(time.Now())
+	f.options.Clock = clk
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // so that waits after failures end
+		for ctx.Err() == nil {
+			clk.Step(100 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // real time has to pass for the server
+		}
+	}()
+	f.join()
+	f.accept(false) // so that the agent can't renew its certificate
+	f.awaitCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse)
+	clk.Step(2 * time.Hour)
+	bootstrap := "system:bootstrap:" + f.token[:6]
+	testenv.Eventually(t, func() error {
+		if n := len(slices.DeleteFunc(f.usernames(), func(u string) bool { return u != bootstrap })); n != 2 {
+			return fmt.Errorf("%d requests with the bootstrap kubeconfig, want the first one and one after the expiry", n)
+		}
+		return nil
+	})
+}
+
+func TestHubOutage(t *testing.T) {
+	f := newCluster(t, "outage")
+	proxy := newProxy(t)
+	f.writeBootstrap("https://" + proxy.address)
+	f.join()
+	proxy.cut()
+	lease := f.lease()
+	// Nothing but the hub's own doing moves while it is away; the agent stays.
+	must(t, proxy.mend())
+	mc := f.get()
+	before := mc.DeepCopy()
+	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: cluster.ReasonLeaseUpdateStopped})
+	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
+	if f.lease().UID != lease.UID {
+		t.Error("the lease was replaced")
+	}
+}
+
+func TestChangedBootstrapSecretLeadsToTheOtherHub(t *testing.T) {
+	f := newCluster(t, "moved")
+	f.join()
+	was := f.identity()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: cluster.BootstrapSecret},
+		Data:       map[string][]byte{cluster.KubeconfigKey: f.bootstrapKubeconfig(fleet.url, "hub")},
+	}
+	must(t, env.Client().Create(t.Context(), secret))
+	proxy := newProxy(t)
+	secret.Data[cluster.KubeconfigKey] = f.bootstrapKubeconfig("https://"+proxy.address, "hub")
+	// The agent must have seen the first content to know the second for news.
+	testenv.Eventually(t, func() error {
+		secret.Annotations = map[string]string{"touched": time.Now().String()}
+		if err := env.Client().Update(context.Background(), secret); err != nil {
+			return err
+		}
+		for _, r := range f.requests() {
+			if len(r.Status.Conditions) == 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("no new request")
+	})
+	f.approve()
+	testenv.Eventually(t, func() error {
+		if now := f.identity(); now[cluster.KubeconfigKey] == was[cluster.KubeconfigKey] || now[cluster.AgentNameKey] != was[cluster.AgentNameKey] {
+			return fmt.Errorf("the identity is still for the first hub, or another agent's")
+		}
+		return nil
+	})
+}
+
+func TestWorkRunsOnceTheClusterIsAccepted(t *testing.T) {
+	f := newCluster(t, "working")
+	runs := make(chan agent.WorkOptions, 10)
+	f.options.AgentID = "klusterlet-1"
+	f.options.Work = func(ctx context.Context, o agent.WorkOptions) error {
+		runs <- o
+		<-ctx.Done()
+		return nil
+	}
+	f.start()
+	f.approve()
+	f.accept(false)
+	select {
+	case <-runs:
+		t.Fatal("works are carried out though the hub has not accepted the cluster")
+	default:
+	}
+	f.accept(true)
+	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
+	o := <-runs
+	if o.ClusterName != "working" || o.AgentID != "klusterlet-1" || o.HubHost != fleet.url || o.ManagedCluster == nil {
+		t.Errorf("got %+v", o)
+	}
+	c := env.ClientFor(t, o.Hub)
+	must(t, c.List(t.Context(), &workv1.ManifestWorkList{}, client.InNamespace("working")))
+}
+
+func (f *fleetCluster) lease() *coordinationv1.Lease {
+	f.t.Helper()
+	lease := &coordinationv1.Lease{}
+	must(f.t, fleet.client.Get(context.Background(), client.ObjectKey{Namespace: f.name, Name: cluster.LeaseName}, lease))
+	return lease
+}
+
+// usernames are who made the cluster's certificate requests.
+func (f *fleetCluster) usernames() []string {
+	var all []string
+	for _, r := range f.requests() {
+		all = append(all, r.Spec.Username)
+	}
+	return all
+}
+
+// proxy is a network to the hub that can fail.
+type proxy struct {
+	address string
+	target  string
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    []net.Conn
+}
+
+func newProxy(t testing.TB) *proxy {
+	t.Helper()
+	p := &proxy{address: "127.0.0.1:0", target: fleet.url[len("https://"):]}
+	must(t, p.mend())
+	t.Cleanup(p.cut)
+	return p
+}
+
+func (p *proxy) mend() error {
+	l, err := net.Listen("tcp", p.address)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listener, p.address = l, l.Addr().String()
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", p.target)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, in, out)
+			p.mu.Unlock()
+			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
+			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+		}
+	}()
+	return nil
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.listener.Close()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}

@@ -1,0 +1,122 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+func TestClaimsAndNodesAreReportedAsTheyChange(t *testing.T) {
+	f := newCluster(t, "reporting")
+	f.join()
+	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "id.k8s.io"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "one"}}
+	must(t, env.Client().Create(t.Context(), claim))
+	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
+	f.eventually(func(mc *clusterv1.ManagedCluster) error {
+		if got := mc.Status.ClusterClaims; len(got) != 1 || got[0] != (clusterv1.ManagedClusterClaim{Name: "id.k8s.io", Value: "one"}) {
+			return fmt.Errorf("claims %+v", got)
+		}
+		return nil
+	})
+
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	must(t, env.Client().Create(t.Context(), node))
+	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), node) })
+	node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("4")}
+	node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("3500m")}
+	must(t, env.Client().Status().Update(t.Context(), node))
+	f.eventually(func(mc *clusterv1.ManagedCluster) error {
+		capacity, allocatable := mc.Status.Capacity["cpu"], mc.Status.Allocatable["cpu"]
+		if capacity.String() != "4" || allocatable.String() != "3500m" {
+			return fmt.Errorf("capacity %v, allocatable %v", mc.Status.Capacity, mc.Status.Allocatable)
+		}
+		return nil
+	})
+
+	must(t, env.Client().Delete(t.Context(), claim))
+	f.eventually(func(mc *clusterv1.ManagedCluster) error {
+		if got := mc.Status.ClusterClaims; len(got) != 0 {
+			return fmt.Errorf("claims %+v", got)
+		}
+		return nil
+	})
+}
+
+func TestManagedNamespaces(t *testing.T) {
+	f := newCluster(t, "spaced")
+	f.join()
+	want(f, []clusterv1.ClusterSetManagedNamespaceConfig{{Name: "team-a", ClusterSet: "s"}})
+	f.eventually(func(mc *clusterv1.ManagedCluster) error {
+		if n := mc.Status.ManagedNamespaces; len(n) != 1 || !meta.IsStatusConditionTrue(n[0].Conditions, "NamespaceAvailable") {
+			return fmt.Errorf("managed namespaces %+v", n)
+		}
+		return nil
+	})
+	label := cluster.ManagedNamespaceLabel(fleet.url)
+	ns := &corev1.Namespace{}
+	must(t, env.Client().Get(t.Context(), client.ObjectKey{Name: "team-a"}, ns))
+	if ns.Labels[label] != "true" || len(strings.TrimPrefix(label, "clusterset.open-cluster-management.io/")) != 63 {
+		t.Errorf("labels %v", ns.Labels)
+	}
+
+	want(f, nil)
+	testenv.Eventually(t, func() error {
+		if err := env.Client().Get(context.Background(), client.ObjectKey{Name: "team-a"}, ns); err != nil {
+			return err
+		}
+		if ns.Labels[label] != "false" {
+			return fmt.Errorf("labels %v", ns.Labels)
+		}
+		return nil
+	})
+}
+
+// want does what the hub does when sets want namespaces.
+func want(f *fleetCluster, namespaces []clusterv1.ClusterSetManagedNamespaceConfig) {
+	f.t.Helper()
+	mc := f.get()
+	before := mc.DeepCopy()
+	mc.Status.ManagedNamespaces = namespaces
+	must(f.t, fleet.client.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
+}
+
+func TestClockOutOfSyncStopsReports(t *testing.T) {
+	f := newCluster(t, "skewed")
+	f.join()
+	mc := f.get()
+	before := mc.DeepCopy()
+	// In one write, so that there is no moment in which the agent may report.
+	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionFalse, Reason: cluster.ReasonClockOutOfSync})
+	meta.RemoveStatusCondition(&mc.Status.Conditions, cluster.ConditionJoined)
+	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "late.example.com"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
+	must(t, env.Client().Create(t.Context(), claim))
+	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
+	// Another agent in the same cluster reports it, so this one has seen it too.
+	other := newCluster(t, "synced")
+	other.join()
+	other.eventually(func(mc *clusterv1.ManagedCluster) error {
+		if len(mc.Status.ClusterClaims) == 0 {
+			return fmt.Errorf("the claim is not reported")
+		}
+		return nil
+	})
+	if got := f.get(); meta.FindStatusCondition(got.Status.Conditions, cluster.ConditionJoined) != nil || len(got.Status.ClusterClaims) != 0 {
+		t.Errorf("the status was written: %+v", got.Status)
+	}
+	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue, Reason: cluster.ReasonClockSynced})
+	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.awaitCondition(cluster.ConditionJoined, metav1.ConditionTrue)
+}
