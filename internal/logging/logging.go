@@ -108,6 +108,10 @@ var expected = []string{
 	"Unable start event watcher",
 	"Unable to remove peer endpoint leases",
 	"io: read/write on closed pipe",
+	"http: Handler timeout",
+	"Post-timeout activity",
+	"post-timeout activity",
+	"timed out waiting for dependency graph builder sync",
 }
 
 func isExpected(r slog.Record) bool {

@@ -29,6 +29,9 @@ const (
 	// drainTimeout is how long requests may take to end after the server was
 	// told to stop; watches are cut off then.
 	drainTimeout = 2 * time.Second
+
+	// hooksTimeout is how long a stop waits for a start that is under way.
+	hooksTimeout = 2 * time.Second
 )
 
 // Server is a running control plane.
@@ -72,8 +75,17 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		_ = listener.Close()
 		return nil, explainDiskFull(err, o.Dir)
 	}
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, s.shutdown)
 	return s, nil
+}
+
+// shutdown ends the server. An API server that is stopped while its start hooks
+// run makes the whole process exit with a failure, so they get their time first.
+func (s *Server) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), hooksTimeout)
+	defer cancel()
+	_ = s.waitOK(ctx, "/livez")
+	s.stop()
 }
 
 func (s *Server) start(ctx context.Context, o Options, listener net.Listener) error {
@@ -124,10 +136,13 @@ func (s *Server) start(ctx context.Context, o Options, listener net.Listener) er
 }
 
 // WaitReady returns when /readyz says ok, or with the reason why it never will.
-func (s *Server) WaitReady(ctx context.Context) error {
+func (s *Server) WaitReady(ctx context.Context) error { return s.waitOK(ctx, "/readyz") }
+
+// waitOK returns when the health check at path passes.
+func (s *Server) waitOK(ctx context.Context, path string) error {
 	client := &http.Client{Transport: inprocess.Transport{Handler: s.handler}}
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 		if err != nil {
 			return err
 		}
@@ -168,7 +183,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // Stop ends the server, waits until it has, and returns why it stopped when
 // that was not because of Stop.
 func (s *Server) Stop() error {
-	s.stop()
+	s.shutdown()
 	<-s.done
 	return s.err
 }
