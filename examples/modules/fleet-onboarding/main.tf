@@ -1,0 +1,58 @@
+# Brings clusters into the fleet: one entry of the map is one cluster. Adding an
+# entry onboards a cluster, removing one detaches it.
+
+terraform {
+  required_version = ">= 1.11"
+  required_providers {
+    muster = {
+      source = "muster-fleet/muster"
+    }
+  }
+}
+
+resource "muster_managed_cluster" "this" {
+  for_each = var.clusters
+
+  name        = each.key
+  labels      = each.value.labels
+  cluster_set = each.value.cluster_set
+}
+
+# The hub's opt-in. It does not wait for the agent, and the agent does not wait
+# for it: whichever comes first, the cluster joins when both have happened.
+resource "muster_cluster_acceptance" "this" {
+  for_each = var.clusters
+
+  managed_cluster = muster_managed_cluster.this[each.key].name
+}
+
+# A token for this one cluster. It is in no state and no plan, and it is revoked
+# when Terraform is done.
+ephemeral "muster_bootstrap_kubeconfig" "this" {
+  for_each = var.clusters
+
+  managed_cluster = muster_managed_cluster.this[each.key].name
+  server          = var.hub_server
+}
+
+# The cluster's opt-in: the agent, installed through the cluster's own kubeconfig.
+resource "muster_klusterlet" "this" {
+  for_each = var.clusters
+
+  cluster_name = muster_managed_cluster.this[each.key].name
+  image        = var.agent_image
+  cluster_connection = each.value.connection
+
+  bootstrap_kubeconfig_wo         = ephemeral.muster_bootstrap_kubeconfig.this[each.key].kubeconfig
+  bootstrap_kubeconfig_wo_version = var.bootstrap_version
+}
+
+# Waits until the cluster has joined and is available. When it is not in time,
+# the error says why, and only the wait is repeated by the next apply.
+resource "muster_cluster_registration" "this" {
+  for_each = var.clusters
+
+  managed_cluster = muster_managed_cluster.this[each.key].name
+
+  depends_on = [muster_cluster_acceptance.this, muster_klusterlet.this]
+}

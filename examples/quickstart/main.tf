@@ -1,0 +1,73 @@
+# A hub and its clusters, as `muster up` starts them, under Terraform: clusters
+# in a set, a placement that chooses among them, and a work on each.
+
+terraform {
+  required_version = ">= 1.11"
+  required_providers {
+    muster = {
+      source = "muster-fleet/muster"
+    }
+  }
+}
+
+provider "muster" {
+  kubeconfig_path = "${var.fleet_dir}/hub/admin.kubeconfig"
+}
+
+resource "muster_managed_cluster_set" "production" {
+  name = "production"
+}
+
+module "fleet" {
+  source = "../modules/fleet-onboarding"
+
+  clusters = {
+    for name, cluster in var.clusters : name => {
+      connection  = { kubeconfig_path = "${var.fleet_dir}/clusters/${name}/admin.kubeconfig" }
+      cluster_set = muster_managed_cluster_set.production.name
+      labels      = merge({ environment = "production" }, cluster.labels)
+    }
+  }
+}
+
+# A placement chooses only from the sets that are bound to its namespace.
+resource "muster_managed_cluster_set_binding" "production" {
+  namespace   = "default"
+  cluster_set = muster_managed_cluster_set.production.name
+}
+
+resource "muster_placement" "everywhere" {
+  namespace    = muster_managed_cluster_set_binding.production.namespace
+  name         = "everywhere"
+  cluster_sets = [muster_managed_cluster_set_binding.production.cluster_set]
+
+  predicates = [{
+    label_selector = { match_labels = { environment = "production" } }
+  }]
+}
+
+data "muster_placement_decisions" "everywhere" {
+  namespace = muster_placement.everywhere.namespace
+  placement = muster_placement.everywhere.name
+
+  # Clusters count once they have joined.
+  depends_on = [module.fleet]
+}
+
+resource "muster_manifest_work" "hello" {
+  for_each = var.clusters
+
+  managed_cluster = module.fleet.clusters[each.key]
+  name            = "hello"
+
+  manifests = [for file in ["namespace", "configmap", "deployment"] :
+    templatefile("${path.module}/manifests/${file}.yaml", { cluster = each.key })
+  ]
+
+  lifecycle {
+    precondition {
+      condition     = contains(data.muster_placement_decisions.everywhere.clusters, each.key)
+      error_message = "The placement did not choose ${each.key}: see the labels and taints of the cluster."
+    }
+  }
+}

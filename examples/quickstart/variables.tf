@@ -1,0 +1,15 @@
+variable "fleet_dir" {
+  description = "Data directory of `muster up`, with the kubeconfigs of the hub and of the clusters."
+  type        = string
+  default     = "../../.demo"
+}
+
+variable "clusters" {
+  description = "The clusters to bring in. Their names are those of the folders in the data directory."
+  type        = map(object({ labels = optional(map(string), {}) }))
+  default = {
+    cluster1 = {}
+    cluster2 = {}
+    cluster3 = {}
+  }
+}

@@ -1,0 +1,186 @@
+// Package testhub runs hubs and dev clusters as processes of their own, for
+// tests of what talks to them from outside. They can be killed and started
+// again at the same address.
+//
+// The program is built once for a test binary; MUSTER_BIN names one that is
+// built already.
+package testhub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 90 * time.Second
+	stopTimeout  = 20 * time.Second
+)
+
+// Builder builds the program when it is first asked for.
+type Builder struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Path is where the program is. dir is a folder for it.
+func (b *Builder) Path(dir string) (string, error) {
+	b.once.Do(func() {
+		if b.path = os.Getenv("MUSTER_BIN"); b.path != "" {
+			if _, err := os.Stat(b.path); err != nil {
+				b.err = fmt.Errorf("MUSTER_BIN: %w; build it with make build, or unset the variable", err)
+			}
+			return
+		}
+		b.path = filepath.Join(dir, "muster")
+		cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", b.path, "github.com/muster-fleet/terraform-provider-muster/runtime/cmd/muster")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("building muster: %w\n%s", err, out)
+		}
+	})
+	return b.path, b.err
+}
+
+// Process is a running hub or dev cluster.
+type Process struct {
+	// URL is the API server's address, which survives a restart.
+	URL string
+	// Kubeconfig is the path of a kubeconfig with all rights.
+	Kubeconfig string
+
+	program string
+	args    []string
+	dir     string
+
+	cmd    *exec.Cmd
+	exited chan error
+	log    *tail
+}
+
+// StartHub starts a hub whose state is in dir.
+func StartHub(program, dir string) (*Process, error) {
+	return start(&Process{program: program, args: []string{"hub"}, dir: dir}, "0")
+}
+
+// StartCluster starts a dev cluster whose state is in dir.
+func StartCluster(program, dir string) (*Process, error) {
+	return start(&Process{program: program, args: []string{"devcluster"}, dir: dir}, "0")
+}
+
+// Kill ends the process at once, as a crash does. The state stays.
+func (p *Process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing %s: %w", p.args[0], err)
+	}
+	<-p.exited
+	return nil
+}
+
+// Restart starts the process again at its address.
+func (p *Process) Restart() error {
+	at, err := url.Parse(p.URL)
+	if err != nil {
+		return fmt.Errorf("restarting %s: %w", p.args[0], err)
+	}
+	_, err = start(p, at.Port())
+	return err
+}
+
+// Stop ends the process in an orderly way.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping %s: %w", p.args[0], err)
+	}
+	select {
+	case err := <-p.exited:
+		if err != nil {
+			return fmt.Errorf("stopping %s: %w\n%s", p.args[0], err, p.log)
+		}
+		return nil
+	case <-time.After(stopTimeout):
+		_ = p.Kill()
+		return fmt.Errorf("%s did not stop within %s of SIGTERM\n%s", p.args[0], stopTimeout, p.log)
+	}
+}
+
+// Log is the end of what the process wrote to its standard error.
+func (p *Process) Log() string { return p.log.String() }
+
+var readyLine = regexp.MustCompile(`^(?:hub|cluster) ready (\S+) kubeconfig (.+)$`)
+
+func start(p *Process, port string) (*Process, error) {
+	p.log = &tail{}
+	p.cmd = exec.Command(p.program, append(p.args, "--data-dir", p.dir, "--secure-port", port)...)
+	p.cmd.Stderr = p.log
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.args[0], err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.args[0], err)
+	}
+	exited := make(chan error, 1)
+	ready := make(chan []string, 1)
+	go func() {
+		scanner := bufio.NewScanner(stdout)
+		for scanner.Scan() {
+			if found := readyLine.FindStringSubmatch(strings.TrimSpace(scanner.Text())); found != nil {
+				ready <- found[1:]
+			}
+		}
+		_, _ = io.Copy(io.Discard, stdout)
+		exited <- p.cmd.Wait()
+		close(exited)
+	}()
+	p.exited = exited
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	select {
+	case found := <-ready:
+		p.URL, p.Kubeconfig = found[0], found[1]
+		return p, nil
+	case err := <-exited:
+		return nil, fmt.Errorf("starting %s: it ended: %w\n%s", p.args[0], err, p.log)
+	case <-ctx.Done():
+		_ = p.Kill()
+		return nil, fmt.Errorf("starting %s: it was not ready within %s\n%s", p.args[0], startTimeout, p.log)
+	}
+}
+
+// tail keeps the last of what is written to it.
+type tail struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+const tailSize = 64 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buffer.Write(p)
+	if extra := t.buffer.Len() - tailSize; extra > 0 {
+		t.buffer.Next(extra)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buffer.String()
+}

@@ -1,0 +1,170 @@
+package provider
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// hubDataSource is what all data sources have in common: the hub.
+type hubDataSource struct {
+	hub *hub
+}
+
+// Configure implements datasource.DataSourceWithConfigure.
+func (d *hubDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
+	d.hub = configured(req.ProviderData, &resp.Diagnostics)
+}
+
+// deferred puts the reading off where the hub is not known yet and Terraform
+// can wait.
+func (d *hubDataSource) deferred(req datasource.ReadRequest, resp *datasource.ReadResponse) bool {
+	if d.hub == nil || !d.hub.isUnknown() || !req.ClientCapabilities.DeferralAllowed {
+		return false
+	}
+	resp.Deferred = &datasource.Deferred{Reason: datasource.DeferredReasonProviderConfigUnknown}
+	return true
+}
+
+// conditionModel is one condition of an object.
+type conditionModel struct {
+	Type               types.String `tfsdk:"type"`
+	Status             types.String `tfsdk:"status"`
+	Reason             types.String `tfsdk:"reason"`
+	Message            types.String `tfsdk:"message"`
+	LastTransitionTime types.String `tfsdk:"last_transition_time"`
+}
+
+func conditionsAttribute(description string) schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{
+		MarkdownDescription: description,
+		Computed:            true,
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"type":                 schema.StringAttribute{MarkdownDescription: "Type of the condition.", Computed: true},
+			"status":               schema.StringAttribute{MarkdownDescription: "`True`, `False` or `Unknown`.", Computed: true},
+			"reason":               schema.StringAttribute{MarkdownDescription: "Reason in one word.", Computed: true},
+			"message":              schema.StringAttribute{MarkdownDescription: "Reason in a sentence.", Computed: true},
+			"last_transition_time": schema.StringAttribute{MarkdownDescription: "Since when it has this status, in RFC 3339.", Computed: true},
+		}},
+	}
+}
+
+func conditionModels(conditions []metav1.Condition) []conditionModel {
+	models := []conditionModel{}
+	for _, c := range conditions {
+		models = append(models, conditionModel{
+			Type:               types.StringValue(c.Type),
+			Status:             types.StringValue(string(c.Status)),
+			Reason:             types.StringValue(c.Reason),
+			Message:            types.StringValue(c.Message),
+			LastTransitionTime: types.StringValue(c.LastTransitionTime.UTC().Format(time.RFC3339)),
+		})
+	}
+	return models
+}
+
+// observedClusterModel is what a data source tells about a cluster.
+type observedClusterModel struct {
+	Name              types.String     `tfsdk:"name"`
+	Labels            types.Map        `tfsdk:"labels"`
+	ClusterSet        types.String     `tfsdk:"cluster_set"`
+	Accepted          types.Bool       `tfsdk:"accepted"`
+	Joined            types.Bool       `tfsdk:"joined"`
+	Available         types.String     `tfsdk:"available"`
+	KubernetesVersion types.String     `tfsdk:"kubernetes_version"`
+	Claims            types.Map        `tfsdk:"claims"`
+	Capacity          types.Map        `tfsdk:"capacity"`
+	Allocatable       types.Map        `tfsdk:"allocatable"`
+	Taints            []taintModel     `tfsdk:"taints"`
+	Conditions        []conditionModel `tfsdk:"conditions"`
+}
+
+func observedClusterAttributes() map[string]schema.Attribute {
+	text := func(description string) schema.StringAttribute {
+		return schema.StringAttribute{MarkdownDescription: description, Computed: true}
+	}
+	texts := func(description string) schema.MapAttribute {
+		return schema.MapAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
+	}
+	return map[string]schema.Attribute{
+		"name":               text("Name of the cluster."),
+		"labels":             texts("Labels."),
+		"cluster_set":        text("Cluster set that the cluster is put in by its label."),
+		"accepted":           schema.BoolAttribute{MarkdownDescription: "Whether the hub accepts the cluster.", Computed: true},
+		"joined":             schema.BoolAttribute{MarkdownDescription: "Whether the agent has joined.", Computed: true},
+		"available":          text("`True` while the cluster's API server answers, `False` when it does not, `Unknown` when the agent is silent."),
+		"kubernetes_version": text("Version of Kubernetes in the cluster."),
+		"claims":             texts("What the cluster claims about itself."),
+		"capacity":           texts("Resources of all nodes."),
+		"allocatable":        texts("Resources that pods may use on schedulable nodes."),
+		"taints": schema.SetNestedAttribute{
+			MarkdownDescription: "Taints, those of the hub included.",
+			Computed:            true,
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"key":    text("Key."),
+				"value":  text("Value."),
+				"effect": text("Effect."),
+			}},
+		},
+		"conditions": conditionsAttribute("All conditions."),
+	}
+}
+
+func observedCluster(object *clusterv1.ManagedCluster) observedClusterModel {
+	claims, capacity, allocatable := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, claim := range object.Status.ClusterClaims {
+		claims[claim.Name] = claim.Value
+	}
+	for name, quantity := range object.Status.Capacity {
+		capacity[string(name)] = quantity.String()
+	}
+	for name, quantity := range object.Status.Allocatable {
+		allocatable[string(name)] = quantity.String()
+	}
+	labels := object.Labels
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	available := string(metav1.ConditionUnknown)
+	if c := meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionAvailable); c != nil {
+		available = string(c.Status)
+	}
+	taints := []taintModel{}
+	for _, t := range object.Spec.Taints {
+		taints = append(taints, taintModel{Key: types.StringValue(t.Key), Value: optionalString(t.Value), Effect: types.StringValue(string(t.Effect))})
+	}
+	return observedClusterModel{
+		Name:              types.StringValue(object.Name),
+		Labels:            stringMapValue(labels),
+		ClusterSet:        optionalString(object.Labels[cluster.ClusterSetLabel]),
+		Accepted:          types.BoolValue(object.Spec.AcceptsClient()),
+		Joined:            types.BoolValue(meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined)),
+		Available:         types.StringValue(available),
+		KubernetesVersion: optionalString(object.Status.Version.Kubernetes),
+		Claims:            stringMapValue(claims),
+		Capacity:          stringMapValue(capacity),
+		Allocatable:       stringMapValue(allocatable),
+		Taints:            taints,
+		Conditions:        conditionModels(object.Status.Conditions),
+	}
+}
+
+// selectorText joins requirements of label selectors.
+func selectorText(parts ...string) string {
+	var set []string
+	for _, part := range parts {
+		if part != "" {
+			set = append(set, part)
+		}
+	}
+	return strings.Join(set, ",")
+}

@@ -1,0 +1,106 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// addAPIError explains why a request failed and what to do about it. doing is
+// what was being done to what: `apply managed cluster "c1"`.
+func addAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
+	diags.AddError("Cannot "+doing, explain(client.Host(), doing, err))
+}
+
+func explain(host, doing string, err error) string {
+	detail := fmt.Sprintf("Could not %s on %s: %s.", doing, host, strings.TrimSuffix(err.Error(), "."))
+	if remedy := remedy(host, err); remedy != "" {
+		detail += "\n\n" + remedy
+	}
+	return detail
+}
+
+func remedy(host string, err error) string {
+	if conflicts := kube.Conflicts(err); len(conflicts) > 0 {
+		return "Somebody else manages what the configuration sets:\n  - " + strings.Join(conflicts, "\n  - ") +
+			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with force_conflicts = true."
+	}
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return "The server does not know these credentials. They may have expired: renew the token, certificate or kubeconfig."
+	case apierrors.IsForbidden(err):
+		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound to the identity, or use another one."
+	case kube.IsKindNotServed(err):
+		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io"
+	case apierrors.IsConflict(err):
+		return "The object changed at the same moment. Apply again."
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return "Correct the named fields in the configuration."
+	case errors.Is(err, context.DeadlineExceeded):
+		return "The server took too long. Check its health, or raise the timeout."
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return "Check that the server runs and that its address, certificate authority and proxy in the configuration are right."
+	}
+	return ""
+}
+
+// describeConditions lists every condition with its status, reason, age and
+// message, for a timeout's diagnostic.
+func describeConditions(conditions []metav1.Condition, now time.Time) string {
+	if len(conditions) == 0 {
+		return "  (no conditions: no controller or agent has reported anything yet)"
+	}
+	var lines []string
+	for _, c := range conditions {
+		age := ""
+		if !c.LastTransitionTime.IsZero() {
+			age = ", for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+		}
+		lines = append(lines, fmt.Sprintf("  %s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, c.Message))
+	}
+	return joinLines(lines)
+}
+
+// describeDeletion tells what keeps an object whose deletion has been asked for.
+func describeDeletion(obj metav1.Object, now time.Time) string {
+	if obj.GetDeletionTimestamp() == nil {
+		return "  Its deletion has not begun."
+	}
+	lines := []string{fmt.Sprintf("  Its deletion was asked for %s ago.", duration.HumanDuration(now.Sub(obj.GetDeletionTimestamp().Time)))}
+	for _, finalizer := range obj.GetFinalizers() {
+		lines = append(lines, fmt.Sprintf("  Finalizer %s%s", finalizer, finalizerOwner(finalizer)))
+	}
+	return joinLines(lines)
+}
+
+// isTimeout reports whether err is that of a wait whose time is up.
+func isTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// finalizerOwner says in words whom a finalizer waits for.
+func finalizerOwner(finalizer string) string {
+	switch finalizer {
+	case cluster.APIResourceCleanupFinalizer:
+		return ": the hub's cluster controller waits until no manifest work is left in the cluster's namespace"
+	case cluster.ResourceCleanupFinalizer:
+		return ": the hub deletes the cluster's add-ons and works first"
+	case work.ManifestWorkFinalizer:
+		return ": the cluster's agent removes the objects from the cluster first; it has to be running and connected"
+	case work.AppliedManifestWorkFinalizer:
+		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
+	default:
+		return ": whoever set it has to act first"
+	}
+}

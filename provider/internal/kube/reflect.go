@@ -1,0 +1,23 @@
+package kube
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// clearObject sets what obj points to to its zero value.
+func clearObject(obj runtime.Object) {
+	v := reflect.ValueOf(obj).Elem()
+	v.Set(reflect.Zero(v.Type()))
+}
+
+// assign makes dst a copy of src, which has to be of the same type.
+func assign(dst, src runtime.Object) {
+	reflect.ValueOf(dst).Elem().Set(reflect.ValueOf(src).Elem())
+}
+
+// fresh is a new object of the type of obj.
+func fresh(obj runtime.Object) runtime.Object {
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+}

@@ -1,0 +1,307 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*klusterletResource)(nil)
+	_ resource.ResourceWithImportState = (*klusterletResource)(nil)
+	_ resource.ResourceWithIdentity    = (*klusterletResource)(nil)
+)
+
+const (
+	defaultInstall = 5 * time.Minute
+	// readBudget is how long a refresh waits for a managed cluster that is away.
+	readBudget = 5 * time.Second
+)
+
+type klusterletResource struct{ hubResource }
+
+type klusterletModel struct {
+	ClusterName               types.String     `tfsdk:"cluster_name"`
+	Namespace                 types.String     `tfsdk:"namespace"`
+	Image                     types.String     `tfsdk:"image"`
+	Args                      types.List       `tfsdk:"args"`
+	Connection                *connectionModel `tfsdk:"cluster_connection"`
+	BootstrapKubeconfig       types.String     `tfsdk:"bootstrap_kubeconfig_wo"`
+	BootstrapKubeconfigNumber types.Int64      `tfsdk:"bootstrap_kubeconfig_wo_version"`
+	WaitForBootstrap          types.Bool       `tfsdk:"wait_for_bootstrap"`
+	KeepWorksOnDestroy        types.Bool       `tfsdk:"keep_works_on_destroy"`
+	Installed                 types.Bool       `tfsdk:"installed"`
+	Timeouts                  timeouts.Value   `tfsdk:"timeouts"`
+}
+
+type klusterletIdentity struct {
+	ClusterName    types.String `tfsdk:"cluster_name"`
+	Namespace      types.String `tfsdk:"namespace"`
+	KubeconfigPath types.String `tfsdk:"kubeconfig_path"`
+	Context        types.String `tfsdk:"context"`
+}
+
+func newKlusterletResource() resource.Resource { return &klusterletResource{} }
+
+func (r *klusterletResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_klusterlet"
+	resp.ResourceBehavior.MutableIdentity = true // a kubeconfig may move
+}
+
+func (r *klusterletResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	s := identitySchema("cluster_name", "kubeconfig_path")
+	s.Attributes["kubeconfig_path"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Kubeconfig file of the managed cluster."}
+	s.Attributes["context"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Context of that kubeconfig; its current one if left out."}
+	s.Attributes["namespace"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Namespace of the agent; " + cluster.AgentNamespace + " if left out."}
+	resp.IdentitySchema = s
+}
+
+func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap kubeconfig and Deployment, installed through that cluster's own connection. " +
+			"One provider serves any number of clusters; no provider alias per cluster is needed.\n\n" +
+			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
+			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
+		Attributes: map[string]schema.Attribute{
+			"cluster_name": schema.StringAttribute{
+				MarkdownDescription: "Name of the cluster on the hub. Changing it installs the agent anew.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{nameValidator{"cluster name"}},
+			},
+			"namespace": schema.StringAttribute{
+				MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",
+				Optional:            true, Computed: true, Default: stringdefault.StaticString(cluster.AgentNamespace),
+				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:    []validator.String{nameValidator{"namespace"}, stringvalidator.NoneOf("default", "kube-system", "kube-public", "kube-node-lease")},
+			},
+			"image": schema.StringAttribute{
+				MarkdownDescription: "Container image of the agent. Left out, the one of the provider's own version, so that upgrading the provider upgrades the agents.",
+				Optional:            true,
+				Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
+			},
+			"args": schema.ListAttribute{
+				MarkdownDescription: "Further arguments of `muster agent`, such as `-v=2`.",
+				Optional:            true,
+				ElementType:         types.StringType,
+			},
+			"cluster_connection": resourceConnectionAttribute("How to reach the managed cluster's API server. It is kept in the state because destroying needs it; " +
+				"with `kubeconfig_path` only the path is kept."),
+			"bootstrap_kubeconfig_wo": schema.StringAttribute{
+				MarkdownDescription: "Kubeconfig with which the agent introduces itself to the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
+					"Left out, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
+				Optional: true, Sensitive: true, WriteOnly: true,
+				Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
+			},
+			"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
+				MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for example after the hub has moved.",
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.AtLeast(0), int64validator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo"))},
+			},
+			"wait_for_bootstrap": schema.BoolAttribute{
+				MarkdownDescription: "Whether to wait, after installing, until the agent holds a certificate from the hub. " +
+					"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. It takes the cluster's acceptance, which must not depend on this resource. Defaults to `true`.",
+				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
+			},
+			"keep_works_on_destroy": schema.BoolAttribute{
+				MarkdownDescription: "Whether to remove the agent without waiting for the hub's works to be gone, leaving in place what they applied. For a hub that is lost. Defaults to `false`.",
+				Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
+			},
+			"installed": schema.BoolAttribute{
+				MarkdownDescription: "Whether the agent's objects are all there and as they should be. When one is missing or was changed, the plan shows this as `false -> true`.",
+				Computed:            true, Default: booldefault.StaticBool(true),
+			},
+		},
+		Blocks: map[string]schema.Block{
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{
+				Create: true, CreateDescription: timeoutText("installing, with the wait for the agent's certificate,", defaultInstall),
+				Update: true, UpdateDescription: timeoutText("updating", defaultInstall),
+				Delete: true, DeleteDescription: timeoutText("removing, with the wait for works,", defaultDelete),
+			}),
+		},
+	}
+}
+
+func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan, config klusterletModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	timeout, diags := plan.Timeouts.Create(ctx, defaultInstall)
+	resp.Diagnostics.Append(diags...)
+	agent := r.agent(&plan, kube.DefaultRetryBudget, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	bootstrap := []byte(config.BootstrapKubeconfig.ValueString())
+	saved := false
+	for _, object := range agent.objects(bootstrap) {
+		if !agent.apply(ctx, object, &resp.Diagnostics) {
+			return
+		}
+		if !saved {
+			saved = true
+			resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+			resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+		}
+	}
+	if plan.WaitForBootstrap.ValueBool() {
+		agent.waitForBootstrap(ctx, timeout, &resp.Diagnostics)
+	}
+}
+
+// Read needs the managed cluster, but does without it: clusters may be away.
+func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state klusterletModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	var diags diag.Diagnostics
+	agent := r.agent(&state, readBudget, &diags)
+	if diags.HasError() {
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()), diags.Errors()[0].Detail())
+		return
+	}
+	seen, err := agent.look(ctx)
+	if err != nil {
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()),
+			explain(agent.client.Host(), "read the agent's objects", err)+" The state stays as it was.")
+		return
+	}
+	if !seen.any {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	state.observe(seen)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func (r *klusterletResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state, config klusterletModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	timeout, diags := plan.Timeouts.Update(ctx, defaultInstall)
+	resp.Diagnostics.Append(diags...)
+	agent := r.agent(&plan, kube.DefaultRetryBudget, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	seen, err := agent.look(ctx)
+	if err != nil {
+		addAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("update the agent in cluster %q", agent.name), err)
+		return
+	}
+	// A bootstrap kubeconfig that is in place is left alone: writing another one
+	// restarts the agent.
+	var bootstrap []byte
+	renewed := !plan.BootstrapKubeconfigNumber.Equal(state.BootstrapKubeconfigNumber)
+	if renewed || !seen.bootstrap {
+		bootstrap = []byte(config.BootstrapKubeconfig.ValueString())
+	}
+	for _, object := range agent.objects(bootstrap) {
+		if !agent.apply(ctx, object, &resp.Diagnostics) {
+			return
+		}
+	}
+	if plan.WaitForBootstrap.ValueBool() {
+		agent.waitForBootstrap(ctx, timeout, &resp.Diagnostics)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state klusterletModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	timeout, diags := state.Timeouts.Delete(ctx, defaultDelete)
+	resp.Diagnostics.Append(diags...)
+	agent := r.agent(&state, kube.DefaultRetryBudget, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, timeout, &resp.Diagnostics) {
+		return
+	}
+	agent.remove(ctx, timeout, &resp.Diagnostics)
+}
+
+// ImportState takes CLUSTER_NAME@KUBECONFIG_PATH, with #CONTEXT behind it and
+// NAMESPACE/ before it if need be, or the identity with the same parts.
+func (r *klusterletResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	var id klusterletIdentity
+	if req.ID == "" {
+		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
+	} else {
+		id = parseKlusterletID(req.ID, &resp.Diagnostics)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if id.Namespace.IsNull() {
+		id.Namespace = types.StringValue(cluster.AgentNamespace)
+	}
+	state := klusterletModel{
+		ClusterName: id.ClusterName,
+		Namespace:   id.Namespace,
+		Args:        types.ListNull(types.StringType),
+		Connection: &connectionModel{
+			KubeconfigPath: id.KubeconfigPath,
+			Context:        id.Context,
+		},
+		WaitForBootstrap:   types.BoolValue(true),
+		KeepWorksOnDestroy: types.BoolValue(false),
+		Timeouts:           nullTimeouts("create", "update", "delete"),
+	}
+	agent := r.agent(&state, kube.DefaultRetryBudget, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	doing := fmt.Sprintf("import the agent of cluster %q", agent.name)
+	seen, err := agent.look(ctx)
+	switch {
+	case err != nil:
+		addAPIError(&resp.Diagnostics, agent.client, doing, err)
+		return
+	case seen.deployment == nil:
+		resp.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The cluster at %s has no agent in namespace %s. Name another namespace with NAMESPACE/CLUSTER_NAME@KUBECONFIG_PATH.",
+			agent.client.Host(), state.Namespace.ValueString()))
+		return
+	}
+	state.adopt(seen)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+func (m *klusterletModel) identity() klusterletIdentity {
+	id := klusterletIdentity{ClusterName: m.ClusterName, Namespace: m.Namespace}
+	if m.Connection != nil {
+		id.KubeconfigPath, id.Context = m.Connection.KubeconfigPath, m.Connection.Context
+	}
+	return id
+}

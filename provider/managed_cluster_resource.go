@@ -1,0 +1,327 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*managedClusterResource)(nil)
+	_ resource.ResourceWithImportState = (*managedClusterResource)(nil)
+	_ resource.ResourceWithIdentity    = (*managedClusterResource)(nil)
+)
+
+type managedClusterResource struct{ hubResource }
+
+type managedClusterModel struct {
+	Name                 types.String        `tfsdk:"name"`
+	Labels               types.Map           `tfsdk:"labels"`
+	Annotations          types.Map           `tfsdk:"annotations"`
+	ClusterSet           types.String        `tfsdk:"cluster_set"`
+	LeaseDurationSeconds types.Int64         `tfsdk:"lease_duration_seconds"`
+	Taints               []taintModel        `tfsdk:"taints"`
+	ClientConfigs        []clientConfigModel `tfsdk:"client_configs"`
+	ForceConflicts       types.Bool          `tfsdk:"force_conflicts"`
+	Timeouts             timeouts.Value      `tfsdk:"timeouts"`
+}
+
+type clientConfigModel struct {
+	URL      types.String `tfsdk:"url"`
+	CABundle types.String `tfsdk:"ca_bundle"`
+}
+
+func newManagedClusterResource() resource.Resource { return &managedClusterResource{} }
+
+func (r *managedClusterResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_managed_cluster"
+}
+
+func (r *managedClusterResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identitySchema("name")
+}
+
+func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The hub's record of one cluster of the fleet. Creating it lets nobody in yet: `muster_cluster_acceptance` opens the door, " +
+			"`muster_klusterlet` (or any OCM agent) walks through it, and `muster_cluster_registration` waits until it has.\n\n" +
+			"A record that already exists, because an agent made it, is taken over as it is. Only what the configuration sets is compared and mended; " +
+			"what agents and hub write beside it is left alone.\n\n" +
+			"Destroying it detaches the cluster: the hub deletes its works and add-ons, withdraws the agent's rights, and keeps the cluster's namespace.",
+		Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{
+				MarkdownDescription: "The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it makes another cluster.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{nameValidator{"cluster name"}},
+			},
+			"labels": schema.MapAttribute{
+				MarkdownDescription: "Labels, for placements and cluster sets to select on. Labels that others set are left alone.",
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Map{labelsValidator{described: "Kubernetes labels", reserved: reservedClusterLabel}},
+			},
+			"annotations": schema.MapAttribute{
+				MarkdownDescription: "Annotations. Those that others set are left alone.",
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true}},
+			},
+			"cluster_set": schema.StringAttribute{
+				MarkdownDescription: "Name of the cluster set that the cluster belongs to. Left out, the hub puts the cluster into the set `default`, and whoever moves it is not disturbed.",
+				Optional:            true,
+				Validators:          []validator.String{nameValidator{"cluster set name"}},
+			},
+			"lease_duration_seconds": schema.Int64Attribute{
+				MarkdownDescription: "Pace of the agent's heartbeat in seconds. After five times this span without one, the hub calls the cluster's availability unknown. The hub's default is 60.",
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.Between(1, 86400)},
+			},
+			"taints": taintsAttribute(),
+			"client_configs": schema.ListNestedAttribute{
+				MarkdownDescription: "Addresses of the cluster's own API server, for tools and people; the hub does not connect to them. Left out, those that the agent reports are left alone.",
+				Optional:            true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"url": schema.StringAttribute{
+						MarkdownDescription: "URL of the API server; only `https` is admitted.",
+						Required:            true,
+						Validators:          []validator.String{urlValidator{https: true}},
+					},
+					"ca_bundle": schema.StringAttribute{
+						MarkdownDescription: "PEM certificates of the authorities that vouch for that server.",
+						Optional:            true,
+						Validators:          []validator.String{pemValidator{}, stringvalidator.LengthAtLeast(1)},
+					},
+				}},
+			},
+			"force_conflicts": forceAttribute(),
+		},
+		Blocks: map[string]schema.Block{
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{Delete: true, DeleteDescription: timeoutText("detaching the cluster, its works included,", defaultDelete)}),
+		},
+	}
+}
+
+func (r *managedClusterResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan managedClusterModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	client := r.hub.client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := plan.object()
+	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: force(plan.ForceConflicts, false)}); err != nil {
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("create managed cluster %q", plan.Name.ValueString()), err)
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{plan.Name})...)
+	applyTaints(ctx, client, object, plan.Taints, nil, &resp.Diagnostics)
+}
+
+func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	if r.skipRead(&resp.Diagnostics) {
+		return
+	}
+	var state managedClusterModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	client := r.hub.client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	name := state.Name.ValueString()
+	object := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, object, "", name); kube.IsNotFound(err, name) {
+		resp.State.RemoveResource(ctx)
+		return
+	} else if err != nil {
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("read managed cluster %q", name), err)
+		return
+	}
+	state.observe(object)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
+}
+
+func (r *managedClusterResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state managedClusterModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	client := r.hub.client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := plan.object()
+	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: force(plan.ForceConflicts, true)}); err != nil {
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("update managed cluster %q", plan.Name.ValueString()), err)
+		return
+	}
+	applyTaints(ctx, client, object, plan.Taints, state.Taints, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		plan.Taints = state.Taints
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{plan.Name})...)
+}
+
+func (r *managedClusterResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state managedClusterModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	timeout, diags := state.Timeouts.Delete(ctx, defaultDelete)
+	resp.Diagnostics.Append(diags...)
+	client := r.hub.client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	name := state.Name.ValueString()
+	object := &clusterv1.ManagedCluster{}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := client.DeleteAndWait(waiting, object, "", name)
+	switch {
+	case err == nil:
+	case isTimeout(err):
+		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q is not detached yet", name),
+			fmt.Sprintf("It was still on the hub %s after its deletion was asked for. %s", timeout, describeDetaching(ctx, client, object, name)))
+	default:
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("delete managed cluster %q", name), err)
+	}
+}
+
+func (r *managedClusterResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := importedNames(ctx, req, &resp.Diagnostics, "name")
+	client := r.hub.client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, object, "", names[0]); err != nil {
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("import managed cluster %q", names[0]), err)
+		return
+	}
+	state := importManagedCluster(object)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
+}
+
+// object is the part of the ManagedCluster that the configuration owns, save
+// for the taints.
+func (m *managedClusterModel) object() *clusterv1.ManagedCluster {
+	object := &clusterv1.ManagedCluster{}
+	object.Name = m.Name.ValueString()
+	object.Labels = stringMap(m.Labels)
+	object.Annotations = stringMap(m.Annotations)
+	if set := m.ClusterSet.ValueString(); set != "" {
+		if object.Labels == nil {
+			object.Labels = map[string]string{}
+		}
+		object.Labels[cluster.ClusterSetLabel] = set
+	}
+	object.Spec.LeaseDurationSeconds = int32(m.LeaseDurationSeconds.ValueInt64()) //nolint:gosec // validated
+	for _, c := range m.ClientConfigs {
+		object.Spec.ManagedClusterClientConfigs = append(object.Spec.ManagedClusterClientConfigs,
+			clusterv1.ClientConfig{URL: c.URL.ValueString(), CABundle: []byte(c.CABundle.ValueString())})
+	}
+	return object
+}
+
+// observe brings what the model owns up to date.
+func (m *managedClusterModel) observe(object *clusterv1.ManagedCluster) {
+	m.Labels = observedMap(m.Labels, object.Labels)
+	m.Annotations = observedMap(m.Annotations, object.Annotations)
+	if !m.ClusterSet.IsNull() {
+		m.ClusterSet = optionalString(object.Labels[cluster.ClusterSetLabel])
+	}
+	if !m.LeaseDurationSeconds.IsNull() {
+		m.LeaseDurationSeconds = types.Int64Value(int64(object.Spec.LeaseDurationSeconds))
+	}
+	if m.Taints != nil {
+		m.Taints = taintModels(object.Spec.Taints)
+	}
+	if m.ClientConfigs != nil {
+		m.ClientConfigs = clientConfigModels(object.Spec.ManagedClusterClientConfigs)
+	}
+}
+
+func clientConfigModels(configs []clusterv1.ClientConfig) []clientConfigModel {
+	models := make([]clientConfigModel, 0, len(configs))
+	for _, c := range configs {
+		models = append(models, clientConfigModel{URL: types.StringValue(c.URL), CABundle: optionalString(string(c.CABundle))})
+	}
+	return models
+}
+
+// importManagedCluster takes over what the provider's field manager owns; of a
+// cluster that the provider has not made, what people may have set.
+func importManagedCluster(object *clusterv1.ManagedCluster) managedClusterModel {
+	owned := ownership.Of(object, fieldManager)
+	m := managedClusterModel{Name: types.StringValue(object.Name), Timeouts: nullTimeouts("delete")}
+	m.Labels = importedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels,
+		func(key string) bool { return reservedClusterLabel(key) == "" })
+	m.Annotations = importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations,
+		func(key string) bool { return !strings.Contains(key, "open-cluster-management.io") })
+	set := object.Labels[cluster.ClusterSetLabel]
+	if slices.Contains(owned.Keys("metadata", "labels"), cluster.ClusterSetLabel) || (owned.None() && set != cluster.DefaultSet) {
+		m.ClusterSet = optionalString(set)
+	}
+	seconds := object.Spec.LeaseDurationSeconds
+	if owned.Has("spec", "leaseDurationSeconds") || (owned.None() && seconds != cluster.DefaultLeaseDurationSeconds) {
+		m.LeaseDurationSeconds = types.Int64Value(int64(seconds))
+	}
+	if taints := taintModels(object.Spec.Taints); len(taints) > 0 {
+		m.Taints = taints
+	}
+	if owned.Has("spec", "managedClusterClientConfigs") {
+		m.ClientConfigs = clientConfigModels(object.Spec.ManagedClusterClientConfigs)
+	}
+	return m
+}
+
+func reservedClusterLabel(key string) string {
+	switch {
+	case key == cluster.ClusterSetLabel:
+		return "use the attribute cluster_set"
+	case strings.HasPrefix(key, cluster.AddOnFeatureLabelPrefix):
+		return "the hub sets it from the state of the cluster's add-ons"
+	default:
+		return ""
+	}
+}
+
+// describeDetaching tells what a cluster's deletion waits for. It asks the hub
+// within a few seconds, and does without an answer.
+func describeDetaching(ctx context.Context, client *kube.Client, object *clusterv1.ManagedCluster, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	text := "What it waits for:\n" + describeDeletion(object, time.Now()) + "\n" + describeConditions(object.Status.Conditions, time.Now())
+	works := &workv1.ManifestWorkList{}
+	if err := client.List(ctx, works, kube.ListOptions{Namespace: name}); err == nil && len(works.Items) > 0 {
+		var names []string
+		for _, w := range works.Items {
+			names = append(names, w.Name)
+		}
+		text += fmt.Sprintf("\n\nManifest works that are left: %s.", strings.Join(names, ", "))
+	}
+	return text + fmt.Sprintf("\n\nThe agent has to run in the cluster to remove the works' objects there. Look at it with\n"+
+		"  kubectl get manifestworks -n %s\nand apply again when it does. "+
+		"If the cluster is gone for good, remove the finalizers of its works:\n"+
+		"  kubectl patch manifestwork -n %s NAME --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", name, name)
+}

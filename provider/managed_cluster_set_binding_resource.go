@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*managedClusterSetBindingResource)(nil)
+	_ resource.ResourceWithImportState = (*managedClusterSetBindingResource)(nil)
+	_ resource.ResourceWithIdentity    = (*managedClusterSetBindingResource)(nil)
+)
+
+type managedClusterSetBindingResource struct{ hubResource }
+
+type managedClusterSetBindingModel struct {
+	Namespace      types.String `tfsdk:"namespace"`
+	ClusterSet     types.String `tfsdk:"cluster_set"`
+	ForceConflicts types.Bool   `tfsdk:"force_conflicts"`
+}
+
+type bindingIdentity struct {
+	Namespace  types.String `tfsdk:"namespace"`
+	ClusterSet types.String `tfsdk:"cluster_set"`
+}
+
+func newManagedClusterSetBindingResource() resource.Resource {
+	return &managedClusterSetBindingResource{}
+}
+
+func (r *managedClusterSetBindingResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_managed_cluster_set_binding"
+}
+
+func (r *managedClusterSetBindingResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identitySchema("namespace", "cluster_set")
+}
+
+func (r *managedClusterSetBindingResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Lets the placements of a namespace on the hub select from a cluster set. Creating it takes the right to bind the set (`create` on `managedclustersets/bind`).",
+		Attributes: map[string]schema.Attribute{
+			"namespace": schema.StringAttribute{
+				MarkdownDescription: "Namespace on the hub. It has to exist. Changing it makes another binding.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{nameValidator{"namespace"}},
+			},
+			"cluster_set": schema.StringAttribute{
+				MarkdownDescription: "Name of the cluster set, and of the binding. The set may be made later. Changing it makes another binding.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{nameValidator{"cluster set name"}},
+			},
+			"force_conflicts": forceAttribute(),
+		},
+	}
+}
+
+func (r *managedClusterSetBindingResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() || !r.apply(ctx, plan.object(), "create "+plan.what(), force(plan.ForceConflicts, false), &resp.Diagnostics) {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *managedClusterSetBindingResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	if r.skipRead(&resp.Diagnostics) {
+		return
+	}
+	var state managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
+	switch found, ok := r.find(ctx, object, state.Namespace.ValueString(), state.ClusterSet.ValueString(), "read "+state.what(), &resp.Diagnostics); {
+	case !ok:
+		return
+	case !found:
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+// Update only notes a changed force_conflicts: all else makes another binding.
+func (r *managedClusterSetBindingResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *managedClusterSetBindingResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	r.destroy(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, state.Namespace.ValueString(), state.ClusterSet.ValueString(), "delete "+state.what(), defaultDelete, &resp.Diagnostics)
+}
+
+func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := importedNames(ctx, req, &resp.Diagnostics, "namespace", "cluster_set")
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	state := managedClusterSetBindingModel{Namespace: types.StringValue(names[0]), ClusterSet: types.StringValue(names[1])}
+	if !r.existing(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, names[0], names[1], "import "+state.what(), &resp.Diagnostics) {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+func (m *managedClusterSetBindingModel) what() string {
+	return fmt.Sprintf("the binding of cluster set %q to namespace %q", m.ClusterSet.ValueString(), m.Namespace.ValueString())
+}
+
+func (m *managedClusterSetBindingModel) identity() bindingIdentity {
+	return bindingIdentity{Namespace: m.Namespace, ClusterSet: m.ClusterSet}
+}
+
+func (m *managedClusterSetBindingModel) object() *clusterv1beta2.ManagedClusterSetBinding {
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
+	object.Namespace, object.Name = m.Namespace.ValueString(), m.ClusterSet.ValueString()
+	object.Spec.ClusterSet = m.ClusterSet.ValueString()
+	return object
+}

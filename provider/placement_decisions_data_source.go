@@ -1,0 +1,191 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/datasource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+)
+
+var _ datasource.DataSourceWithConfigure = (*placementDecisionsDataSource)(nil)
+
+const defaultDecisionWait = 2 * time.Minute
+
+type placementDecisionsDataSource struct{ hubDataSource }
+
+type placementDecisionsModel struct {
+	Namespace   types.String        `tfsdk:"namespace"`
+	Placement   types.String        `tfsdk:"placement"`
+	Wait        types.Bool          `tfsdk:"wait"`
+	MinClusters types.Int64         `tfsdk:"min_clusters"`
+	Clusters    []types.String      `tfsdk:"clusters"`
+	Groups      []decidedGroupModel `tfsdk:"groups"`
+	Satisfied   types.Bool          `tfsdk:"satisfied"`
+	Conditions  []conditionModel    `tfsdk:"conditions"`
+	Timeouts    timeouts.Value      `tfsdk:"timeouts"`
+}
+
+type decidedGroupModel struct {
+	Index    types.Int64    `tfsdk:"index"`
+	Name     types.String   `tfsdk:"name"`
+	Clusters []types.String `tfsdk:"clusters"`
+}
+
+func newPlacementDecisionsDataSource() datasource.DataSource { return &placementDecisionsDataSource{} }
+
+func (d *placementDecisionsDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_placement_decisions"
+}
+
+func (d *placementDecisionsDataSource) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The clusters that a placement has selected. It waits until the scheduler has dealt with the placement's present content, so that a placement that the same apply creates or changes gives its new answer.",
+		Attributes: map[string]schema.Attribute{
+			"namespace": schema.StringAttribute{
+				MarkdownDescription: "Namespace of the placement.",
+				Required:            true,
+				Validators:          []validator.String{nameValidator{"namespace"}},
+			},
+			"placement": schema.StringAttribute{
+				MarkdownDescription: "Name of the placement.",
+				Required:            true,
+				Validators:          []validator.String{nameValidator{"placement name"}},
+			},
+			"wait": schema.BoolAttribute{
+				MarkdownDescription: "Whether to wait until the placement is satisfied, that is until it has as many clusters as it asks for. Otherwise what is selected so far is returned. Defaults to `false`.",
+				Optional:            true,
+			},
+			"min_clusters": schema.Int64Attribute{
+				MarkdownDescription: "Waits until at least this many clusters are selected.",
+				Optional:            true,
+			},
+			"clusters": schema.ListAttribute{
+				MarkdownDescription: "Names of the selected clusters, in alphabetical order.",
+				Computed:            true,
+				ElementType:         types.StringType,
+			},
+			"groups": schema.ListNestedAttribute{
+				MarkdownDescription: "The same by decision groups, in the order in which a rollout takes them.",
+				Computed:            true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"index":    schema.Int64Attribute{MarkdownDescription: "Number of the group, from 0.", Computed: true},
+					"name":     schema.StringAttribute{MarkdownDescription: "Name of the group; empty for clusters of no named group.", Computed: true},
+					"clusters": schema.ListAttribute{MarkdownDescription: "Names of the group's clusters.", Computed: true, ElementType: types.StringType},
+				}},
+			},
+			"satisfied": schema.BoolAttribute{
+				MarkdownDescription: "Whether as many clusters were found as the placement asks for.",
+				Computed:            true,
+			},
+			"conditions": conditionsAttribute("Conditions of the placement, which tell what stands in its way."),
+		},
+		Blocks: map[string]schema.Block{
+			"timeouts": timeouts.BlockWithOpts(ctx, timeouts.Opts{ReadDescription: timeoutText("the wait", defaultDecisionWait)}),
+		},
+	}
+}
+
+func (d *placementDecisionsDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	if d.deferred(req, resp) {
+		return
+	}
+	var model placementDecisionsModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	timeout, diags := model.Timeouts.Read(ctx, defaultDecisionWait)
+	resp.Diagnostics.Append(diags...)
+	client := d.hub.client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	namespace, name := model.Namespace.ValueString(), model.Placement.ValueString()
+	doing := fmt.Sprintf("read the decisions of placement %q", namespace+"/"+name)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	placement := &clusterv1beta1.Placement{}
+	decisions := &clusterv1beta1.PlacementDecisionList{}
+	missing := false
+	err := client.Wait(ctx, placement, namespace, name, func(exists bool) (bool, error) {
+		if missing = !exists; missing {
+			return true, nil
+		}
+		if !model.enough(placement) {
+			return false, nil
+		}
+		// Decisions are written before the placement's status, so they are there.
+		err := client.List(ctx, decisions, kube.ListOptions{Namespace: namespace, LabelSelector: cluster.PlacementLabel + "=" + name})
+		return err == nil, err
+	})
+	switch {
+	case isTimeout(err):
+		resp.Diagnostics.AddError(fmt.Sprintf("Placement %q is not decided as asked for", namespace+"/"+name),
+			fmt.Sprintf("After %s it has %d clusters. Conditions:\n%s\n\nNext:\n  kubectl describe placement -n %s %s",
+				timeout, placement.Status.NumberOfSelectedClusters, describeConditions(placement.Status.Conditions, time.Now()), namespace, name))
+		return
+	case err != nil:
+		addAPIError(&resp.Diagnostics, client, doing, err)
+		return
+	case missing:
+		resp.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no placement %q in namespace %q. Refer to a muster_placement resource, or correct the names.", client.Host(), name, namespace))
+		return
+	}
+	model.Clusters, model.Groups = decided(decisions.Items)
+	model.Satisfied = types.BoolValue(meta.IsStatusConditionTrue(placement.Status.Conditions, cluster.ConditionPlacementSatisfied))
+	model.Conditions = conditionModels(placement.Status.Conditions)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+}
+
+// enough reports whether the scheduler has answered as it was asked to. Schedulers
+// that do not say which generation they have seen are believed.
+func (m *placementDecisionsModel) enough(placement *clusterv1beta1.Placement) bool {
+	c := meta.FindStatusCondition(placement.Status.Conditions, cluster.ConditionPlacementSatisfied)
+	if c == nil || (c.ObservedGeneration != 0 && c.ObservedGeneration < placement.Generation) {
+		return false
+	}
+	if m.Wait.ValueBool() && c.Status != metav1.ConditionTrue {
+		return false
+	}
+	return int64(placement.Status.NumberOfSelectedClusters) >= m.MinClusters.ValueInt64()
+}
+
+// decided puts the decisions together: all clusters, and the groups in order.
+func decided(decisions []clusterv1beta1.PlacementDecision) ([]types.String, []decidedGroupModel) {
+	var all []string
+	byIndex := map[int64]*decidedGroupModel{}
+	clusters := map[int64][]string{}
+	var indices []int64
+	for _, decision := range decisions {
+		index, _ := strconv.ParseInt(decision.Labels[cluster.DecisionGroupIndexLabel], 10, 64)
+		if byIndex[index] == nil {
+			byIndex[index] = &decidedGroupModel{Index: types.Int64Value(index), Name: types.StringValue(decision.Labels[cluster.DecisionGroupNameLabel])}
+			indices = append(indices, index)
+		}
+		for _, d := range decision.Status.Decisions {
+			clusters[index] = append(clusters[index], d.ClusterName)
+			all = append(all, d.ClusterName)
+		}
+	}
+	slices.Sort(indices)
+	groups := []decidedGroupModel{}
+	for _, index := range indices {
+		if len(clusters[index]) == 0 {
+			continue
+		}
+		group := byIndex[index]
+		group.Clusters = append([]types.String{}, textValues(sorted(clusters[index]))...)
+		groups = append(groups, *group)
+	}
+	return append([]types.String{}, textValues(sorted(all))...), groups
+}
