@@ -5,7 +5,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +22,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
 func TestJoining(t *testing.T) {
@@ -130,6 +136,62 @@ func TestJoining(t *testing.T) {
 			return fmt.Errorf("not among %d events", len(list.Items))
 		})
 	})
+}
+
+func TestFirstReportHasEverything(t *testing.T) {
+	f := newCluster(t, "whole")
+	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "whole.example.com"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
+	must(t, env.Client().Create(t.Context(), claim))
+	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
+	hub, err := client.NewWithWatch(fleet.config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	must(t, err)
+	w, err := hub.Watch(t.Context(), &clusterv1.ManagedClusterList{}, client.MatchingFields{"metadata.name": f.name})
+	must(t, err)
+	defer w.Stop()
+	f.join()
+	for e := range w.ResultChan() {
+		mc, ok := e.Object.(*clusterv1.ManagedCluster)
+		if !ok || meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionJoined) == nil {
+			continue
+		}
+		if !meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable) || mc.Status.Version.Kubernetes == "" || len(mc.Status.ClusterClaims) != 1 {
+			t.Errorf("the write that says joined lacks the rest: %+v", mc.Status)
+		}
+		return
+	}
+	t.Error("the watch ended before the cluster had joined")
+}
+
+func TestHealthAndMetrics(t *testing.T) {
+	f := newCluster(t, "healthy")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	f.options.HealthAddress = listener.Addr().String()
+	must(t, listener.Close())
+	f.start()
+	expect := func(path, want string) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			response, err := http.Get("http://" + f.options.HealthAddress + path)
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				return err
+			}
+			if response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+				return fmt.Errorf("%s answers %d %.300s, want %q in it", path, response.StatusCode, body, want)
+			}
+			return nil
+		})
+	}
+	expect("/livez", "waiting for the hub to approve the certificate request healthy-")
+	f.approve()
+	f.accept(true)
+	expect("/readyz", "registered with the hub "+fleet.url)
+	expect("/metrics", "muster_agent_heartbeats_total 1")
 }
 
 func TestAcceptanceAfterApprovalIsNoticedAtOnce(t *testing.T) {

@@ -77,7 +77,10 @@ func (r *Registration) createCluster(ctx context.Context, hub client.Client) err
 	if apierrors.IsForbidden(err) {
 		// The bootstrap identity may be one that can only ask for certificates,
 		// for a cluster that others create.
-		r.Log.Info("the bootstrap kubeconfig does not allow the agent to create its ManagedCluster, going on without", "because", err)
+		if because := err.Error(); because != r.cannotCreate {
+			r.cannotCreate = because
+			r.Log.Info("the bootstrap kubeconfig does not allow the agent to create its ManagedCluster, going on without", "because", because)
+		}
 		return nil
 	}
 	if err != nil {
@@ -170,7 +173,7 @@ func explain(err error, server string) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the hub %s does not let the bootstrap kubeconfig register the cluster: use a token for this cluster or for any: %w", server, err)
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled):
-		return fmt.Errorf("the hub %s cannot be reached, trying again: %w", server, err)
+		return fmt.Errorf("the hub %s cannot be reached, trying again; if it is up, see to the address and the certificate authority in the bootstrap kubeconfig: %w", server, err)
 	}
 	return err
 }

@@ -106,6 +106,8 @@ type Registration struct {
 	// is the hub that it asks.
 	pending    *certificate.Requester
 	pendingHub identity.Endpoint
+	// cannotCreate is why the ManagedCluster was not created, as logged last.
+	cannotCreate string
 
 	mu    sync.Mutex
 	state string

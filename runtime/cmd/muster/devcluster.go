@@ -11,7 +11,7 @@ import (
 )
 
 func newDevclusterCommand() *cobra.Command {
-	o := devcluster.Options{}
+	o := devcluster.Options{RunAgent: runAgentInProcess}
 	cmd := &cobra.Command{
 		Use:   "devcluster",
 		Short: "Run a managed cluster without nodes, for laptops and tests",

@@ -2,11 +2,13 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -60,12 +62,15 @@ func (p *prober) probe(ctx context.Context) health {
 }
 
 func (p *prober) ask(ctx context.Context, path string) health {
-	result := p.client.Get().AbsPath(path).MaxRetries(0).Do(ctx)
-	h := health{}
-	result.StatusCode(&h.code)
-	body, err := result.Raw()
-	h.detail = strings.TrimSpace(string(body))
-	if err != nil && h.detail == "" {
+	body, err := p.client.Get().AbsPath(path).MaxRetries(0).DoRaw(ctx)
+	if err == nil {
+		return health{code: http.StatusOK, detail: strings.TrimSpace(string(body))}
+	}
+	h := health{detail: strings.TrimSpace(string(body))}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		h.code = int(status.Status().Code)
+	}
+	if h.detail == "" {
 		h.detail = err.Error()
 	}
 	return h

@@ -1,0 +1,62 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
+)
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*agent.Options)
+		want   []string // pieces of the error; none for a good one
+	}{
+		{"the least", func(*agent.Options) {}, nil},
+		{"everything", func(o *agent.Options) {
+			o.AgentID, o.Namespace, o.ClientCertExpirationSeconds, o.HealthAddress = "a.b-c", "ns", 3600, ":8000"
+			o.ExternalServerURLs, o.ReservedClusterClaimSuffixes = []string{"https://c1.example.com"}, []string{".example.com"}
+		}, nil},
+		{"no name", func(o *agent.Options) { o.ClusterName = "" }, []string{"--cluster-name is empty", "give a name"}},
+		{"a name with a dot", func(o *agent.Options) { o.ClusterName = "a.b" }, []string{`--cluster-name "a.b"`, "use 1 to 63"}},
+		{"a name in capitals", func(o *agent.Options) { o.ClusterName = "C1" }, []string{`--cluster-name "C1"`}},
+		{"a name of 64 characters", func(o *agent.Options) { o.ClusterName = strings.Repeat("a", 64) }, []string{"--cluster-name", "63"}},
+		{"an agent's name with a colon", func(o *agent.Options) { o.AgentID = "a:b" }, []string{`--agent-id "a:b"`, "leave it out"}},
+		{"a bad namespace", func(o *agent.Options) { o.Namespace = "a_b" }, []string{`--namespace "a_b"`}},
+		{"no cluster", func(o *agent.Options) { o.ManagedCluster = nil }, []string{"--kubeconfig"}},
+		{"too short a life", func(o *agent.Options) { o.ClientCertExpirationSeconds = 3599 }, []string{"--client-cert-expiration-seconds 3599", "3600"}},
+		{"a negative life", func(o *agent.Options) { o.ClientCertExpirationSeconds = -1 }, []string{"--client-cert-expiration-seconds -1"}},
+		{"a negative number of claims", func(o *agent.Options) { o.MaxCustomClusterClaims = -1 }, []string{"--max-custom-cluster-claims -1"}},
+		{"a suffix that no name has", func(o *agent.Options) { o.ReservedClusterClaimSuffixes = []string{"A_B"} }, []string{`--reserved-cluster-claim-suffixes has "A_B"`}},
+		{"an address without TLS", func(o *agent.Options) { o.ExternalServerURLs = []string{"http://c1"} }, []string{`--spoke-external-server-urls has "http://c1"`, "https://"}},
+		{"a health address without a port", func(o *agent.Options) { o.HealthAddress = "localhost" }, []string{`--health-address "localhost"`, ":8000"}},
+		{"several at once", func(o *agent.Options) { o.ClusterName, o.ManagedCluster = "", nil }, []string{"--cluster-name", "--kubeconfig"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := agent.Options{ClusterName: "c1", ManagedCluster: &rest.Config{}}
+			tc.change(&o)
+			o.Complete()
+			err := o.Validate()
+			if len(tc.want) == 0 {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			for _, piece := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), piece) {
+					t.Errorf("got %v, want an error with %q", err, piece)
+				}
+			}
+		})
+	}
+}
+
+func TestRunRefusesBadOptions(t *testing.T) {
+	if err := agent.Run(t.Context(), agent.Options{}); err == nil || !strings.Contains(err.Error(), "--cluster-name") {
+		t.Errorf("got %v, want an error about --cluster-name", err)
+	}
+}

@@ -1,0 +1,119 @@
+package certificate
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+func TestRenewAt(t *testing.T) {
+	from := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		life   time.Duration
+		chance float64
+		want   time.Duration
+	}{
+		{100 * time.Hour, 0, 80 * time.Hour},
+		{100 * time.Hour, 1, 75 * time.Hour},
+		{100 * time.Hour, 0.5, 77*time.Hour + 30*time.Minute},
+		{0, 0.5, 0},
+	} {
+		if got := RenewAt(from, from.Add(tc.life), tc.chance).Sub(from); got.Round(time.Second) != tc.want {
+			t.Errorf("a life of %s, chance %v: renewed after %s, want %s", tc.life, tc.chance, got, tc.want)
+		}
+	}
+}
+
+func TestRequest(t *testing.T) {
+	names := identity.Names{Cluster: "c1", Agent: "abcde"}
+	keyPEM, csr, err := newRequest(names, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if csr.Spec.ExpirationSeconds != nil {
+		t.Errorf("asks for a life of %d s, want that left to the hub", *csr.Spec.ExpirationSeconds)
+	}
+	block, _ := pem.Decode(csr.Spec.Request)
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(request.DNSNames)+len(request.IPAddresses)+len(request.URIs) != 0 || request.SignatureAlgorithm != x509.ECDSAWithSHA256 {
+		t.Errorf("request %+v", request)
+	}
+	if block, _ := pem.Decode(keyPEM); block == nil || block.Type != "EC PRIVATE KEY" {
+		t.Errorf("key %s", keyPEM)
+	}
+}
+
+func request(name string, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+	r := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{cluster.NameLabel: "c1"}}}
+	for _, c := range change {
+		c(r)
+	}
+	return r
+}
+
+func with(kind certificatesv1.RequestConditionType) func(*certificatesv1.CertificateSigningRequest) {
+	return func(r *certificatesv1.CertificateSigningRequest) {
+		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: kind, Status: corev1.ConditionTrue, Reason: "R", Message: "m"})
+	}
+}
+
+func signed(r *certificatesv1.CertificateSigningRequest) { r.Status.Certificate = []byte("cert") }
+
+func ofAddOn(r *certificatesv1.CertificateSigningRequest) { r.Labels[cluster.AddOnNameLabel] = "a" }
+
+func others(n int, change ...func(*certificatesv1.CertificateSigningRequest)) []*certificatesv1.CertificateSigningRequest {
+	var all []*certificatesv1.CertificateSigningRequest
+	for i := range n {
+		all = append(all, request(fmt.Sprintf("c1-other%d", i), change...))
+	}
+	return all
+}
+
+func TestNext(t *testing.T) {
+	mine := func(change ...func(*certificatesv1.CertificateSigningRequest)) []*certificatesv1.CertificateSigningRequest {
+		return append(others(9), request("c1-mine", change...))
+	}
+	for _, tc := range []struct {
+		name     string
+		requests []*certificatesv1.CertificateSigningRequest
+		mine     string
+		want     step
+	}{
+		{"nothing yet", nil, "", makeRequest},
+		{"requests whose keys are lost", others(9), "", makeRequest},
+		{"ten of them, in whatever state", append(others(9), request("c1-x", with(certificatesv1.CertificateDenied))), "", awaitRoom},
+		{"ten of add-ons", others(10, ofAddOn), "", makeRequest},
+		{"ours is gone", others(3), "c1-mine", makeRequest},
+		{"ours is undecided", mine(), "c1-mine", awaitApproval},
+		{"ours is undecided, and there are too many", append(mine(), others(10)...), "c1-mine", awaitApproval},
+		{"ours is approved", mine(with(certificatesv1.CertificateApproved)), "c1-mine", awaitSignature},
+		{"ours is signed", mine(with(certificatesv1.CertificateApproved), signed), "c1-mine", take},
+		{"ours is denied", mine(with(certificatesv1.CertificateDenied)), "c1-mine", awaitRemoval},
+		{"ours could not be signed", mine(with(certificatesv1.CertificateApproved), with(certificatesv1.CertificateFailed)), "c1-mine", awaitRemoval},
+		{"one of that name that an add-on made", []*certificatesv1.CertificateSigningRequest{request("c1-mine", ofAddOn, with(certificatesv1.CertificateApproved), signed)}, "c1-mine", makeRequest},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got, _ := next(tc.requests, "c1", tc.mine); got != tc.want {
+				t.Errorf("got step %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDenialIsExplained(t *testing.T) {
+	if got, want := why(request("c1-mine", with(certificatesv1.CertificateDenied))), "Denied R: m"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

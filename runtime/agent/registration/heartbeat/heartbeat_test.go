@@ -1,0 +1,180 @@
+package heartbeat_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+func managedCluster(accepted metav1.ConditionStatus, seconds int32) *clusterv1.ManagedCluster {
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: clusterv1.ManagedClusterSpec{LeaseDurationSeconds: seconds}}
+	if accepted != "" {
+		meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionHubAccepted, Status: accepted, Reason: "x"})
+	}
+	return mc
+}
+
+func TestPeriod(t *testing.T) {
+	yes := true
+	notYet := managedCluster("", 60)
+	notYet.Spec.HubAcceptsClient = &yes
+	for _, tc := range []struct {
+		name string
+		mc   *clusterv1.ManagedCluster
+		want time.Duration
+	}{
+		{"no ManagedCluster", nil, 0},
+		{"accepted in the spec only", notYet, 0},
+		{"denied", managedCluster("False", 60), 0},
+		{"accepted", managedCluster("True", 30), 30 * time.Second},
+		{"accepted, without a pace", managedCluster("True", 0), time.Minute},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := heartbeat.Period(tc.mc); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// patient is a running heart of the cluster c1.
+type patient struct {
+	t     *testing.T
+	hub   client.WithWatch
+	clock *clocktesting.FakeClock
+	beats chan struct{}
+}
+
+func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Object) *patient {
+	t.Helper()
+	p := &patient{
+		t:     t,
+		hub:   fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build(),
+		clock: clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0)),
+		beats: make(chan struct{}, 100),
+	}
+	clusters := mirror.New(mirror.Options[*clusterv1.ManagedCluster]{Client: p.hub, List: &clusterv1.ManagedClusterList{}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { clusters.Run(ctx) })
+	running.Go(func() {
+		heartbeat.Run(ctx, heartbeat.Options{
+			ClusterName: "c1", Hub: p.hub, Clusters: clusters, Clock: p.clock, Log: slog.New(slog.DiscardHandler),
+			Beat: func() { p.beats <- struct{}{} },
+		})
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return p
+}
+
+func lease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: cluster.LeaseName}}
+}
+
+func (p *patient) awaitBeat(what string) {
+	p.t.Helper()
+	select {
+	case <-p.beats:
+	case <-time.After(10 * time.Second):
+		p.t.Fatalf("no heartbeat: %s", what)
+	}
+}
+
+func (p *patient) awaitTimer() {
+	p.t.Helper()
+	for range 1000 {
+		if p.clock.HasWaiters() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.t.Fatal("nobody waits for the time to pass")
+}
+
+func TestBeatsAtOnceAndThenInEachPeriod(t *testing.T) {
+	p := newPatient(t, managedCluster("True", 60), lease())
+	p.awaitBeat("at the start")
+	got := lease()
+	if err := p.hub.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Spec.RenewTime.Equal(&metav1.MicroTime{Time: p.clock.Now()}) {
+		t.Errorf("renewed at %s, want %s", got.Spec.RenewTime, p.clock.Now())
+	}
+	p.awaitTimer()
+	p.clock.Step(59 * time.Second)
+	if len(p.beats) != 0 {
+		t.Error("a heartbeat before the period has passed")
+	}
+	p.clock.Step(16 * time.Second) // with all of the jitter
+	p.awaitBeat("after 60s and a quarter")
+}
+
+func TestMissingLeaseIsTriedAgainAndNeverMade(t *testing.T) {
+	p := newPatient(t, managedCluster("True", 60))
+	p.awaitTimer()
+	if err := p.hub.Get(t.Context(), client.ObjectKeyFromObject(lease()), lease()); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Fatalf("reading the lease: %v, want that there is none", err)
+	}
+	if err := p.hub.Create(t.Context(), lease()); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		p.clock.Step(time.Second)
+		select {
+		case <-p.beats:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Error("no heartbeat in the 20s after the hub made the lease")
+}
+
+func TestLeaseThatTheHubMadeAnewIsRenewed(t *testing.T) {
+	p := newPatient(t, managedCluster("True", 60), lease())
+	p.awaitBeat("at the start")
+	if err := p.hub.Delete(t.Context(), lease()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.hub.Create(t.Context(), lease()); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		p.clock.Step(10 * time.Second)
+		select {
+		case <-p.beats:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Error("no heartbeat in the new lease")
+}
+
+func TestChangeOfThePaceCountsAtOnce(t *testing.T) {
+	mc := managedCluster("True", 3600)
+	p := newPatient(t, mc, lease())
+	p.awaitBeat("at the start")
+	if err := p.hub.Get(t.Context(), client.ObjectKeyFromObject(mc), mc); err != nil {
+		t.Fatal(err)
+	}
+	mc.Spec.LeaseDurationSeconds = 10
+	if err := p.hub.Update(t.Context(), mc); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitBeat("with the new pace")
+}

@@ -1,0 +1,170 @@
+package mirror_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+)
+
+func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// run mirrors the nodes of a server until the test ends.
+func run(t *testing.T, c client.WithWatch, change func(*mirror.Options[*corev1.Node])) *mirror.Mirror[*corev1.Node] {
+	t.Helper()
+	o := mirror.Options[*corev1.Node]{Client: c, List: &corev1.NodeList{}}
+	if change != nil {
+		change(&o)
+	}
+	m := mirror.New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return m
+}
+
+func await(t *testing.T, what string, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func TestFollowsTheServer(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build()
+	m := run(t, c, nil)
+	await(t, "the first objects", m.Filled())
+	if _, ok := m.Get("a"); !ok || len(m.Objects()) != 1 {
+		t.Fatalf("got %v", m.Objects())
+	}
+	changed := m.Subscribe()
+	await(t, "the notice that a filled mirror gives", changed)
+
+	b := node("b")
+	if err := c.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for len(m.Objects()) != 2 {
+		await(t, "b", changed)
+	}
+	b.Spec.Unschedulable = true
+	if err := c.Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for got, _ := m.Get("b"); !got.Spec.Unschedulable; got, _ = m.Get("b") {
+		await(t, "the change of b", changed)
+	}
+	if err := c.Delete(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	for len(m.Objects()) != 1 {
+		await(t, "the removal of b", changed)
+	}
+}
+
+func TestChangesOfNoInterestAreNotTold(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build()
+	m := run(t, c, func(o *mirror.Options[*corev1.Node]) {
+		o.Same = func(old, new *corev1.Node) bool { return old.Spec.Unschedulable == new.Spec.Unschedulable }
+	})
+	await(t, "the first objects", m.Filled())
+	changed := m.Subscribe()
+	await(t, "the notice that a filled mirror gives", changed)
+	a, _ := m.Get("a")
+	a = a.DeepCopy()
+	a.Labels = map[string]string{"x": "y"}
+	if err := c.Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	a.Spec.Unschedulable = true
+	if err := c.Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the change of interest", changed)
+	if got, _ := m.Get("a"); !got.Spec.Unschedulable {
+		t.Error("told of the change of a label")
+	}
+}
+
+// failing is a server that refuses to list as long as broken is set.
+func failing(broken *atomic.Bool, lists *atomic.Int32) client.WithWatch {
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build(), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			lists.Add(1)
+			if broken.Load() {
+				return errors.New("no")
+			}
+			return c.List(ctx, list, o...)
+		},
+	})
+}
+
+func TestFailureAndRecoveryAreReported(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	reports := make(chan error, 10)
+	m := run(t, failing(&broken, &atomic.Int32{}), func(o *mirror.Options[*corev1.Node]) {
+		o.Report = func(err error) {
+			if err != nil {
+				broken.Store(false)
+			}
+			reports <- err
+		}
+		o.Backoff = &wait.Backoff{Duration: time.Millisecond}
+	})
+	if err := <-reports; err == nil || err.Error() != "no" {
+		t.Fatalf("reported %v, want the failure", err)
+	}
+	if err := <-reports; err != nil {
+		t.Fatalf("reported %v, want the recovery", err)
+	}
+	await(t, "the first objects", m.Filled())
+}
+
+func TestWakeEndsTheWaitAfterAFailure(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	failed := make(chan struct{}, 10)
+	m := run(t, failing(&broken, &atomic.Int32{}), func(o *mirror.Options[*corev1.Node]) {
+		o.Report = func(err error) {
+			if err != nil {
+				failed <- struct{}{}
+			}
+		}
+		o.Backoff = &wait.Backoff{Duration: time.Hour}
+	})
+	await(t, "the failure", failed)
+	broken.Store(false)
+	m.Wake()
+	await(t, "the first objects", m.Filled())
+}
+
+func TestIncludeDoesNotReplaceWhatTheServerShowed(t *testing.T) {
+	shown := node("a")
+	shown.Spec.Unschedulable = true
+	m := run(t, fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(shown).Build(), nil)
+	await(t, "the first objects", m.Filled())
+	m.Include(node("a"))
+	m.Include(node("b"))
+	if got, _ := m.Get("a"); !got.Spec.Unschedulable {
+		t.Error("the server's object was replaced")
+	}
+	if _, ok := m.Get("b"); !ok {
+		t.Error("the new object is missing")
+	}
+}

@@ -1,0 +1,133 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// bookkeep writes down what a work has made and deletes what it no longer
+// holds. pending is true while some of that is still there.
+//
+// Until a work has been reported as applied once, nothing is deleted: a hub
+// that was restored from a backup first sees what there is. And while the
+// identity of any of its objects is not known, nothing is deleted either.
+func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork, manifests []*manifest, outcomes []outcome) (pending bool, err error) {
+	var made []workv1.AppliedManifestResourceMeta
+	for i, m := range manifests {
+		switch o := outcomes[i]; {
+		case m.err != nil || o.fetched != nil:
+			return false, nil
+		case o.exists:
+			made = append(made, resourceMeta(m, o.uid))
+		}
+	}
+	prune := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionApplied) != nil
+	for _, r := range amw.Status.AppliedResources {
+		if slices.ContainsFunc(made, func(x workv1.AppliedManifestResourceMeta) bool { return x.ResourceIdentifier == r.ResourceIdentifier }) {
+			continue
+		}
+		if !prune {
+			made = append(made, r)
+			continue
+		}
+		gone, deleteErr := a.objects.remove(ctx, r, amw)
+		if deleteErr != nil {
+			err = fmt.Errorf("delete the %s %s/%s, which the work %s no longer holds: %w", r.Resource, r.Namespace, r.Name, mw.Name, deleteErr)
+		}
+		if !gone {
+			made, pending = append(made, r), true
+		}
+	}
+	if writeErr := a.writeApplied(ctx, amw, made); writeErr != nil {
+		return pending, writeErr
+	}
+	return pending, err
+}
+
+func resourceMeta(m *manifest, uid types.UID) workv1.AppliedManifestResourceMeta {
+	return workv1.AppliedManifestResourceMeta{
+		ResourceIdentifier: workv1.ResourceIdentifier{Group: m.meta.Group, Resource: m.meta.Resource, Name: m.meta.Name, Namespace: m.meta.Namespace},
+		Version:            m.meta.Version, UID: string(uid),
+	}
+}
+
+// writeApplied writes the list of what a work has made when it has changed.
+func (a *agent) writeApplied(ctx context.Context, amw *workv1.AppliedManifestWork, made []workv1.AppliedManifestResourceMeta) error {
+	slices.SortFunc(made, func(x, y workv1.AppliedManifestResourceMeta) int {
+		return cmp.Or(cmp.Compare(x.Group, y.Group), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Resource, y.Resource),
+			cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	if apiequality.Semantic.DeepEqual(made, amw.Status.AppliedResources) {
+		return nil
+	}
+	before := amw.DeepCopy()
+	amw.Status.AppliedResources = made
+	if err := a.local.Status().Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write down what the work %s has made: %w", amw.Spec.ManifestWorkName, err)
+	}
+	return nil
+}
+
+// remove deletes one object that a work has made, unless it is somebody else's
+// by now. gone is true when there is nothing left to wait for.
+func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork) (gone bool, err error) {
+	gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+	live, err := o.get(ctx, gvr, r.Namespace, r.Name)
+	if err != nil || live == nil {
+		return err == nil, err
+	}
+	mine, others := owners(live.GetOwnerReferences(), amw.UID)
+	switch {
+	case !mine:
+		return true, nil // orphaned, or taken away from us
+	case others:
+		resource := o.resource(gvr, r.Namespace)
+		_, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false)
+		return err == nil, client.IgnoreNotFound(err)
+	case r.UID != string(live.GetUID()):
+		return true, nil // another object of the same name
+	case live.GetDeletionTimestamp() != nil:
+		return false, nil
+	}
+	background := metav1.DeletePropagationBackground
+	uid := live.GetUID()
+	err = o.resource(gvr, r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// Most objects are gone at once.
+	live, err = o.get(ctx, gvr, r.Namespace, r.Name)
+	return err == nil && (live == nil || live.GetUID() != uid), err
+}
+
+// owners tells whether an object is owned by the AppliedManifestWork with a
+// UID, and whether by others of that kind.
+func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
+	for _, r := range refs {
+		switch {
+		case r.UID == uid:
+			mine = true
+		case r.APIVersion == workv1.GroupVersion.String() && r.Kind == "AppliedManifestWork":
+			others = true
+		}
+	}
+	return mine, others
+}

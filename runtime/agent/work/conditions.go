@@ -1,0 +1,142 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// status is what a work's status becomes with the outcomes of its manifests.
+// Conditions that others wrote stay.
+func status(before workv1.ManifestWorkStatus, generation int64, manifests []*manifest, outcomes []outcome) workv1.ManifestWorkStatus {
+	after := *before.DeepCopy()
+	after.ResourceStatus.Manifests = nil
+	applied, available, missing, unknown := true, 0, 0, 0
+	for i, m := range manifests {
+		entry := manifestStatus(find(before.ResourceStatus.Manifests, m.meta), generation, m, outcomes[i])
+		after.ResourceStatus.Manifests = append(after.ResourceStatus.Manifests, entry)
+		applied = applied && outcomes[i].applied == nil
+		switch c := meta.FindStatusCondition(entry.Conditions, work.ConditionAvailable); c.Status {
+		case metav1.ConditionTrue:
+			available++
+		case metav1.ConditionFalse:
+			missing++
+		default:
+			unknown++
+		}
+	}
+	total := len(manifests)
+	if total == 0 {
+		return after
+	}
+	if applied {
+		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonWorkApplied, Message: work.MessageWorkApplied, ObservedGeneration: generation})
+	} else {
+		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonWorkFailed, Message: work.MessageWorkFailed, ObservedGeneration: generation})
+	}
+	c := metav1.Condition{Type: work.ConditionAvailable, ObservedGeneration: generation}
+	switch {
+	case missing > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonResourcesMissing, fmt.Sprintf("%d of %d resources are not available", missing, total)
+	case unknown > 0 && available == 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonResourcesUnknown, work.MessageNoResource
+	case unknown > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonResourcesUnknown, fmt.Sprintf("%d of %d resources have unknown status", unknown, total)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, work.ReasonResourcesAvailable, work.MessageResourcesAvailable
+	}
+	set(&after.Conditions, c)
+	return after
+}
+
+// manifestStatus is the entry of one manifest, made from the one before.
+func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manifest, o outcome) workv1.ManifestCondition {
+	entry := workv1.ManifestCondition{ResourceMeta: m.meta}
+	if before != nil {
+		entry.Conditions = append(entry.Conditions, before.Conditions...)
+		entry.StatusFeedbacks = before.StatusFeedbacks
+	}
+	c := metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonManifestApplied, Message: work.MessageManifestApplied, ObservedGeneration: generation}
+	switch {
+	case errors.Is(o.applied, errIgnoreFields):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonIgnoreFieldError, o.applied.Error()
+	case o.applied != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonManifestFailed, "Failed to apply manifest: "+o.applied.Error()
+	}
+	set(&entry.Conditions, c)
+	// Whether the object exists has no generation: it is as it is now.
+	set(&entry.Conditions, availability(m, o))
+	if o.exists {
+		changed := !apiequality.Semantic.DeepEqual(entry.StatusFeedbacks.Values, o.feedback.values)
+		entry.StatusFeedbacks.Values = o.feedback.values
+		if changed { // the time of the condition tells when the values changed
+			meta.RemoveStatusCondition(&entry.Conditions, work.ConditionStatusFeedbackSynced)
+		}
+		meta.SetStatusCondition(&entry.Conditions, feedbackSynced(m, o))
+	}
+	return entry
+}
+
+func availability(m *manifest, o outcome) metav1.Condition {
+	c := metav1.Condition{Type: work.ConditionAvailable}
+	switch {
+	case m.gvr.Resource == "" || m.meta.Name == "":
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonIncompleteMeta, work.MessageIncompleteMeta
+	case o.fetched != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonFetchFailed, "Failed to fetch resource: "+o.fetched.Error()
+	case o.exists:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, work.ReasonResourceAvailable, work.MessageResourceAvailable
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonResourceMissing, work.MessageResourceMissing
+	}
+	return c
+}
+
+func feedbackSynced(m *manifest, o outcome) metav1.Condition {
+	c := metav1.Condition{Type: work.ConditionStatusFeedbackSynced, Status: metav1.ConditionTrue, Reason: work.ReasonFeedbackSynced}
+	switch {
+	case len(m.feedback) == 0:
+		c.Reason = work.ReasonNoFeedback
+	case o.feedback.err != nil:
+		c.Status, c.Reason = metav1.ConditionFalse, work.ReasonFeedbackFailed
+		c.Message = "Sync status feedback failed with error " + strings.ReplaceAll(o.feedback.err.Error(), "\n", "; ")
+	}
+	return c
+}
+
+// set sets a condition. One of another generation counts as a new one, with a
+// transition time of its own.
+func set(conditions *[]metav1.Condition, c metav1.Condition) {
+	if have := meta.FindStatusCondition(*conditions, c.Type); have != nil && have.ObservedGeneration != c.ObservedGeneration {
+		meta.RemoveStatusCondition(conditions, c.Type)
+	}
+	meta.SetStatusCondition(conditions, c)
+}
+
+// find is the entry of a manifest: with the same place and identity, or with
+// the same identity when only one has it.
+func find(entries []workv1.ManifestCondition, m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
+	var same *workv1.ManifestCondition
+	count := 0
+	for i := range entries {
+		have := entries[i].ResourceMeta
+		if have == m {
+			return &entries[i]
+		}
+		have.Ordinal = m.Ordinal
+		if have == m {
+			same, count = &entries[i], count+1
+		}
+	}
+	if count == 1 {
+		return same
+	}
+	return nil
+}

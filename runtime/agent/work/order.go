@@ -1,0 +1,42 @@
+package work
+
+import (
+	"cmp"
+	"slices"
+)
+
+// rank is the place of a kind in the order in which manifests are applied:
+// what others live in or depend on comes first. The group does not count.
+func rank(kind string) int {
+	switch kind {
+	case "PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume", "PodSecurityPolicy":
+		return 0
+	case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding":
+		return 1
+	case "NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount":
+		return 2
+	case "Secret", "ConfigMap", "PersistentVolumeClaim":
+		return 3
+	case "Service":
+		return 4
+	case "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob":
+		return 5
+	case "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		return 6
+	case "":
+		return 1001 // what could not be read
+	}
+	return 1000
+}
+
+// inOrder is the order in which to apply manifests, as indices.
+func inOrder(manifests []*manifest) []int {
+	order := make([]int, len(manifests))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank(manifests[a].meta.Kind), rank(manifests[b].meta.Kind))
+	})
+	return order
+}

@@ -1,0 +1,168 @@
+package work
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// objectKey is where an object is in the managed cluster.
+type objectKey struct {
+	schema.GroupResource
+	namespace, name string
+}
+
+// watches watches the kinds that works hold and wakes the works whose objects
+// change. Of the objects it keeps the metadata only. A kind that may not be
+// watched is left to the periodic look at all works.
+type watches struct {
+	client metadata.Interface
+	wake   func(work string)
+
+	mu        sync.Mutex
+	ctx       context.Context
+	informers map[schema.GroupVersionResource]*watch
+	works     map[string]map[objectKey]schema.GroupVersionResource
+	byObject  map[objectKey]map[string]bool
+	running   sync.WaitGroup
+}
+
+type watch struct {
+	informer cache.SharedIndexInformer
+	stop     context.CancelFunc
+	works    int // that hold objects of the kind
+}
+
+func newWatches(client metadata.Interface, wake func(string)) *watches {
+	return &watches{
+		client: client, wake: wake,
+		informers: map[schema.GroupVersionResource]*watch{},
+		works:     map[string]map[objectKey]schema.GroupVersionResource{},
+		byObject:  map[objectKey]map[string]bool{},
+	}
+}
+
+// start lets watches begin; they end with ctx.
+func (w *watches) start(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx = ctx
+}
+
+func (w *watches) stop() { w.running.Wait() }
+
+// set tells which objects a work holds.
+func (w *watches) set(work string, objects map[objectKey]schema.GroupVersionResource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.works[work]
+	w.count(before, -1)
+	for key := range before {
+		delete(w.byObject[key], work)
+		if len(w.byObject[key]) == 0 {
+			delete(w.byObject, key)
+		}
+	}
+	if len(objects) == 0 {
+		delete(w.works, work)
+	} else {
+		w.works[work] = objects
+	}
+	for key := range objects {
+		if w.byObject[key] == nil {
+			w.byObject[key] = map[string]bool{}
+		}
+		w.byObject[key][work] = true
+	}
+	w.count(objects, 1)
+	for gvr, x := range w.informers {
+		if x.works <= 0 {
+			x.stop()
+			delete(w.informers, gvr)
+		}
+	}
+}
+
+// count is called with w.mu held.
+func (w *watches) count(objects map[objectKey]schema.GroupVersionResource, by int) {
+	kinds := map[schema.GroupVersionResource]bool{}
+	for _, gvr := range objects {
+		kinds[gvr] = true
+	}
+	for gvr := range kinds {
+		if w.informers[gvr] == nil && by > 0 {
+			w.informers[gvr] = w.watch(gvr)
+		}
+		if x := w.informers[gvr]; x != nil {
+			x.works += by
+		}
+	}
+}
+
+// watch is called with w.mu held.
+func (w *watches) watch(gvr schema.GroupVersionResource) *watch {
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	_ = informer.SetTransform(func(o any) (any, error) { // only fails once the informer runs
+		if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+			// Of thousands of objects only what tells whether one has changed.
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+			}}, nil
+		}
+		return o, nil
+	})
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		slog.Debug("watching applied objects", "resource", gvr.String(), "err", err)
+	})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { w.changed(gvr, o) },
+		UpdateFunc: func(_, o any) { w.changed(gvr, o) },
+		DeleteFunc: func(o any) { w.changed(gvr, o) },
+	})
+	ctx, stop := context.WithCancel(w.ctx)
+	w.running.Go(func() { informer.RunWithContext(ctx) })
+	return &watch{informer: informer, stop: stop}
+}
+
+func (w *watches) changed(gvr schema.GroupVersionResource, o any) {
+	m, ok := object[*metav1.PartialObjectMetadata](o)
+	if !ok {
+		return
+	}
+	key := objectKey{gvr.GroupResource(), m.Namespace, m.Name}
+	w.mu.Lock()
+	var works []string
+	for work := range w.byObject[key] {
+		works = append(works, work)
+	}
+	w.mu.Unlock()
+	for _, work := range works {
+		w.wake(work)
+	}
+}
+
+// version is the resource version of an object as far as it is known here.
+// known is false when the kind is not watched, or not yet.
+func (w *watches) version(gvr schema.GroupVersionResource, key objectKey) (version string, known bool) {
+	w.mu.Lock()
+	x := w.informers[gvr]
+	w.mu.Unlock()
+	if x == nil || !x.informer.HasSynced() {
+		return "", false
+	}
+	name := key.name
+	if key.namespace != "" {
+		name = key.namespace + "/" + name
+	}
+	o, exists, err := x.informer.GetStore().GetByKey(name)
+	if err != nil || !exists {
+		return "", err == nil
+	}
+	return o.(*metav1.PartialObjectMetadata).ResourceVersion, true
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+func newAgentCommand() *cobra.Command {
+	o := agent.Options{Work: runWork}
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Join a cluster to a hub and carry out its works",
+		Long: `Runs the agent of one managed cluster in the foreground. It makes itself known to
+the hub with the bootstrap kubeconfig, asks for a certificate, and once the hub
+accepts the cluster it gives signs of life, reports the cluster's state, and
+applies the ManifestWorks that the hub has for it.
+
+In a pod it reaches its cluster by the pod's service account; elsewhere by
+--kubeconfig. Its identity is kept in the Secret hub-kubeconfig-secret of the
+managed cluster, so that it can be killed at any moment and carries on.`,
+		Example: `  # As a process, with the kubeconfigs of both sides
+  muster agent --cluster-name paris --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig paris.kubeconfig`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := setupLogging(cmd); err != nil {
+				return err
+			}
+			config, err := managedClusterConfig(kubeconfig)
+			if err != nil {
+				return err
+			}
+			o.ManagedCluster = config
+			return agent.Run(cmd.Context(), o)
+		},
+	}
+	agentFlags(cmd.Flags(), &o)
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the managed cluster (default the service account of the pod)")
+	_ = cmd.MarkFlagRequired("cluster-name")
+	return cmd
+}
+
+// agentFlags are the flags that an agent takes wherever it runs.
+func agentFlags(f *pflag.FlagSet, o *agent.Options) {
+	f.StringVar(&o.ClusterName, "cluster-name", "", "name of the cluster on the hub (required)")
+	f.StringVar(&o.AgentID, "agent-id", "", "name of the agent within the cluster (default the one of its certificate, or a random one)")
+	f.StringVar(&o.Namespace, "namespace", cluster.AgentNamespace, "namespace of the managed cluster that holds the agent's secrets")
+	f.StringVar(&o.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "kubeconfig to introduce the cluster to the hub with (default the Secret "+cluster.BootstrapSecret+")")
+	f.Int32Var(&o.ClientCertExpirationSeconds, "client-cert-expiration-seconds", 0, "lifetime to ask for the agent's certificate, 3600 or more; 0 leaves it to the hub")
+	f.StringSliceVar(&o.ReservedClusterClaimSuffixes, "reserved-cluster-claim-suffixes", nil, "suffixes of claim names that do not count among the custom ones")
+	f.IntVar(&o.MaxCustomClusterClaims, "max-custom-cluster-claims", 20, "how many custom claims to report")
+	f.StringSliceVar(&o.ExternalServerURLs, "spoke-external-server-urls", nil, "https URLs at which others reach the managed cluster")
+	f.StringToStringVar(&o.ClusterAnnotations, "cluster-annotations", nil, "annotations for the ManagedCluster, with keys that begin with "+cluster.AgentAnnotationPrefix)
+	f.StringVar(&o.HealthAddress, "health-address", "", "address that serves /livez, /readyz and /metrics, such as :8000; empty serves nothing")
+}
+
+func managedClusterConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("this is not a pod, so --kubeconfig has to name the kubeconfig of the managed cluster")
+		}
+		return config, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the managed cluster's kubeconfig %s: %w", kubeconfig, err)
+	}
+	return config, nil
+}
+
+// runWork carries out the works of the hub.
+func runWork(ctx context.Context, o agent.WorkOptions) error {
+	return work.Run(ctx, work.Options{
+		ClusterName:    o.ClusterName,
+		AgentID:        o.AgentID,
+		HubHost:        o.HubHost,
+		Hub:            o.Hub,
+		ManagedCluster: o.ManagedCluster,
+	})
+}
+
+// runAgentInProcess runs the agent of a dev cluster's pod. args are those of
+// the pod's container. What concerns the whole process, such as the port for
+// health checks, is not the pod's to decide.
+func runAgentInProcess(ctx context.Context, args []string, config *rest.Config) error {
+	o := agent.Options{Work: runWork}
+	f := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	agentFlags(f, &o)
+	f.IntP("v", "v", 0, "")
+	f.Bool("log-json", false, "")
+	if err := f.Parse(args); err != nil {
+		return fmt.Errorf("the arguments of the pod's agent: %w", err)
+	}
+	o.HealthAddress = ""
+	o.ManagedCluster = config
+	return agent.Run(ctx, o)
+}
