@@ -1,0 +1,99 @@
+package work
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+func TestWorkConditionsFollowFromThoseOfTheManifests(t *testing.T) {
+	ok, missing := outcome{exists: true}, outcome{}
+	failed, unread := outcome{applied: errors.New("no"), exists: true}, outcome{fetched: errors.New("no")}
+	for name, x := range map[string]struct {
+		outcomes           []outcome
+		applied, available string // reasons
+		message            string // of Available
+	}{
+		"all well":               {[]outcome{ok, ok}, "AppliedManifestWorkComplete", "ResourcesAvailable", "All resources are available"},
+		"one failed":             {[]outcome{ok, failed}, "AppliedManifestWorkFailed", "ResourcesAvailable", "All resources are available"},
+		"one missing":            {[]outcome{ok, missing}, "AppliedManifestWorkComplete", "ResourcesNotAvailable", "1 of 2 resources are not available"},
+		"one unknown":            {[]outcome{ok, unread}, "AppliedManifestWorkComplete", "ResourcesStatusUnknown", "1 of 2 resources have unknown status"},
+		"missing beats unknown":  {[]outcome{missing, unread}, "AppliedManifestWorkComplete", "ResourcesNotAvailable", "1 of 2 resources are not available"},
+		"nothing can be learned": {[]outcome{unread}, "AppliedManifestWorkComplete", "ResourcesStatusUnknown", "cannot get any available resource "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var manifests []*manifest
+			for i := range x.outcomes {
+				manifests = append(manifests, &manifest{
+					meta: workv1.ManifestResourceMeta{Ordinal: int32(i), Name: "a", Resource: "configmaps"},
+					gvr:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+				})
+			}
+			got := status(workv1.ManifestWorkStatus{}, 7, manifests, x.outcomes)
+			applied := meta.FindStatusCondition(got.Conditions, work.ConditionApplied)
+			available := meta.FindStatusCondition(got.Conditions, work.ConditionAvailable)
+			if applied.Reason != x.applied || applied.ObservedGeneration != 7 {
+				t.Errorf("Applied: %+v, want reason %s for generation 7", applied, x.applied)
+			}
+			if available.Reason != x.available || available.Message != x.message {
+				t.Errorf("Available: %+v, want %s: %s", available, x.available, x.message)
+			}
+			if again := status(got, 7, manifests, x.outcomes); !metaEqual(got, again) {
+				t.Errorf("the same outcomes change the status:\n%+v\n%+v", got, again)
+			}
+		})
+	}
+}
+
+func metaEqual(a, b workv1.ManifestWorkStatus) bool {
+	if len(a.Conditions) != len(b.Conditions) || len(a.ResourceStatus.Manifests) != len(b.ResourceStatus.Manifests) {
+		return false
+	}
+	for i := range a.Conditions {
+		if a.Conditions[i] != b.Conditions[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestConditionOfANewGenerationHasANewTime(t *testing.T) {
+	old := metav1.Date(2020, 1, 1, 0, 0, 0, 0, metav1.Now().Location())
+	conditions := []metav1.Condition{{Type: "Applied", Status: metav1.ConditionTrue, ObservedGeneration: 1, LastTransitionTime: old}}
+	set(&conditions, metav1.Condition{Type: "Applied", Status: metav1.ConditionTrue, ObservedGeneration: 1})
+	if !conditions[0].LastTransitionTime.Equal(&old) {
+		t.Error("the same generation: the time changed")
+	}
+	set(&conditions, metav1.Condition{Type: "Applied", Status: metav1.ConditionTrue, ObservedGeneration: 2})
+	if conditions[0].LastTransitionTime.Equal(&old) {
+		t.Error("a new generation: the time stayed")
+	}
+}
+
+func TestStatusEntryIsFoundAlsoWhereAManifestMoved(t *testing.T) {
+	entry := func(ordinal int32, name string) workv1.ManifestCondition {
+		return workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: ordinal, Name: name}}
+	}
+	entries := []workv1.ManifestCondition{entry(0, "a"), entry(1, "b"), entry(2, "b")}
+	for name, x := range map[string]struct {
+		ordinal int32
+		object  string
+		want    *workv1.ManifestCondition
+	}{
+		"in its place":  {0, "a", &entries[0]},
+		"moved":         {4, "a", &entries[0]},
+		"ambiguous":     {4, "b", nil},
+		"one of both":   {2, "b", &entries[2]},
+		"not there yet": {0, "c", nil},
+	} {
+		if got := find(entries, workv1.ManifestResourceMeta{Ordinal: x.ordinal, Name: x.object}); got != x.want {
+			t.Errorf("%s: got %v, want %v", name, got, x.want)
+		}
+	}
+}
