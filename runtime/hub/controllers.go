@@ -3,6 +3,11 @@ package hub
 import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/binding"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/defaultsets"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/namespaces"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/clocksync"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/clusterrole"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
@@ -29,6 +34,15 @@ func register(m ctrl.Manager, o Options) error {
 		clocksync.NewController(c, o.Clock),
 		taint.NewController(c),
 		gc.NewController(c),
+
+		// Cluster sets: who belongs where.
+		defaultsets.NewController(c),
+		setstatus.NewController(c),
+		binding.NewController(c),
+		namespaces.NewController(c),
+
+		// Placement: who is chosen.
+		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock),
 	} {
 		if err := r.Register(m); err != nil {
 			return err

@@ -1,0 +1,46 @@
+package scheduling
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// conditions tell whether the placement can be read, and whether it has what it
+// asks for.
+func conditions(in Input, selected int, problem outcome) []metav1.Condition {
+	configured := metav1.Condition{
+		Type: cluster.ConditionPlacementMisconfigured, Status: metav1.ConditionFalse,
+		Reason: cluster.ReasonSucceedConfigured, Message: cluster.MessageSucceedConfigured,
+	}
+	if problem.code == misconfigured {
+		configured.Status, configured.Reason = metav1.ConditionTrue, cluster.ReasonMisconfigured
+		configured.Message = problem.plugin + ":" + problem.message
+	}
+	satisfied := metav1.Condition{Type: cluster.ConditionPlacementSatisfied, Status: metav1.ConditionFalse}
+	missing := 0
+	if n := in.Placement.Spec.NumberOfClusters; n != nil {
+		missing = int(*n) - selected
+	}
+	switch {
+	case len(in.Sets.Bound) == 0:
+		satisfied.Reason, satisfied.Message = cluster.ReasonNoManagedClusterSetBindings, cluster.MessageNoManagedClusterSetBindings
+	case len(in.Sets.Eligible) == 0:
+		satisfied.Reason = cluster.ReasonNoIntersection
+		satisfied.Message = fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(in.Placement.Spec.ClusterSets, ","))
+	case len(in.Clusters) == 0:
+		satisfied.Reason = cluster.ReasonAllManagedClusterSetsEmpty
+		satisfied.Message = fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(in.Sets.Eligible, ","))
+	case selected == 0:
+		satisfied.Reason, satisfied.Message = cluster.ReasonNoManagedClusterMatched, cluster.MessageNoManagedClusterMatched
+	case missing <= 0:
+		satisfied.Status = metav1.ConditionTrue
+		satisfied.Reason, satisfied.Message = cluster.ReasonAllDecisionsScheduled, cluster.MessageAllDecisionsScheduled
+	default:
+		satisfied.Reason, satisfied.Message = cluster.ReasonNotAllDecisionsScheduled, fmt.Sprintf("%d cluster decisions unscheduled", missing)
+	}
+	return []metav1.Condition{configured, satisfied}
+}
