@@ -138,11 +138,12 @@ func (r *bootstrapTokenResource) Create(ctx context.Context, req resource.Create
 }
 
 func (r *bootstrapTokenResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state bootstrapTokenModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
+		return
+	}
 	client := r.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -163,7 +164,6 @@ func (r *bootstrapTokenResource) Read(ctx context.Context, req resource.ReadRequ
 	state.Token = types.StringValue(token.String())
 	state.ExpiresAt = token.expiresAt()
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
 }
 
 func (r *bootstrapTokenResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

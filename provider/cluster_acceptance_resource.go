@@ -111,11 +111,12 @@ func (r *clusterAcceptanceResource) Create(ctx context.Context, req resource.Cre
 }
 
 func (r *clusterAcceptanceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state clusterAcceptanceModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, clusterIdentity{state.ManagedCluster})...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
+		return
+	}
 	client := r.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -131,7 +132,6 @@ func (r *clusterAcceptanceResource) Read(ctx context.Context, req resource.ReadR
 	}
 	state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, clusterIdentity{state.ManagedCluster})...)
 }
 
 func (r *clusterAcceptanceResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

@@ -93,11 +93,12 @@ func (r *clusterRegistrationResource) Create(ctx context.Context, req resource.C
 }
 
 func (r *clusterRegistrationResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state clusterRegistrationModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, clusterIdentity{state.ManagedCluster})...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
+		return
+	}
 	client := r.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -110,7 +111,6 @@ func (r *clusterRegistrationResource) Read(ctx context.Context, req resource.Rea
 		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("read the registration of managed cluster %q", name), err)
 		return
 	}
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, clusterIdentity{state.ManagedCluster})...)
 }
 
 // Update only notes a changed timeout.

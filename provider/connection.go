@@ -2,7 +2,6 @@ package provider
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/boolvalidator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/objectvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	providerschema "github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -70,20 +69,22 @@ const (
 	envDescription        = "Environment variables to set for the program."
 )
 
-func (s connectionString) allValidators() []validator.String {
-	sibling := func(names []string) []path.Expression {
-		var paths []path.Expression
-		for _, name := range names {
-			paths = append(paths, path.MatchRelative().AtParent().AtName(name))
-		}
-		return paths
+// siblings are other attributes of the same connection.
+func (connectionString) siblings(names ...string) []path.Expression {
+	var paths []path.Expression
+	for _, name := range names {
+		paths = append(paths, path.MatchRelative().AtParent().AtName(name))
 	}
+	return paths
+}
+
+func (s connectionString) allValidators() []validator.String {
 	validators := s.validators
 	if len(s.conflicts) > 0 {
-		validators = append(validators, stringvalidator.ConflictsWith(sibling(s.conflicts)...))
+		validators = append(validators, stringvalidator.ConflictsWith(s.siblings(s.conflicts...)...))
 	}
 	if len(s.requires) > 0 {
-		validators = append(validators, stringvalidator.AlsoRequires(sibling(s.requires)...))
+		validators = append(validators, stringvalidator.AlsoRequires(s.siblings(s.requires...)...))
 	}
 	return validators
 }
@@ -159,19 +160,18 @@ func resourceConnectionAttribute(description string) resourceschema.SingleNested
 		},
 	}
 	for _, s := range connectionStrings() {
+		validators := s.allValidators()
+		if s.name == "host" {
+			validators = append(validators, stringvalidator.AtLeastOneOf(s.siblings("kubeconfig_path", "kubeconfig")...))
+		}
 		attributes[s.name] = resourceschema.StringAttribute{
-			MarkdownDescription: s.description, Optional: true, Sensitive: s.sensitive, Validators: s.allValidators(),
+			MarkdownDescription: s.description, Optional: true, Sensitive: s.sensitive, Validators: validators,
 		}
 	}
 	return resourceschema.SingleNestedAttribute{
 		MarkdownDescription: description,
 		Required:            true,
 		Attributes:          attributes,
-		Validators: []validator.Object{objectvalidator.AtLeastOneOf(
-			path.MatchRelative().AtName("kubeconfig_path"),
-			path.MatchRelative().AtName("kubeconfig"),
-			path.MatchRelative().AtName("host"),
-		)},
 	}
 }
 

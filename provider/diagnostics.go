@@ -41,6 +41,8 @@ func remedy(host string, err error) string {
 		return "The server does not know these credentials. They may have expired: renew the token, certificate or kubeconfig."
 	case apierrors.IsForbidden(err):
 		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound to the identity, or use another one."
+	case kube.IsMissingNamespace(err):
+		return "Create the namespace on the hub first: kubectl create namespace, or another provider's resource that this one depends on."
 	case kube.IsKindNotServed(err):
 		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io"
 	case apierrors.IsConflict(err):

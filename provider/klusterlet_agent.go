@@ -269,7 +269,7 @@ func (a *agent) remove(ctx context.Context, timeout time.Duration, diags *diag.D
 		err := a.client.DeleteAndWait(ctx, object, object.GetNamespace(), name)
 		if isTimeout(err) {
 			diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed cluster:\n  kubectl describe %s %s",
-				timeout, describeDeletion(object, time.Now()), strings.ToLower(kind), name))
+				timeout, describeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
 			return
 		}
 		if err != nil {
@@ -277,6 +277,21 @@ func (a *agent) remove(ctx context.Context, timeout time.Duration, diags *diag.D
 			return
 		}
 	}
+}
+
+// describeNamespace tells what keeps a namespace, if object is one.
+func describeNamespace(object kube.Object) string {
+	namespace, ok := object.(*corev1.Namespace)
+	if !ok {
+		return ""
+	}
+	text := ""
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			text += fmt.Sprintf("\n  %s: %s", c.Type, c.Message)
+		}
+	}
+	return text
 }
 
 // observe brings the state up to date.

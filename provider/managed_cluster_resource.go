@@ -138,11 +138,12 @@ func (r *managedClusterResource) Create(ctx context.Context, req resource.Create
 }
 
 func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state managedClusterModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
+		return
+	}
 	client := r.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -158,7 +159,6 @@ func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequ
 	}
 	state.observe(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
 }
 
 func (r *managedClusterResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

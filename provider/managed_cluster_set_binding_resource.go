@@ -77,12 +77,10 @@ func (r *managedClusterSetBindingResource) Create(ctx context.Context, req resou
 }
 
 func (r *managedClusterSetBindingResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state managedClusterSetBindingModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() {
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
 		return
 	}
 	object := &clusterv1beta2.ManagedClusterSetBinding{}
@@ -93,7 +91,6 @@ func (r *managedClusterSetBindingResource) Read(ctx context.Context, req resourc
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }
 
 // Update only notes a changed force_conflicts: all else makes another binding.

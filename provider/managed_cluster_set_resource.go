@@ -85,12 +85,10 @@ func (r *managedClusterSetResource) Create(ctx context.Context, req resource.Cre
 }
 
 func (r *managedClusterSetResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state managedClusterSetModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() {
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
 		return
 	}
 	object := &clusterv1beta2.ManagedClusterSet{}
@@ -103,7 +101,6 @@ func (r *managedClusterSetResource) Read(ctx context.Context, req resource.ReadR
 	}
 	state.observe(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
 }
 
 func (r *managedClusterSetResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

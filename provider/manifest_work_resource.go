@@ -39,6 +39,7 @@ type manifestWorkModel struct {
 	DeleteOption    *deleteOptionModel    `tfsdk:"delete_option"`
 	ManifestConfigs []manifestConfigModel `tfsdk:"manifest_configs"`
 	Executor        *executorModel        `tfsdk:"executor"`
+	Placement       *workPlacementModel   `tfsdk:"placement"`
 	Wait            *waitModel            `tfsdk:"wait"`
 	Ready           types.Bool            `tfsdk:"ready"`
 	ForceConflicts  types.Bool            `tfsdk:"force_conflicts"`
@@ -104,6 +105,7 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 			"delete_option":    deleteOptionAttribute(),
 			"manifest_configs": manifestConfigsAttribute(),
 			"executor":         executorAttribute(),
+			"placement":        workPlacementAttribute(),
 			"wait": schema.SingleNestedAttribute{
 				MarkdownDescription: "Waits, after creating or changing the work, until the agent has reported these conditions. " +
 					"A wait in vain fails an update. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and create the work anew; " +
@@ -183,6 +185,9 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if !plan.Placement.waitUntilChosen(waiting, client, plan.ManagedCluster.ValueString(), timeout, &resp.Diagnostics) {
+		return
+	}
 	if !applyWork(waiting, client, object, "create "+plan.what(), force(plan.ForceConflicts, false), timeout, &resp.Diagnostics) {
 		return
 	}
@@ -209,12 +214,10 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 }
 
 func (r *manifestWorkResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state manifestWorkModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() {
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
 		return
 	}
 	object := &workv1.ManifestWork{}
@@ -230,7 +233,6 @@ func (r *manifestWorkResource) Read(ctx context.Context, req resource.ReadReques
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }
 
 func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

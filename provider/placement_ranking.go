@@ -6,7 +6,6 @@ import (
 	"regexp"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/objectvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -63,12 +62,14 @@ func prioritizerPolicyAttribute() schema.SingleNestedAttribute {
 				MarkdownDescription: "Scores and their weights.",
 				Optional:            true,
 				NestedObject: schema.NestedAttributeObject{
-					Validators: []validator.Object{objectvalidator.ExactlyOneOf(path.MatchRelative().AtName("built_in"), path.MatchRelative().AtName("add_on"))},
 					Attributes: map[string]schema.Attribute{
 						"built_in": schema.StringAttribute{
 							MarkdownDescription: "Score that the scheduler knows itself: `Balance`, `Steady`, `ResourceAllocatableCPU` or `ResourceAllocatableMemory`.",
 							Optional:            true,
-							Validators:          []validator.String{stringvalidator.OneOf("Balance", "Steady", "ResourceAllocatableCPU", "ResourceAllocatableMemory")},
+							Validators: []validator.String{
+								stringvalidator.OneOf("Balance", "Steady", "ResourceAllocatableCPU", "ResourceAllocatableMemory"),
+								stringvalidator.ExactlyOneOf(path.MatchRelative().AtParent().AtName("add_on")),
+							},
 						},
 						"add_on": schema.SingleNestedAttribute{
 							MarkdownDescription: "Score out of an AddOnPlacementScore in each cluster's namespace.",

@@ -103,12 +103,10 @@ func (r *placementResource) Create(ctx context.Context, req resource.CreateReque
 }
 
 func (r *placementResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if r.skipRead(&resp.Diagnostics) {
-		return
-	}
 	var state placementModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() {
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	if resp.Diagnostics.HasError() || r.skipRead(&resp.Diagnostics) {
 		return
 	}
 	object := &clusterv1beta1.Placement{}
@@ -121,7 +119,6 @@ func (r *placementResource) Read(ctx context.Context, req resource.ReadRequest, 
 	}
 	state.observe(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }
 
 func (r *placementResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

@@ -46,28 +46,29 @@ resource "muster_placement" "everywhere" {
   }]
 }
 
-data "muster_placement_decisions" "everywhere" {
-  namespace = muster_placement.everywhere.namespace
-  placement = muster_placement.everywhere.name
-
-  # Clusters count once they have joined.
-  depends_on = [module.fleet]
-}
-
 resource "muster_manifest_work" "hello" {
   for_each = var.clusters
 
   managed_cluster = module.fleet.clusters[each.key]
   name            = "hello"
 
+  # Only where the placement chooses the cluster.
+  placement = {
+    namespace = muster_placement.everywhere.namespace
+    name      = muster_placement.everywhere.name
+  }
+
   manifests = [for file in ["namespace", "configmap", "deployment"] :
     templatefile("${path.module}/manifests/${file}.yaml", { cluster = each.key })
   ]
 
-  lifecycle {
-    precondition {
-      condition     = contains(data.muster_placement_decisions.everywhere.clusters, each.key)
-      error_message = "The placement did not choose ${each.key}: see the labels and taints of the cluster."
-    }
-  }
+  wait = { conditions = ["Applied", "Available"] }
+}
+
+data "muster_placement_decisions" "everywhere" {
+  namespace = muster_placement.everywhere.namespace
+  placement = muster_placement.everywhere.name
+
+  # By then each cluster has been chosen.
+  depends_on = [muster_manifest_work.hello]
 }

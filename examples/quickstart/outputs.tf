@@ -1,4 +1,4 @@
-output "clusters" {
-  description = "The clusters that the placement chose."
+output "placed" {
+  description = "The clusters that the placement chooses now."
   value       = data.muster_placement_decisions.everywhere.clusters
 }

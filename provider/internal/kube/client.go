@@ -306,3 +306,13 @@ func (c *Client) rest(gv schema.GroupVersion) (rest.Interface, error) {
 	c.rests[gv] = client
 	return client, nil
 }
+
+// Create makes a new object and fails if it exists. It is not repeated when its
+// answer is lost; prefer Apply.
+func (c *Client) Create(ctx context.Context, obj Object) error {
+	request, err := c.request(obj, http.MethodPost, obj.GetNamespace(), "")
+	if err != nil {
+		return err
+	}
+	return decodeFresh(request.Body(obj).Do(ctx), obj)
+}

@@ -22,7 +22,7 @@ func isUnexpectedEnd(err error) bool {
 func IsNotFound(err error, name string) bool {
 	status := statusOf(err)
 	return status != nil && apierrors.IsNotFound(err) && !isForeignAnswer(status) &&
-		status.Details != nil && status.Details.Name == name && status.Details.Kind != "namespaces"
+		status.Details != nil && status.Details.Name == name
 }
 
 // IsNamespaceNotFound reports whether a write failed because its namespace does
@@ -31,6 +31,13 @@ func IsNamespaceNotFound(err error, namespace string) bool {
 	status := statusOf(err)
 	return status != nil && apierrors.IsNotFound(err) && !isForeignAnswer(status) &&
 		status.Details != nil && status.Details.Kind == "namespaces" && status.Details.Name == namespace
+}
+
+// IsMissingNamespace reports whether a write failed because its namespace,
+// whichever it was, does not exist.
+func IsMissingNamespace(err error) bool {
+	status := statusOf(err)
+	return status != nil && status.Details != nil && IsNamespaceNotFound(err, status.Details.Name)
 }
 
 // IsKindNotServed reports whether the server does not know the kind at all.

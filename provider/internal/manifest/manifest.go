@@ -106,6 +106,8 @@ func parseDocument(document []byte) (object Object, empty bool, err error) {
 		return Object{}, false, fmt.Errorf("it has no kind; add one, such as kind: ConfigMap")
 	case object.Name == "" && metadata["generateName"] != nil:
 		return Object{}, false, fmt.Errorf("%s has metadata.generateName and no metadata.name; an object that is to be kept as described needs a fixed name", object.Kind)
+	case object.Name == "" && metadata["name"] != nil:
+		return Object{}, false, fmt.Errorf("%s has the metadata.name %v, which YAML does not read as text; put it in quotes", object.Kind, metadata["name"])
 	case object.Name == "":
 		return Object{}, false, fmt.Errorf("%s has no metadata.name; add one", object.Kind)
 	}

@@ -42,5 +42,7 @@ func conditions(in Input, selected int, problem outcome) []metav1.Condition {
 	default:
 		satisfied.Reason, satisfied.Message = cluster.ReasonNotAllDecisionsScheduled, fmt.Sprintf("%d cluster decisions unscheduled", missing)
 	}
+	// So that a reader knows whether its last change has been dealt with.
+	configured.ObservedGeneration, satisfied.ObservedGeneration = in.Placement.Generation, in.Placement.Generation
 	return []metav1.Condition{configured, satisfied}
 }

@@ -1,0 +1,24 @@
+package provider
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The provider has to stay small: everybody downloads it with every terraform
+// init. The control plane and the typed clientset would make it three times as
+// large.
+func TestTheProviderLinksNoControlPlane(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "github.com/muster-fleet/terraform-provider-muster").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dependency := range strings.Fields(string(out)) {
+		for _, forbidden := range []string{"k8s.io/kubernetes", "k8s.io/client-go/kubernetes", "k8s.io/apiserver", "sigs.k8s.io/controller-runtime", "go.etcd.io/etcd/server"} {
+			if dependency == forbidden || strings.HasPrefix(dependency, forbidden+"/") {
+				t.Errorf("the provider depends on %s", dependency)
+			}
+		}
+	}
+}

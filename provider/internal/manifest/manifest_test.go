@@ -1,0 +1,83 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEqualComparesByMeaning(t *testing.T) {
+	const base = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1","b":"<&>"}}`
+	for name, test := range map[string]struct {
+		text string
+		want bool
+	}{
+		"YAML":                   {"kind: ConfigMap\napiVersion: v1\n# why\nmetadata: {name: x}\ndata: {b: \"<&>\", a: \"1\"}\n", true},
+		"with an empty document": {"---\n" + base + "\n---\n", true},
+		"with a null timestamp":  {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x, creationTimestamp: null}\ndata: {b: \"<&>\", a: \"1\"}\n", true},
+		"another value":          {strings.Replace(base, `"1"`, `"2"`, 1), false},
+		"a number for a text":    {strings.Replace(base, `"1"`, `1`, 1), false},
+		"another object":         {base + "\n---\n" + base, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := Parse(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := Parse(test.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Equal(a, b); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNumbersKeepTheirPrecision(t *testing.T) {
+	objects, err := Parse("apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec: {big: 9007199254740993, one: 1.0}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(objects[0].JSON), "9007199254740993") {
+		t.Errorf("got %s", objects[0].JSON)
+	}
+	text, err := objects[0].YAML()
+	if err != nil || !strings.Contains(text, "9007199254740993") {
+		t.Errorf("got %s, %v", text, err)
+	}
+}
+
+func TestErrorsSayWhichDocument(t *testing.T) {
+	_, err := ParseAll([]string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n", "apiVersion: v1\nkind: Namespace\nmetadata: {name: z}\n---\nkind: Pod\n"})
+	if err == nil || !strings.Contains(err.Error(), "manifests[1]: document 2: it has no apiVersion") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestANameThatYAMLReadsOtherwiseIsExplained(t *testing.T) {
+	_, err := Parse("apiVersion: v1\nkind: Namespace\nmetadata: {name: yes}\n")
+	if err == nil || !strings.Contains(err.Error(), "put it in quotes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDuplicateIgnoresTheVersion(t *testing.T) {
+	objects, err := Parse("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n---\napiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: x}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, found := Duplicate(objects); !found {
+		t.Error("two versions of one object pass for two objects")
+	}
+	objects[1].Namespace = "other"
+	if _, found := Duplicate(objects); found {
+		t.Error("objects of two namespaces pass for one")
+	}
+}
+
+func TestAKeyThatAppearsTwiceIsAnError(t *testing.T) {
+	if _, err := Parse("apiVersion: v1\nkind: ConfigMap\nkind: Secret\nmetadata: {name: x}\n"); err == nil {
+		t.Error("the second kind has won silently")
+	}
+}

@@ -1,0 +1,234 @@
+package provider
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+const workAddress = "muster_manifest_work.test"
+
+// workConfig is a work on an accepted cluster.
+func workConfig(cluster, body string) string {
+	return acceptanceConfig(cluster, "") + fmt.Sprintf(`
+resource "muster_manifest_work" "test" {
+  managed_cluster = muster_cluster_acceptance.test.managed_cluster
+  name            = "web"
+%s
+}
+`, body)
+}
+
+const (
+	asYAML = `  manifests = [<<-YAML
+    # A comment.
+    apiVersion: v1
+    kind: ConfigMap
+    metadata:
+      name: settings
+      namespace: shop
+    data:
+      answer: "42"
+      script: |
+        a < b && c
+    ---
+    apiVersion: v1
+    kind: Namespace
+    metadata: {name: shop}
+  YAML
+  ]`
+	asJSON = `  manifests = [
+    jsonencode({ kind = "ConfigMap", apiVersion = "v1", data = { script = "a < b && c\n", answer = "42" }, metadata = { namespace = "shop", name = "settings" } }),
+    yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } }),
+  ]`
+	withOptions = asYAML + `
+  labels        = { app = "web" }
+  delete_option = { propagation_policy = "SelectivelyOrphan", orphaning_rules = [{ resource = "namespaces", name = "shop" }] }
+  executor      = { namespace = "shop", service_account = "deployer" }
+  manifest_configs = [
+    {
+      resource_identifier = { resource = "configmaps", name = "settings", namespace = "shop" }
+      update_strategy     = { type = "ServerSideApply", server_side_apply = { ignore_fields = [{ json_paths = [".data.answer"] }] } }
+    },
+    {
+      resource_identifier = { group = "batch", resource = "jobs", name = "*", namespace = "*" }
+      feedback_rules      = [{ type = "WellKnownStatus" }, { type = "JSONPaths", json_paths = [{ name = "done", path = ".status.succeeded" }] }]
+      condition_rules     = [{ condition = "Complete", type = "CEL", cel_expressions = ["object.status.succeeded > 0"] }]
+    },
+  ]`
+)
+
+func TestAccManifestWork(t *testing.T) {
+	accTest(t,
+		resource.TestStep{
+			Config: workConfig("mw-basic", asYAML),
+			Check: func(*terraform.State) error {
+				object := &workv1.ManifestWork{}
+				someone(t).get(object, "mw-basic", "web")
+				if len(object.Spec.Workload.Manifests) != 2 || !strings.Contains(string(object.Spec.Workload.Manifests[0].Raw), `"answer":"42"`) {
+					return fmt.Errorf("got %+v", object.Spec.Workload)
+				}
+				return nil
+			},
+		},
+		resource.TestStep{
+			Config: workConfig("mw-basic", asJSON),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectResourceAction(workAddress, plancheck.ResourceActionNoop),
+			}},
+		},
+		resource.TestStep{
+			PreConfig: func() {
+				someone(t).patch(&workv1.ManifestWork{}, "mw-basic", "web", `{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}]}}}`)
+			},
+			Config: workConfig("mw-basic", asJSON),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectResourceAction(workAddress, plancheck.ResourceActionUpdate),
+			}},
+			ConfigStateChecks: []statecheck.StateCheck{
+				statecheck.ExpectKnownValue(workAddress, tfjsonpath.New("manifests"), knownvalue.ListSizeExact(2)),
+			},
+		},
+		resource.TestStep{Config: workConfig("mw-basic", withOptions)},
+		resource.TestStep{
+			ResourceName: workAddress, ImportState: true, ImportStateId: "mw-basic/web",
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests"},
+		},
+		resource.TestStep{
+			PreConfig: func() { someone(t).remove(&workv1.ManifestWork{}, "mw-basic", "web") },
+			Config:    workConfig("mw-basic", withOptions),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectResourceAction(workAddress, plancheck.ResourceActionCreate),
+			}},
+		},
+		resource.TestStep{Config: workConfig("mw-basic", asJSON)},
+	)
+}
+
+// An imported work has another wording than the configuration, and still
+// nothing to do.
+func TestAccManifestWorkImportIsFollowedByAnEmptyPlan(t *testing.T) {
+	accTest(t,
+		resource.TestStep{Config: workConfig("mw-import", asYAML)},
+		resource.TestStep{
+			ResourceName: workAddress, ImportState: true, ImportStateKind: resource.ImportBlockWithID, ImportStateId: "mw-import/web",
+			Config: workConfig("mw-import", asYAML),
+		},
+	)
+}
+
+func TestAccManifestWorkWaits(t *testing.T) {
+	waiting := func(timeout string) string {
+		return workConfig("mw-wait", asYAML+fmt.Sprintf("\n  wait = { conditions = [\"Applied\", \"Available\"] }\n  timeouts {\n    create = %q\n    update = %[1]q\n  }", timeout))
+	}
+	report := func() {
+		o := someone(t)
+		object := &workv1.ManifestWork{}
+		o.get(object, "mw-wait", "web")
+		object.Status.Conditions = nil
+		for _, condition := range []string{work.ConditionApplied, work.ConditionAvailable} {
+			object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{
+				Type: condition, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now(), ObservedGeneration: object.Generation,
+			})
+		}
+		ctx, cancel := o.context()
+		defer cancel()
+		if err := o.client.UpdateSubresource(ctx, object, "status", outsiderManager); err != nil {
+			t.Error(err)
+		}
+	}
+	ready := func(want bool) []statecheck.StateCheck {
+		return []statecheck.StateCheck{statecheck.ExpectKnownValue(workAddress, tfjsonpath.New("ready"), knownvalue.Bool(want))}
+	}
+	accTest(t,
+		// A creation that is not ready in time is kept: the plan is to wait again.
+		resource.TestStep{Config: waiting("1s"), ConfigStateChecks: ready(false), ExpectNonEmptyPlan: true},
+		resource.TestStep{
+			Config:      waiting("2s"),
+			ExpectError: regexp.MustCompile(`(?s)Not ready: manifest work "mw-wait/web".*kubectl describe\s+manifestwork\s+-n\s+mw-wait\s+web`),
+		},
+		resource.TestStep{
+			PreConfig: func() { time.AfterFunc(time.Second, report) },
+			Config:    waiting("30s"),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectResourceAction(workAddress, plancheck.ResourceActionUpdate),
+			}},
+			ConfigStateChecks: ready(true),
+		},
+		resource.TestStep{
+			Config:            workConfig("mw-wait", asYAML),
+			ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownValue(workAddress, tfjsonpath.New("ready"), knownvalue.Null())},
+		},
+	)
+}
+
+func TestAccManifestWorkDeletionNamesWhatItWaitsFor(t *testing.T) {
+	config := workConfig("mw-stuck", asYAML+"\n  timeouts { delete = \"2s\" }")
+	accTest(t,
+		resource.TestStep{Config: config},
+		resource.TestStep{
+			PreConfig: func() {
+				someone(t).patch(&workv1.ManifestWork{}, "mw-stuck", "web", `{"metadata":{"finalizers":["cluster.open-cluster-management.io/manifest-work-cleanup"]}}`)
+			},
+			Config:      acceptanceConfig("mw-stuck", ""),
+			ExpectError: regexp.MustCompile(`(?s)Not removed yet: manifest work "mw-stuck/web".*manifest-work-cleanup: the cluster's agent removes`),
+		},
+		resource.TestStep{
+			PreConfig: func() {
+				someone(t).patch(&workv1.ManifestWork{}, "mw-stuck", "web", `{"metadata":{"finalizers":null}}`)
+			},
+			Config: acceptanceConfig("mw-stuck", ""),
+		},
+	)
+}
+
+func TestAccManifestWorkForAMissingCluster(t *testing.T) {
+	work := func(body string) string {
+		return fmt.Sprintf("resource \"muster_manifest_work\" \"test\" {\n  managed_cluster = \"mw-missing\"\n  name = \"web\"\n%s\n}\n", asYAML+body)
+	}
+	accTest(t,
+		resource.TestStep{Config: work(""), ExpectError: regexp.MustCompile(`has no managed cluster\s+"mw-missing"`)},
+		resource.TestStep{
+			Config:      clusterConfig("mw-missing", "") + work("\n  depends_on = [muster_managed_cluster.test]\n  timeouts { create = \"2s\" }"),
+			ExpectError: regexp.MustCompile(`(?s)no\s+namespace\s+within\s+2s.*muster_cluster_acceptance`),
+		},
+	)
+}
+
+func TestAccManifestWorkBadInput(t *testing.T) {
+	for name, test := range map[string]struct{ body, want string }{
+		"not YAML":      {`manifests = ["a: [b"]`, `neither YAML nor JSON`},
+		"no object":     {`manifests = ["just text"]`, `it is a text and not an object`},
+		"empty":         {`manifests = ["---\n"]`, `it holds no object`},
+		"no apiVersion": {`manifests = [yamlencode({ kind = "ConfigMap", metadata = { name = "x" } })]`, `it has no apiVersion`},
+		"no kind":       {`manifests = [yamlencode({ apiVersion = "v1", metadata = { name = "x" } })]`, `it has no kind`},
+		"no name":       {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = {} })]`, `ConfigMap has no\s+metadata.name`},
+		"generated":     {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { generateName = "x-" } })]`, `needs a\s+fixed\s+name`},
+		"list":          {`manifests = [yamlencode({ apiVersion = "v1", kind = "List", items = [] })]`, `it is a List`},
+		"twice":         {`manifests = [for i in [1, 2] : yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { i = tostring(i) } })]`, `appears twice`},
+		"too large":     {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { a = join("", [for i in range(1000) : format("%0600d", i)]) } })]`, `more than the\s+512000`},
+		"none":          {`manifests = []`, `(?s)manifests.*at least 1`},
+		"policy":        {asYAML + "\n" + `delete_option = { propagation_policy = "Background" }`, `(?s)Orphan.*Background`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			accTest(t, resource.TestStep{
+				Config:      fmt.Sprintf("resource \"muster_manifest_work\" \"test\" {\n  managed_cluster = \"c1\"\n  name = \"web\"\n%s\n}\n", test.body),
+				PlanOnly:    true,
+				ExpectError: regexp.MustCompile(test.want),
+			})
+		})
+	}
+}
