@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Setup makes slog's default logger write to w, as JSON or as text, and
@@ -35,6 +36,7 @@ func Setup(w io.Writer, verbosity int, json bool) logr.Logger {
 
 	library := logr.FromSlogHandler(libraryHandler{handler})
 	klog.SetLoggerWithOptions(library, klog.ContextualLogger(true))
+	ctrllog.SetLogger(library)
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	_ = flags.Set("v", strconv.Itoa(verbosity)) // a number is always accepted

@@ -69,9 +69,6 @@ func Run(ctx context.Context, o Options) error {
 
 // accepted is what runs once the hub has accepted the cluster.
 func (o Options) accepted(local *rest.Config, installed *installation) func(context.Context, registration.Hub) error {
-	if o.Work == nil {
-		return nil
-	}
 	return func(ctx context.Context, hub registration.Hub) error {
 		// Works are accounted for in kinds of the wire.
 		select {

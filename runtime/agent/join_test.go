@@ -60,14 +60,14 @@ func TestJoining(t *testing.T) {
 		parsed, err := x509.ParseCertificateRequest(block.Bytes)
 		must(t, err)
 		agentName := f.identity()[cluster.AgentNameKey]
-		if want := "system:open-cluster-management:join:" + agentName; parsed.Subject.CommonName != want {
+		if want := "system:open-cluster-management:" + f.name + ":" + agentName; parsed.Subject.CommonName != want {
 			t.Errorf("common name %q, want %q", parsed.Subject.CommonName, want)
 		}
-		if got, want := slices.Sorted(slices.Values(parsed.Subject.Organization)), []string{"system:open-cluster-management:join", "system:open-cluster-management:managed-clusters"}; !slices.Equal(got, want) {
+		if got, want := slices.Sorted(slices.Values(parsed.Subject.Organization)), slices.Sorted(slices.Values([]string{"system:open-cluster-management:" + f.name, "system:open-cluster-management:managed-clusters"})); !slices.Equal(got, want) {
 			t.Errorf("organizations %q, want %q", got, want)
 		}
 		want := []certificatesv1.KeyUsage{"digital signature", "key encipherment", "client auth"}
-		if !strings.HasPrefix(r.Name, "join-") || r.Spec.SignerName != "kubernetes.io/kube-apiserver-client" || !slices.Equal(r.Spec.Usages, want) || *r.Spec.ExpirationSeconds != 7200 {
+		if !strings.HasPrefix(r.Name, f.name+"-") || r.Spec.SignerName != "kubernetes.io/kube-apiserver-client" || !slices.Equal(r.Spec.Usages, want) || *r.Spec.ExpirationSeconds != 7200 {
 			t.Errorf("request %s of %+v", r.Name, r.Spec)
 		}
 	})
@@ -109,7 +109,7 @@ func TestJoining(t *testing.T) {
 	t.Run("the lease is renewed", func(t *testing.T) {
 		lease := &coordinationv1.Lease{}
 		testenv.Eventually(t, func() error {
-			if err := fleet.client.Get(t.Context(), client.ObjectKey{Namespace: "join", Name: cluster.LeaseName}, lease); err != nil {
+			if err := fleet.client.Get(t.Context(), client.ObjectKey{Namespace: f.name, Name: cluster.LeaseName}, lease); err != nil {
 				return err
 			}
 			for _, m := range lease.ManagedFields {
@@ -124,12 +124,12 @@ func TestJoining(t *testing.T) {
 	t.Run("an event tells the hub's people", func(t *testing.T) {
 		list := &eventsv1.EventList{}
 		testenv.Eventually(t, func() error {
-			if err := fleet.client.List(t.Context(), list, client.InNamespace("join")); err != nil {
+			if err := fleet.client.List(t.Context(), list, client.InNamespace(f.name)); err != nil {
 				return err
 			}
 			for _, e := range list.Items {
 				if e.Reason == "Available" && e.ReportingController == "klusterlet-agent" &&
-					e.Note == "The join is successfully imported, and it is managed by the hub cluster. Its apieserver is available" {
+					e.Note == "The "+f.name+" is successfully imported, and it is managed by the hub cluster. Its apieserver is available" {
 					return nil
 				}
 			}
@@ -187,7 +187,7 @@ func TestHealthAndMetrics(t *testing.T) {
 			return nil
 		})
 	}
-	expect("/livez", "waiting for the hub to approve the certificate request healthy-")
+	expect("/livez", "waiting for the hub to approve the certificate request "+f.name+"-")
 	f.approve()
 	f.accept(true)
 	expect("/readyz", "registered with the hub "+fleet.url)
@@ -257,7 +257,7 @@ func TestNoFurtherRequestWhenTheHubHasTen(t *testing.T) {
 	must(t, fleet.client.Delete(t.Context(), &requests[0]))
 	testenv.Eventually(t, func() error {
 		for _, r := range f.requests() {
-			if strings.HasPrefix(r.Name, "flood-") {
+			if strings.HasPrefix(r.Name, f.name+"-") {
 				return nil
 			}
 		}

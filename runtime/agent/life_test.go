@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,10 +91,9 @@ func TestDeniedClusterComesBackWithItsCertificate(t *testing.T) {
 	f.accept(true)
 	f.awaitCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue)
 	// Only an agent that is let in again can tell that this is not so.
-	mc := f.get()
-	before := mc.DeepCopy()
-	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: "Test"})
-	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: "Test"})
+	})
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 	if n := len(f.requests()); n != 1 {
 		t.Errorf("%d certificate requests, want the first one only", n)
@@ -168,7 +168,7 @@ func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
 		return nil
 	})
 	usernames := f.usernames()
-	if want := cluster.CommonName("rotate", was[cluster.AgentNameKey]); !slices.Contains(usernames, want) {
+	if want := cluster.CommonName(f.name, was[cluster.AgentNameKey]); !slices.Contains(usernames, want) {
 		t.Errorf("requests came from %q, want one from %q", usernames, want)
 	}
 }
@@ -206,12 +206,10 @@ func TestHubOutage(t *testing.T) {
 	f.join()
 	proxy.cut()
 	lease := f.lease()
-	// Nothing but the hub's own doing moves while it is away; the agent stays.
 	must(t, proxy.mend())
-	mc := f.get()
-	before := mc.DeepCopy()
-	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: cluster.ReasonLeaseUpdateStopped})
-	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: cluster.ReasonLeaseUpdateStopped})
+	})
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 	if f.lease().UID != lease.UID {
 		t.Error("the lease was replaced")
@@ -271,11 +269,31 @@ func TestWorkRunsOnceTheClusterIsAccepted(t *testing.T) {
 	f.accept(true)
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 	o := <-runs
-	if o.ClusterName != "working" || o.AgentID != "klusterlet-1" || o.HubHost != fleet.url || o.ManagedCluster == nil {
+	if o.ClusterName != f.name || o.AgentID != "klusterlet-1" || o.HubHost != fleet.url || o.ManagedCluster == nil {
 		t.Errorf("got %+v", o)
 	}
 	c := env.ClientFor(t, o.Hub)
-	must(t, c.List(t.Context(), &workv1.ManifestWorkList{}, client.InNamespace("working")))
+	must(t, c.List(t.Context(), &workv1.ManifestWorkList{}, client.InNamespace(f.name)))
+}
+
+func TestWorksAreCarriedOut(t *testing.T) {
+	f := newCluster(t, "worker")
+	f.join()
+	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":%q},"data":{"a":"b"}}`, f.name)
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "w"}}
+	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(manifest)}}}
+	must(t, fleet.client.Create(t.Context(), w))
+	testenv.Eventually(t, func() error {
+		return env.Client().Get(context.Background(), client.ObjectKey{Namespace: "default", Name: f.name}, &corev1.ConfigMap{})
+	})
+	must(t, fleet.client.Delete(t.Context(), w))
+	testenv.Eventually(t, func() error { // before the agent stops
+		err := fleet.client.Get(context.Background(), client.ObjectKeyFromObject(w), w)
+		if client.IgnoreNotFound(err) == nil && err != nil {
+			return nil
+		}
+		return fmt.Errorf("the work is still there (%v)", err)
+	})
 }
 
 func (f *fleetCluster) lease() *coordinationv1.Lease {

@@ -103,6 +103,7 @@ type fleetCluster struct {
 // that every test also shows that such a token suffices.
 func newCluster(t testing.TB, name string) *fleetCluster {
 	t.Helper()
+	name += "-" + lower(5) // what a cluster leaves on the hub outlives its test
 	f := &fleetCluster{t: t, name: name, token: bootstrapToken(t, cluster.BoundBootstrapGroup(name))}
 	f.options = agent.Options{
 		ClusterName:         name,
@@ -153,13 +154,24 @@ func (f *fleetCluster) stopAgent() {
 	}
 }
 
-// join brings the cluster to the state of a healthy member.
+// join brings the cluster to the state of a healthy member, of which nothing
+// more is heard until its next heartbeat.
 func (f *fleetCluster) join() {
 	f.t.Helper()
 	f.start()
 	f.approve()
 	f.accept(true)
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
+	f.awaitCondition(cluster.ConditionClockSynced, metav1.ConditionTrue)
+}
+
+// patchStatus writes the status in the hub's place.
+func (f *fleetCluster) patchStatus(change func(*clusterv1.ManagedClusterStatus)) {
+	f.t.Helper()
+	mc := f.get()
+	before := mc.DeepCopy()
+	change(&mc.Status)
+	must(f.t, fleet.client.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
 }
 
 // requests are the cluster's certificate requests.

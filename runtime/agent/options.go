@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -89,6 +90,13 @@ type WorkOptions struct {
 	Hub, ManagedCluster *rest.Config
 }
 
+func carryOutWorks(ctx context.Context, o WorkOptions) error {
+	return work.Run(ctx, work.Options{
+		ClusterName: o.ClusterName, AgentID: o.AgentID, HubHost: o.HubHost,
+		Hub: o.Hub, ManagedCluster: o.ManagedCluster,
+	})
+}
+
 // Complete sets defaults.
 func (o *Options) Complete() {
 	if o.Namespace == "" {
@@ -99,6 +107,9 @@ func (o *Options) Complete() {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Work == nil {
+		o.Work = carryOutWorks
 	}
 }
 

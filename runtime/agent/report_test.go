@@ -86,21 +86,17 @@ func TestManagedNamespaces(t *testing.T) {
 // want does what the hub does when sets want namespaces.
 func want(f *fleetCluster, namespaces []clusterv1.ClusterSetManagedNamespaceConfig) {
 	f.t.Helper()
-	mc := f.get()
-	before := mc.DeepCopy()
-	mc.Status.ManagedNamespaces = namespaces
-	must(f.t, fleet.client.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
+	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) { s.ManagedNamespaces = namespaces })
 }
 
 func TestClockOutOfSyncStopsReports(t *testing.T) {
 	f := newCluster(t, "skewed")
 	f.join()
-	mc := f.get()
-	before := mc.DeepCopy()
 	// In one write, so that there is no moment in which the agent may report.
-	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionFalse, Reason: cluster.ReasonClockOutOfSync})
-	meta.RemoveStatusCondition(&mc.Status.Conditions, cluster.ConditionJoined)
-	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionFalse, Reason: cluster.ReasonClockOutOfSync})
+		meta.RemoveStatusCondition(&s.Conditions, cluster.ConditionJoined)
+	})
 	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "late.example.com"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
 	must(t, env.Client().Create(t.Context(), claim))
 	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
@@ -116,7 +112,8 @@ func TestClockOutOfSyncStopsReports(t *testing.T) {
 	if got := f.get(); meta.FindStatusCondition(got.Status.Conditions, cluster.ConditionJoined) != nil || len(got.Status.ClusterClaims) != 0 {
 		t.Errorf("the status was written: %+v", got.Status)
 	}
-	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue, Reason: cluster.ReasonClockSynced})
-	must(t, fleet.client.Status().Patch(t.Context(), mc, client.MergeFrom(before)))
+	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue, Reason: cluster.ReasonClockSynced})
+	})
 	f.awaitCondition(cluster.ConditionJoined, metav1.ConditionTrue)
 }

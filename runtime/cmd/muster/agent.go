@@ -12,12 +12,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 func newAgentCommand() *cobra.Command {
-	o := agent.Options{Work: runWork}
+	o := agent.Options{}
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -80,22 +79,11 @@ func managedClusterConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// runWork carries out the works of the hub.
-func runWork(ctx context.Context, o agent.WorkOptions) error {
-	return work.Run(ctx, work.Options{
-		ClusterName:    o.ClusterName,
-		AgentID:        o.AgentID,
-		HubHost:        o.HubHost,
-		Hub:            o.Hub,
-		ManagedCluster: o.ManagedCluster,
-	})
-}
-
 // runAgentInProcess runs the agent of a dev cluster's pod. args are those of
 // the pod's container. What concerns the whole process, such as the port for
 // health checks, is not the pod's to decide.
 func runAgentInProcess(ctx context.Context, args []string, config *rest.Config) error {
-	o := agent.Options{Work: runWork}
+	o := agent.Options{}
 	f := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	agentFlags(f, &o)

@@ -204,24 +204,38 @@ func (m *Mirror[T]) watch(ctx context.Context, version *string) (events int, err
 		return 0, err
 	}
 	defer w.Stop()
-	for e := range w.ResultChan() {
-		if e.Type == watch.Error {
-			return events, apierrors.FromObject(e.Object)
-		}
-		o, ok := e.Object.(T)
-		if !ok {
-			return events, fmt.Errorf("the server sent a %T among what was watched", e.Object)
-		}
-		events++
-		*version = o.GetResourceVersion()
-		switch e.Type {
-		case watch.Added, watch.Modified:
-			m.put(o)
-		case watch.Deleted:
-			m.remove(o)
+	for {
+		select {
+		case <-ctx.Done():
+			return events, nil
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return events, nil
+			}
+			events++
+			if err := m.handle(e, version); err != nil {
+				return events, err
+			}
 		}
 	}
-	return events, nil
+}
+
+func (m *Mirror[T]) handle(e watch.Event, version *string) error {
+	if e.Type == watch.Error {
+		return apierrors.FromObject(e.Object)
+	}
+	o, ok := e.Object.(T)
+	if !ok {
+		return fmt.Errorf("the server sent a %T among what was watched", e.Object)
+	}
+	*version = o.GetResourceVersion()
+	switch e.Type {
+	case watch.Added, watch.Modified:
+		m.put(o)
+	case watch.Deleted:
+		m.remove(o)
+	}
+	return nil
 }
 
 // ignoreExpired makes no error of a watch that fell too far behind: listing

@@ -1,0 +1,328 @@
+// Package chaos_test kills processes of a fleet in the middle of their work and
+// looks whether anything is lost or doubled.
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+)
+
+// patience is how long the fleet may take to recover on a busy machine.
+const patience = time.Minute
+
+// fleet is the quickstart with three clusters in a folder of its own.
+type fleet struct {
+	t                 *testing.T
+	dir, muster, conf string
+	env               []string
+}
+
+func newFleet(t *testing.T) *fleet {
+	logging.Setup(io.Discard, 0, false)
+	terraform := os.Getenv("TF_ACC_TERRAFORM_PATH")
+	if os.Getenv("TF_ACC") == "" || terraform == "" {
+		t.Skip("set TF_ACC=1 and TF_ACC_TERRAFORM_PATH, as make test does: these tests drive a real Terraform")
+	}
+	f := &fleet{t: t, dir: t.TempDir()}
+	var err error
+	if f.muster, err = (&testhub.Builder{}).Path(f.dir); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(f.dir, "bin")
+	f.run("go", "build", "-o", filepath.Join(bin, "terraform-provider-muster"), "github.com/muster-fleet/terraform-provider-muster")
+	f.conf = filepath.Join(f.dir, "examples", "quickstart")
+	if err := os.CopyFS(filepath.Join(f.dir, "examples"), os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	rc := filepath.Join(f.dir, "terraform.rc")
+	if err := os.WriteFile(rc, fmt.Appendf(nil, `provider_installation {
+  dev_overrides { "registry.terraform.io/muster-fleet/muster" = %q }
+  direct {}
+}`, bin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+rc, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1", "TF_VAR_fleet_dir="+f.dir+"/fleet")
+	f.up()
+	t.Cleanup(func() { f.run(f.muster, "down", "--data-dir", f.dir+"/fleet") })
+	f.run(terraform, "-chdir="+f.conf, "get")
+	return f
+}
+
+// up starts what is not running, at the address that it had.
+func (f *fleet) up() {
+	f.t.Helper()
+	f.run(f.muster, "up", "--data-dir", f.dir+"/fleet", "--clusters", "3")
+}
+
+func (f *fleet) command(name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	cmd := exec.Command(name, args...)
+	out := &bytes.Buffer{}
+	cmd.Env, cmd.Stdout, cmd.Stderr = f.env, out, out
+	if name == "go" {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	return cmd, out
+}
+
+func (f *fleet) run(name string, args ...string) {
+	f.t.Helper()
+	cmd, out := f.command(name, args...)
+	if err := cmd.Run(); err != nil {
+		f.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func (f *fleet) terraform(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	return f.command(os.Getenv("TF_ACC_TERRAFORM_PATH"), append([]string{"-chdir=" + f.conf}, args...)...)
+}
+
+func (f *fleet) apply() {
+	f.t.Helper()
+	f.mustTerraform("apply", "-auto-approve", "-input=false", "-no-color")
+}
+
+func (f *fleet) mustTerraform(args ...string) {
+	f.t.Helper()
+	cmd, out := f.terraform(args...)
+	if err := cmd.Run(); err != nil {
+		f.t.Fatalf("terraform %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// kill ends the process that uses a folder of the fleet, as a crash does.
+func (f *fleet) kill(folder string) {
+	f.t.Helper()
+	pid := datadir.Owner(filepath.Join(f.dir, "fleet", folder))
+	if pid <= 0 {
+		f.t.Fatalf("no process uses %s", folder)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		f.t.Fatal(err)
+	}
+	eventually(f.t, func() error {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) && datadir.Owner(filepath.Join(f.dir, "fleet", folder)) == pid {
+			return errors.New("the process is still there")
+		}
+		return nil
+	})
+}
+
+func (f *fleet) client(folder string) client.Client {
+	f.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(f.dir, "fleet", folder, "admin.kubeconfig"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %v", patience, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// whole checks that the fleet is complete and that nothing is there twice.
+func (f *fleet) whole() error {
+	ctx := context.Background()
+	hub := f.client("hub")
+	clusters, works := &clusterv1.ManagedClusterList{}, &workv1.ManifestWorkList{}
+	if err := errors.Join(hub.List(ctx, clusters), hub.List(ctx, works)); err != nil {
+		return err
+	}
+	if len(clusters.Items) != 3 || len(works.Items) != 3 {
+		return fmt.Errorf("there are %d clusters and %d works, want 3 and 3", len(clusters.Items), len(works.Items))
+	}
+	for _, c := range clusters.Items {
+		for _, kind := range []string{cluster.ConditionHubAccepted, cluster.ConditionJoined, cluster.ConditionAvailable} {
+			if !meta.IsStatusConditionTrue(c.Status.Conditions, kind) {
+				return fmt.Errorf("%s of the cluster %s is not True: %+v", kind, c.Name, c.Status.Conditions)
+			}
+		}
+	}
+	for _, w := range works.Items {
+		for _, kind := range []string{work.ConditionApplied, work.ConditionAvailable} {
+			if !meta.IsStatusConditionTrue(w.Status.Conditions, kind) {
+				return fmt.Errorf("%s of the work %s/%s is not True: %+v", kind, w.Namespace, w.Name, w.Status.Conditions)
+			}
+		}
+		applied := &workv1.AppliedManifestWorkList{}
+		if err := f.client(filepath.Join("clusters", w.Namespace)).List(ctx, applied); err != nil {
+			return err
+		}
+		if len(applied.Items) != 1 {
+			return fmt.Errorf("the cluster %s has %d applied works, want 1", w.Namespace, len(applied.Items))
+		}
+	}
+	return nil
+}
+
+func TestHubIsKilledDuringAnApply(t *testing.T) {
+	f := newFleet(t)
+	apply, out := f.terraform("apply", "-auto-approve", "-input=false", "-no-color")
+	if err := apply.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hub := f.client("hub")
+	eventually(t, func() error {
+		clusters := &clusterv1.ManagedClusterList{}
+		if err := hub.List(context.Background(), clusters); err != nil {
+			return err
+		}
+		if len(clusters.Items) == 0 {
+			return errors.New("the apply has not begun")
+		}
+		return nil
+	})
+	f.kill("hub")
+	f.up()
+	if err := apply.Wait(); err != nil {
+		t.Logf("the apply did not outlive the hub, so another one has to finish: %v\n%s", err, out)
+	}
+	f.apply()
+	eventually(t, f.whole)
+	f.mustTerraform("plan", "-detailed-exitcode", "-input=false", "-no-color")
+
+	tokens := &corev1.SecretList{}
+	if err := f.client("hub").List(context.Background(), tokens, client.InNamespace("kube-system")); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range tokens.Items {
+		if s.Type == corev1.SecretTypeBootstrapToken && len(s.Data["expiration"]) == 0 {
+			t.Errorf("the bootstrap token %s was left behind and never expires", s.Name)
+		}
+	}
+}
+
+func TestHubIsKilledAtRest(t *testing.T) {
+	f := newFleet(t)
+	f.apply()
+	requests := f.requests()
+	f.kill("hub")
+	f.up()
+	eventually(t, f.whole)
+	// The agents are back when they carry out what is new.
+	hub := f.client("hub")
+	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: "hello"}}
+	if err := hub.Patch(context.Background(), mw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"deleteOption":{"propagationPolicy":"Foreground"}}}`))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if err := hub.Get(context.Background(), client.ObjectKeyFromObject(mw), mw); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionApplied); c == nil || c.ObservedGeneration != mw.Generation {
+			return fmt.Errorf("the work's generation is %d and its condition %+v", mw.Generation, c)
+		}
+		return nil
+	})
+	f.mustTerraform("plan", "-detailed-exitcode", "-input=false", "-no-color")
+	if now := f.requests(); !slices.Equal(now, requests) {
+		t.Errorf("the certificate requests were %v and are %v: an agent asked for another certificate", requests, now)
+	}
+}
+
+func TestAgentIsKilled(t *testing.T) {
+	f := newFleet(t)
+	f.apply()
+	requests := f.requests()
+	f.kill(filepath.Join("clusters", "cluster1"))
+	killed := time.Now()
+	f.up()
+	eventually(t, func() error { return f.heartbeat("cluster1", killed) })
+	eventually(t, f.whole)
+	if now := f.requests(); !slices.Equal(now, requests) {
+		t.Errorf("the certificate requests were %v and are %v: the agent asked for another certificate", requests, now)
+	}
+
+	// And it still mends what it manages.
+	c := f.client(filepath.Join("clusters", "cluster1"))
+	cm := &corev1.ConfigMap{}
+	key := types.NamespacedName{Namespace: "hello", Name: "hello"}
+	if err := c.Get(context.Background(), key, cm); err != nil {
+		t.Fatal(err)
+	}
+	cm.Data["greeting"] = "edited"
+	if err := c.Update(context.Background(), cm); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if err := c.Get(context.Background(), key, cm); err != nil {
+			return err
+		}
+		if cm.Data["greeting"] != "Hello from cluster1" {
+			return fmt.Errorf("the config map says %q", cm.Data["greeting"])
+		}
+		return nil
+	})
+}
+
+// requests are the names of all certificate requests.
+func (f *fleet) requests() []string {
+	f.t.Helper()
+	list := &certificatesv1.CertificateSigningRequestList{}
+	if err := f.client("hub").List(context.Background(), list); err != nil {
+		f.t.Fatal(err)
+	}
+	var names []string
+	for _, r := range list.Items {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// heartbeat checks that a cluster has given a sign of life since a time.
+func (f *fleet) heartbeat(name string, since time.Time) error {
+	lease := &coordinationv1.Lease{}
+	if err := f.client("hub").Get(context.Background(), types.NamespacedName{Namespace: name, Name: cluster.LeaseName}, lease); err != nil {
+		return err
+	}
+	if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
+		return fmt.Errorf("the last heartbeat of %s is of %v", name, lease.Spec.RenewTime)
+	}
+	return nil
+}
