@@ -39,8 +39,8 @@ ephemeral "muster_bootstrap_kubeconfig" "this" {
 resource "muster_klusterlet" "this" {
   for_each = var.clusters
 
-  cluster_name = muster_managed_cluster.this[each.key].name
-  image        = var.agent_image
+  cluster_name       = muster_managed_cluster.this[each.key].name
+  image              = var.agent_image
   cluster_connection = each.value.connection
 
   bootstrap_kubeconfig_wo         = ephemeral.muster_bootstrap_kubeconfig.this[each.key].kubeconfig

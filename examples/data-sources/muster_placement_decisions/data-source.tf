@@ -1,0 +1,11 @@
+data "muster_placement_decisions" "europe" {
+  namespace = "default"
+  placement = "europe"
+
+  # Waits until there are at least two.
+  min_clusters = 2
+}
+
+output "chosen" {
+  value = data.muster_placement_decisions.europe.clusters
+}

@@ -1,0 +1,4 @@
+ephemeral "muster_bootstrap_kubeconfig" "paris" {
+  managed_cluster = "paris"
+  ttl             = "15m"
+}

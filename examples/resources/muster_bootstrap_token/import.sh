@@ -1,0 +1,1 @@
+terraform import muster_bootstrap_token.edge abcdef

@@ -1,0 +1,1 @@
+terraform import muster_cluster_registration.paris paris

@@ -1,0 +1,1 @@
+terraform import muster_managed_cluster.paris paris

@@ -1,0 +1,4 @@
+# Clusters join it by their cluster_set.
+resource "muster_managed_cluster_set" "production" {
+  name = "production"
+}

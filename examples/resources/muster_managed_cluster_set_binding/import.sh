@@ -1,0 +1,1 @@
+terraform import muster_managed_cluster_set_binding.production default/production

@@ -1,0 +1,1 @@
+terraform import muster_placement.europe default/europe
