@@ -116,7 +116,9 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 	}()
 	defer func() {
 		stopControllers()
-		<-controllers
+		if stopErr := <-controllers; err == nil {
+			err = stopErr
+		}
 	}()
 	definitions, err := crds.Hub()
 	if err != nil {
@@ -211,7 +213,9 @@ func RunManager(config *rest.Config, log logr.Logger, register func(manager.Mana
 	}
 	return func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			log.Error(err, "the controllers ended with an error")
+		}
 	}, nil
 }
 

@@ -86,7 +86,7 @@ func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing %s: %w", p.args[0], err)
 	}
-	<-p.exited
+	<-p.exited //nolint:errcheck // that it was killed is no news
 	return nil
 }
 

@@ -139,7 +139,8 @@ func (p *agentPod) once(ctx context.Context, renewToken time.Time) error {
 			return err
 		case <-ctx.Done():
 			select {
-			case <-ended:
+			case err := <-ended:
+				return err
 			case <-p.clock.After(stopTimeout):
 				slog.Warn("an agent does not end and is left behind", "pod", key(p.pod), "after", stopTimeout)
 			}

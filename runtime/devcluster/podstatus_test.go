@@ -173,7 +173,8 @@ func TestInitContainersAreDoneAndSidecarsRun(t *testing.T) {
 
 func TestPodAddressesAreSteadyAndApart(t *testing.T) {
 	other := pod(func(p *corev1.Pod) { p.UID = "uid-2" })
-	if podIP(pod()) != podIP(pod()) || podIP(pod()) == podIP(other) {
-		t.Errorf("got %s, %s, and %s for another", podIP(pod()), podIP(pod()), podIP(other))
+	first, again := podIP(pod()), podIP(pod())
+	if first != again || first == podIP(other) {
+		t.Errorf("got %s, %s, and %s for another", first, again, podIP(other))
 	}
 }

@@ -40,14 +40,14 @@ kubeadmConfigPatches:
 `
 )
 
-// KindUnavailable is the error that no cluster can be made with kind on this
+// KindUnavailableError is the error that no cluster can be made with kind on this
 // machine, whoever tries.
-type KindUnavailable struct {
+type KindUnavailableError struct {
 	// Reason tells what is missing and how to get it.
 	Reason string
 }
 
-func (e *KindUnavailable) Error() string {
+func (e *KindUnavailableError) Error() string {
 	return "kind cannot make clusters here: " + e.Reason
 }
 
@@ -69,20 +69,20 @@ type Kind struct {
 }
 
 // NewKind is a driver for the clusters of one fleet, with their kubeconfigs
-// below dir. It fails with a *KindUnavailable where no container engine
+// below dir. It fails with a *KindUnavailableError where no container engine
 // answers.
 func NewKind(dir string) (*Kind, error) {
 	option, err := cluster.DetectNodeProvider()
 	if errors.Is(err, cluster.NoNodeProviderDetectedError) {
-		return nil, &KindUnavailable{"there is no docker, podman or nerdctl: install one, or use --driver devcluster"}
+		return nil, &KindUnavailableError{"there is no docker, podman or nerdctl: install one, or use --driver devcluster"}
 	}
 	if err != nil {
-		return nil, &KindUnavailable{fmt.Sprintf("looking for a container engine: %v: mend that, or use --driver devcluster", err)}
+		return nil, &KindUnavailableError{fmt.Sprintf("looking for a container engine: %v: mend that, or use --driver devcluster", err)}
 	}
 	k := newKind(cluster.NewProvider(option), dir)
 	// That there is a client does not mean that its engine answers.
 	if _, err := k.provider.List(); err != nil {
-		return nil, &KindUnavailable{fmt.Sprintf("the container engine does not answer: %s: start it, or use --driver devcluster", engineOutput(err))}
+		return nil, &KindUnavailableError{fmt.Sprintf("the container engine does not answer: %s: start it, or use --driver devcluster", engineOutput(err))}
 	}
 	return k, nil
 }
@@ -150,7 +150,7 @@ func (k *Kind) create(name, kubeconfig string) error {
 	}
 	err := k.provider.Create(k.ClusterName(name), options...)
 	if err != nil && strings.Contains(err.Error(), "failed to pull image") {
-		return &KindUnavailable{fmt.Sprintf("the node image is not on this machine and cannot be pulled: %s: load one and name it with %s", engineOutput(err), KindImageEnv)}
+		return &KindUnavailableError{fmt.Sprintf("the node image is not on this machine and cannot be pulled: %s: load one and name it with %s", engineOutput(err), KindImageEnv)}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: kind cannot make the cluster: %s", name, engineOutput(err))

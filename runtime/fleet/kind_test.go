@@ -94,7 +94,7 @@ func TestKindFailureSaysWhatTheEngineSaid(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := newKind(&engine{createErr: tc.err}, t.TempDir()).Start(t.Context(), "cluster1")
-			var unavailable *KindUnavailable
+			var unavailable *KindUnavailableError
 			if err == nil || errors.As(err, &unavailable) != tc.unavailable {
 				t.Fatalf("got %v", err)
 			}

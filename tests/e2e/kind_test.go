@@ -61,7 +61,7 @@ func TestKindClusterRunsTheAgentAsAPod(t *testing.T) {
 // and fails it on any other error.
 func skipWithoutKind(t *testing.T, err error) {
 	t.Helper()
-	var unavailable *fleet.KindUnavailable
+	var unavailable *fleet.KindUnavailableError
 	switch {
 	case err == nil:
 	case errors.As(err, &unavailable) && os.Getenv(requireKindEnv) != "1":

@@ -28,7 +28,7 @@ func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *work
 	var made []workv1.AppliedManifestResourceMeta
 	for i, m := range manifests {
 		switch o := outcomes[i]; {
-		case m.err != nil || o.fetched != nil:
+		case !m.identified() || !o.known():
 			return false, nil
 		case o.exists:
 			made = append(made, resourceMeta(m, o.uid))

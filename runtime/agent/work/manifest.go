@@ -34,6 +34,9 @@ func (m *manifest) key() objectKey {
 	return objectKey{m.gvr.GroupResource(), m.meta.Namespace, m.meta.Name}
 }
 
+// identified reports whether it is known which object the manifest is for.
+func (m *manifest) identified() bool { return m.err == nil }
+
 // readManifests reads the manifests of a work and finds the resource of each.
 func readManifests(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest {
 	out := make([]*manifest, 0, len(mw.Spec.Workload.Manifests))

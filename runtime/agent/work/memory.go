@@ -19,6 +19,9 @@ type outcome struct {
 	feedback        feedback
 }
 
+// known reports whether it is known whether the object exists.
+func (o outcome) known() bool { return o.fetched == nil }
+
 // memory remembers what became of the manifests of each work, so that nothing
 // is asked or written again that has not changed. It may be lost at any time.
 type memory struct {
@@ -45,10 +48,4 @@ func (m *memory) forget(work string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.works, work)
-}
-
-// knows reports whether the object of a work is remembered in this version.
-func (m *memory) knows(work string, key objectKey, resourceVersion string) bool {
-	o, ok := m.get(work, key)
-	return ok && o.resourceVersion == resourceVersion
 }
