@@ -109,8 +109,17 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if e.hub != nil && e.hub.isUnknown() && req.ClientCapabilities.DeferralAllowed {
-		resp.Deferred = &ephemeral.Deferred{Reason: ephemeral.DeferredReasonProviderConfigUnknown}
+	if e.hub != nil && e.hub.isUnknown() {
+		// Terraform opens ephemeral resources while planning, too. A hub that
+		// the same apply makes has no token to give yet, which is no reason to
+		// refuse the plan.
+		if req.ClientCapabilities.DeferralAllowed {
+			resp.Deferred = &ephemeral.Deferred{Reason: ephemeral.DeferredReasonProviderConfigUnknown}
+			return
+		}
+		model.Kubeconfig, model.Token, model.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+		model.Server, model.CA = unlessSet(model.Server), unlessSet(model.CA)
+		resp.Diagnostics.Append(resp.Result.Set(ctx, &model)...)
 		return
 	}
 	client := e.hub.client(&resp.Diagnostics)
@@ -169,6 +178,14 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 	resp.RenewAt = token.Expires.Add(-ttl / 2)
 }
 
+// unlessSet is an unknown value in place of one that is left out.
+func unlessSet(configured types.String) types.String {
+	if configured.IsNull() {
+		return types.StringUnknown()
+	}
+	return configured
+}
+
 // Renew puts the expiry off.
 func (e *bootstrapKubeconfigEphemeral) Renew(ctx context.Context, req ephemeral.RenewRequest, resp *ephemeral.RenewResponse) {
 	client := e.hub.client(&resp.Diagnostics)
@@ -197,9 +214,12 @@ func (e *bootstrapKubeconfigEphemeral) Renew(ctx context.Context, req ephemeral.
 
 // Close revokes the token.
 func (e *bootstrapKubeconfigEphemeral) Close(ctx context.Context, req ephemeral.CloseRequest, resp *ephemeral.CloseResponse) {
-	client := e.hub.client(&resp.Diagnostics)
 	private, diags := req.Private.GetKey(ctx, privateToken)
 	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() || private == nil {
+		return // nothing was made while the hub was unknown
+	}
+	client := e.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -82,7 +82,11 @@ func TestAccPlanWithAHubThatIsNotKnownYet(t *testing.T) {
 		Config: fmt.Sprintf(`
 resource "terraform_data" "hub" { input = %q }
 provider "muster" { kubeconfig_path = terraform_data.hub.output }
-`, acc.hubKubeconfig()) + acceptanceConfig("unknown-hub", ""),
+`, acc.hubKubeconfig()) + acceptanceConfig("unknown-hub", "") + `
+ephemeral "muster_bootstrap_kubeconfig" "test" { managed_cluster = muster_managed_cluster.test.name }
+provider "echo" { data = ephemeral.muster_bootstrap_kubeconfig.test.token }
+resource "echo" "test" {}
+`,
 		ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
 			plancheck.ExpectResourceAction(clusterAddress, plancheck.ResourceActionCreate),
 		}},

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -123,7 +125,7 @@ func run(ctx context.Context, o Options, server *controlplane.Server, installed 
 	}()
 	startCtx, stopStart := context.WithTimeout(ctx, startTimeout)
 	defer stopStart()
-	if err := prepare(startCtx, server); err != nil {
+	if err := prepare(startCtx, o, server); err != nil {
 		return stopped(ctx, err)
 	}
 	controllers := make(chan error, 1)
@@ -156,17 +158,22 @@ func stopped(ctx context.Context, err error) error {
 }
 
 // prepare installs the definitions and the well-known objects.
-func prepare(ctx context.Context, server *controlplane.Server) error {
+func prepare(ctx context.Context, o Options, server *controlplane.Server) error {
 	config := server.RESTConfig("muster-install")
+	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	if err != nil {
+		return err
+	}
+	if len(o.EtcdServers) > 0 {
+		if err := install.SameAuthority(ctx, c, server.CAData); err != nil {
+			return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, filepath.Join(o.DataDir, "pki"))
+		}
+	}
 	definitions, err := crds.Hub()
 	if err != nil {
 		return err
 	}
 	if err := install.Definitions(ctx, config, definitions); err != nil {
-		return err
-	}
-	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
-	if err != nil {
 		return err
 	}
 	return install.WellKnown(ctx, c, server.URL, server.CAData)

@@ -43,7 +43,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	f.IPVar(&o.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to listen on")
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 takes a free one")
 	f.StringVar(&o.ExternalURL, "external-url", "", "where agents and users reach the hub, when that is not the address that it listens on")
-	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an external etcd cluster, which several hubs may share; without it, etcd runs inside the hub")
+	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an external etcd cluster, which several hubs may share that have the same pki folder in their data directories; without it, etcd runs inside the hub")
 	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")

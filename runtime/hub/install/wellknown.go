@@ -1,7 +1,9 @@
 package install
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -123,6 +125,26 @@ func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo},
 		Data:       map[string]string{"kubeconfig": string(data)},
 	}, nil
+}
+
+// SameAuthority fails when the hub's store was set up by a hub with another
+// certificate authority: the certificates that one signs the other would refuse.
+func SameAuthority(ctx context.Context, c client.Reader, caData []byte) error {
+	have := &corev1.ConfigMap{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, have)
+	if err != nil {
+		return client.IgnoreNotFound(err) // a new store
+	}
+	published, err := clientcmd.Load([]byte(have.Data["kubeconfig"]))
+	if err != nil {
+		return fmt.Errorf("read kube-public/cluster-info: %w", err)
+	}
+	for _, x := range published.Clusters {
+		if !bytes.Equal(bytes.TrimSpace(x.CertificateAuthorityData), bytes.TrimSpace(caData)) {
+			return errors.New("the hub in it has another certificate authority")
+		}
+	}
+	return nil
 }
 
 func features() *corev1.ConfigMap {

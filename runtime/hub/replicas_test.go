@@ -1,0 +1,74 @@
+package hub_test
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
+)
+
+// externalEtcd runs an etcd outside of any hub and returns its URL.
+func externalEtcd(t *testing.T) string {
+	t.Helper()
+	free := func() url.URL {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		defer l.Close()
+		return url.URL{Scheme: "http", Host: l.Addr().String()}
+	}
+	client, peer := free(), free()
+	c := embed.NewConfig()
+	c.Dir, c.LogLevel = t.TempDir(), "fatal"
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.LogOutputs = []string{"/dev/null"}
+	e, err := embed.StartEtcd(c)
+	must(t, err)
+	t.Cleanup(e.Close)
+	<-e.Server.ReadyNotify()
+	return client.String()
+}
+
+// Two hubs share an external etcd: both serve, one runs the controllers, and
+// the other takes over when it goes.
+func TestReplicasShareAnExternalEtcd(t *testing.T) {
+	etcd := externalEtcd(t)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	first, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: []string{etcd}})
+	must(t, err)
+	_, _, err = start(hub.Options{DataDir: t.TempDir(), EtcdServers: []string{etcd}})
+	if err == nil || !strings.Contains(err.Error(), "copy the folder pki") {
+		t.Fatalf("a hub with another certificate authority: got %v, want an error with the remedy", err)
+	}
+	must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
+	second, stopSecond, err := start(hub.Options{DataDir: dirs[1], EtcdServers: []string{etcd}})
+	must(t, err)
+	t.Cleanup(func() { must(t, stopSecond()) })
+
+	shared := admin
+	t.Cleanup(func() { admin = shared })
+	for i, ready := range []hub.Ready{first, second} {
+		admin, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
+		must(t, err)
+		name := []string{"one", "two"}[i]
+		mc := newCluster(name)
+		mc.Spec.HubAcceptsClient = ptr.To(true)
+		must(t, clientFor(t, admin).Create(context.Background(), mc))
+		waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
+		if i == 0 {
+			must(t, stopFirst()) // the leader
+		}
+	}
+}
