@@ -107,6 +107,7 @@ var expected = []string{
 	"http: Server closed",
 	"server is shutting down",
 	"Unable to sync caches",
+	"failed to get informer from cache",
 	"Unable start event watcher",
 	"Unable to remove peer endpoint leases",
 	"io: read/write on closed pipe",
@@ -114,8 +115,10 @@ var expected = []string{
 	"Post-timeout activity",
 	"post-timeout activity",
 	"timed out waiting for dependency graph builder sync",
+	"Timeout or abort while handling",
 	// Controllers that are ahead of their caches try again.
 	"is not as new as written version",
+	"the object has been modified; please apply your changes to the latest version",
 }
 
 func isExpected(r slog.Record) bool {

@@ -173,7 +173,7 @@ func (s *Server) RESTConfig(userAgent string) *rest.Config {
 		BearerToken: s.token,
 		UserAgent:   userAgent,
 		QPS:         -1,
-		Transport:   inprocess.Transport{Handler: s.handler},
+		Transport:   inprocess.Eager{Transport: inprocess.Transport{Handler: s.handler}},
 	}
 }
 

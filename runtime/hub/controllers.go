@@ -1,8 +1,20 @@
 package hub
 
 import (
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/binding"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/defaultsets"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/namespaces"
@@ -49,4 +61,17 @@ func register(m ctrl.Manager, o Options) error {
 		}
 	}
 	return nil
+}
+
+// watched are the kinds that the controllers keep in their cache.
+func watched() []client.Object {
+	works, addOns := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}
+	works.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
+	addOns.SetGroupVersionKind(addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"))
+	return []client.Object{
+		&clusterv1.ManagedCluster{}, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetBinding{},
+		&clusterv1beta1.Placement{}, &clusterv1beta1.PlacementDecision{}, &clusterv1alpha1.AddOnPlacementScore{},
+		&certificatesv1.CertificateSigningRequest{}, &coordinationv1.Lease{}, &corev1.Namespace{},
+		&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, works, addOns,
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
@@ -243,6 +244,12 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 		// accounts: two writes less for each cluster.
 		core <- server.RunControllers(ctx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel})
 	}()
+	for _, kind := range watched() {
+		// Asked for now, so that the wait below is for all of them.
+		if _, err := m.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
 	go func() { ours <- m.Start(ctx) }()
 	if m.GetCache().WaitForCacheSync(ctx) {
 		started()

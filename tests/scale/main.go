@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 )
@@ -28,6 +30,7 @@ func main() {
 	clusters := flag.Int("clusters", 300, "how many clusters to accept")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
+	logging.Setup(io.Discard, 0, false)
 	if err := measure(context.Background(), *muster, *clusters, *settle); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)

@@ -313,7 +313,8 @@ func (c *Controller) writeStatus(ctx context.Context, p *clusterv1beta1.Placemen
 	if apiequality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
-	if err := c.client.Status().Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	// Nobody else writes this status, so an outdated copy of it does no harm.
+	if err := c.client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("report on the placement %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return nil

@@ -76,7 +76,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if !meta.SetStatusCondition(&binding.Status.Conditions, condition) {
 		return reconcile.Result{}, nil
 	}
-	if err := c.client.Status().Patch(ctx, binding, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := c.client.Status().Patch(ctx, binding, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("report on the binding %s: %w", r.NamespacedName, err)
 	}
 	return reconcile.Result{}, nil
