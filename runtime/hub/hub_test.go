@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -53,13 +55,17 @@ func run(m *testing.M) (int, error) {
 	return code, stop()
 }
 
+// setupLogging sets up the log of all hubs, once.
+var setupLogging = sync.OnceValue(func() logr.Logger {
+	if os.Getenv("MUSTER_TEST_LOGS") != "" {
+		return logging.Setup(os.Stderr, 2, false)
+	}
+	return logging.Setup(io.Discard, 2, false)
+})
+
 // start runs a hub until stop is called.
 func start(o hub.Options) (ready hub.Ready, stop func() error, err error) {
-	var logs io.Writer = io.Discard
-	if os.Getenv("MUSTER_TEST_LOGS") != "" {
-		logs = os.Stderr
-	}
-	o.Log = logging.Setup(logs, 2, false)
+	o.Log = setupLogging()
 	ctx, cancel := context.WithCancel(context.Background())
 	readyCh, done := make(chan hub.Ready, 1), make(chan error, 1)
 	go func() { done <- hub.Run(ctx, o, func(r hub.Ready) { readyCh <- r }) }()
