@@ -79,6 +79,9 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		if err != nil {
 			return err
 		}
+		if err := joinClusters(ctx, muster, dir, config, c, 5); err != nil {
+			return err
+		}
 		if err := acceptClusters(ctx, h, config, c, clusters); err != nil {
 			return err
 		}
@@ -87,7 +90,7 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 	return nil
 }
 
-// hub is a running hub process.
+// hub is a running hub or dev cluster.
 type hub struct {
 	cmd        *exec.Cmd
 	ready      time.Duration // from exec to the line that says so
@@ -95,7 +98,12 @@ type hub struct {
 }
 
 func start(muster, dir string) (*hub, error) {
-	h := &hub{cmd: exec.Command(muster, "hub", "--data-dir", dir, "--secure-port", "0")}
+	return startProcess(muster, "hub", filepath.Join(dir, "hub"))
+}
+
+// startProcess starts a hub or a dev cluster and waits until it is ready.
+func startProcess(muster, command, dir string) (*hub, error) {
+	h := &hub{cmd: exec.Command(muster, command, "--data-dir", dir, "--secure-port", "0")}
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
@@ -103,11 +111,11 @@ func start(muster, dir string) (*hub, error) {
 	}
 	begin := time.Now()
 	if err := h.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the hub: %w", err)
+		return nil, fmt.Errorf("start the %s: %w", command, err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("the hub ended before it was ready: %w", h.cmd.Wait())
+		return nil, fmt.Errorf("the %s ended before it was ready: %w", command, h.cmd.Wait())
 	}
 	h.ready = time.Since(begin)
 	_, h.kubeconfig, _ = strings.Cut(strings.TrimSpace(line), " kubeconfig ")
