@@ -111,6 +111,9 @@ func (s *Server) start(ctx context.Context, o Options, listener net.Listener) er
 	s.handler = aggregator.GenericAPIServer.Handler
 	s.token = aggregator.GenericAPIServer.LoopbackClientConfig.BearerToken
 	aggregator.GenericAPIServer.ShutdownTimeout = drainTimeout
+	mux := aggregator.GenericAPIServer.Handler.NonGoRestfulMux
+	mux.Unregister("/metrics")
+	mux.Handle("/metrics", metricsHandler())
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		stopEtcd()

@@ -223,3 +223,17 @@ func TestExecutingAsNeedsThePermission(t *testing.T) {
 	must(t, clientFor(t, impersonate("executor")).Create(ctx, mw.DeepCopy(), client.DryRunAll))
 	must(t, clientFor(t, impersonate("author")).Create(ctx, newWork(configMapManifest("a")), client.DryRunAll))
 }
+
+func TestMetricsAreThoseOfServerAndControllers(t *testing.T) {
+	data, err := clientsetFor(t, admin).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
+	must(t, err)
+	for _, want := range []string{
+		"apiserver_request_total{", `controller_runtime_reconcile_total{controller="managedcluster"`, "go_goroutines ", "etcd_request_duration_seconds_count{",
+	} {
+		if strings.Count(string(data), "\n"+want) == 0 {
+			t.Errorf("there is no metric %s", want)
+		}
+	}
+	_, err = clientsetFor(t, impersonate("nobody")).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
+	mustBeForbidden(t, "reading metrics without the permission", err)
+}
