@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -36,6 +37,20 @@ func run(t *testing.T, c client.WithWatch, change func(*mirror.Options[*corev1.N
 	return m
 }
 
+// watchable is a server that tells when a watch is open. Unlike a real one, the
+// fake behind it does not deliver what happened between a list and the watch
+// that follows.
+func watchable(objects ...client.Object) (c client.WithWatch, open <-chan struct{}) {
+	opened := make(chan struct{}, 100)
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) (watch.Interface, error) {
+			w, err := c.Watch(ctx, list, o...)
+			opened <- struct{}{}
+			return w, err
+		},
+	}), opened
+}
+
 func await(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
@@ -46,9 +61,10 @@ func await(t *testing.T, what string, ch <-chan struct{}) {
 }
 
 func TestFollowsTheServer(t *testing.T) {
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build()
+	c, open := watchable(node("a"))
 	m := run(t, c, nil)
 	await(t, "the first objects", m.Filled())
+	await(t, "the watch", open)
 	if _, ok := m.Get("a"); !ok || len(m.Objects()) != 1 {
 		t.Fatalf("got %v", m.Objects())
 	}
@@ -78,11 +94,12 @@ func TestFollowsTheServer(t *testing.T) {
 }
 
 func TestChangesOfNoInterestAreNotTold(t *testing.T) {
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build()
+	c, open := watchable(node("a"))
 	m := run(t, c, func(o *mirror.Options[*corev1.Node]) {
 		o.Same = func(old, new *corev1.Node) bool { return old.Spec.Unschedulable == new.Spec.Unschedulable }
 	})
 	await(t, "the first objects", m.Filled())
+	await(t, "the watch", open)
 	changed := m.Subscribe()
 	await(t, "the notice that a filled mirror gives", changed)
 	a, _ := m.Get("a")
