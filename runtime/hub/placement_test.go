@@ -215,9 +215,12 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 	if o := decision.OwnerReferences; len(o) != 1 || o[0].Name != "p" || o[0].Controller == nil || !*o[0].Controller {
 		t.Errorf("the decision's owners are %+v", o)
 	}
-	if g := placement.Status.DecisionGroups; len(g) != 1 || g[0].ClustersCount != 2 || !slices.Equal(g[0].Decisions, []string{"p-decision-1"}) || placement.Status.NumberOfSelectedClusters != 2 {
-		t.Errorf("the placement's status is %+v", placement.Status)
-	}
+	eventually(t, placement, func(p *clusterv1beta1.Placement) error {
+		if g := p.Status.DecisionGroups; len(g) != 1 || g[0].ClustersCount != 2 || !slices.Equal(g[0].Decisions, []string{"p-decision-1"}) || p.Status.NumberOfSelectedClusters != 2 {
+			return fmt.Errorf("the placement's status is %+v", p.Status)
+		}
+		return nil
+	})
 
 	// What others do to decisions is undone.
 	must(t, c.Status().Patch(ctx, decision, client.RawPatch(types.MergePatchType, []byte(`{"status":{"decisions":[{"clusterName":"nobody","reason":""}]}}`))))
