@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -55,7 +54,9 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("placement").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		For(&clusterv1beta1.Placement{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		// Changes of the status pass, too: a status that was found right in an
+		// outdated copy is looked at once more when the copy is up to date.
+		For(&clusterv1beta1.Placement{}).
 		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(ofDecision)).
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(relevant)).
 		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofSet), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -170,7 +171,10 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.writeDecisions(ctx, p, present, scheduling.Decisions(p.Name, result.Groups)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: result.RequeueAfter}, c.writeStatus(ctx, p, result)
+	if err := c.writeStatus(ctx, p, result); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
 }
 
 // snapshot gathers what a placement's decision depends on, and its present
@@ -217,7 +221,7 @@ func (c *Controller) snapshot(ctx context.Context, p *clusterv1beta1.Placement) 
 	var present []clusterv1beta1.PlacementDecision
 	for i := range decisions.Items {
 		d := &decisions.Items[i]
-		if d.Namespace == p.Namespace && d.Labels[cluster.PlacementLabel] == p.Name {
+		if belongs(d, p) {
 			present = append(present, *d.DeepCopy())
 			for _, x := range d.Status.Decisions {
 				in.Selected[x.ClusterName] = true
@@ -252,6 +256,9 @@ func (c *Controller) writeDecisions(ctx context.Context, p *clusterv1beta1.Place
 		delete(byName, w.Name)
 	}
 	for _, d := range byName {
+		if !disposable(d, p) {
+			continue
+		}
 		if err := c.client.Delete(ctx, d); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete the decision %s/%s: %w", d.Namespace, d.Name, err)
 		}
@@ -262,23 +269,16 @@ func (c *Controller) writeDecisions(ctx context.Context, p *clusterv1beta1.Place
 
 func (c *Controller) writeDecision(ctx context.Context, p *clusterv1beta1.Placement, have *clusterv1beta1.PlacementDecision, want scheduling.Decision) error {
 	if have == nil {
-		have = &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Namespace, Name: want.Name, Labels: want.Labels,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: clusterv1beta1.GroupVersion.String(), Kind: "Placement", Name: p.Name, UID: p.UID,
-				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
-			}},
-		}}
+		have = &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: want.Name}}
+		own(have, p, want.Labels)
 		if err := c.client.Create(ctx, have); err != nil {
 			return err
 		}
 		c.eventf(p, have, "DecisionCreate", "DecisionCreated", "created")
 	}
-	labels := maps.Clone(have.Labels)
-	maps.Copy(labels, want.Labels)
-	if !maps.Equal(labels, have.Labels) {
-		before := have.DeepCopy()
-		have.Labels = labels
+	before := have.DeepCopy()
+	own(have, p, want.Labels)
+	if !apiequality.Semantic.DeepEqual(before.ObjectMeta, have.ObjectMeta) {
 		if err := c.client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
@@ -287,10 +287,10 @@ func (c *Controller) writeDecision(ctx context.Context, p *clusterv1beta1.Placem
 	for _, name := range want.Clusters {
 		decisions = append(decisions, clusterv1beta1.ClusterDecision{ClusterName: name})
 	}
-	if have.Status.Decisions != nil && slices.EqualFunc(decisions, have.Status.Decisions, func(a, b clusterv1beta1.ClusterDecision) bool { return a.ClusterName == b.ClusterName }) {
+	if have.Status.Decisions != nil && slices.Equal(decisions, have.Status.Decisions) {
 		return nil
 	}
-	before := have.DeepCopy()
+	before = have.DeepCopy()
 	have.Status.Decisions = decisions
 	if err := c.client.Status().Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
@@ -313,7 +313,7 @@ func (c *Controller) writeStatus(ctx context.Context, p *clusterv1beta1.Placemen
 	if apiequality.Semantic.DeepEqual(before.Status, p.Status) {
 		return nil
 	}
-	// Nobody else writes this status, so an outdated copy of it does no harm.
+	// Nobody else writes this status, so there is nothing to overwrite.
 	if err := c.client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("report on the placement %s/%s: %w", p.Namespace, p.Name, err)
 	}

@@ -35,7 +35,9 @@ func (c *Controller) Register(m manager.Manager) error {
 	comeOrGo := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-binding").
-		For(&clusterv1beta2.ManagedClusterSetBinding{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// Changes of the status pass, too: a status that was found right in an
+		// outdated copy is looked at once more when the copy is up to date.
+		For(&clusterv1beta2.ManagedClusterSetBinding{}).
 		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.bindingsOf), builder.WithPredicates(comeOrGo)).
 		Complete(c)
 }

@@ -35,13 +35,19 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	relabelled := predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) },
+	concerned := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
+			// The list itself passes, too: one that was found right in an outdated
+			// copy is looked at once more when the copy is up to date.
+			return !maps.Equal(was.Labels, is.Labels) ||
+				!apiequality.Semantic.DeepEqual(was.Status.ManagedNamespaces, is.Status.ManagedNamespaces)
+		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-namespaces").
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(relabelled)).
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned)).
 		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.membersOf), builder.WithPredicates(wantsNamespaces)).
 		Complete(c)
 }

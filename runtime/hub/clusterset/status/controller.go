@@ -39,7 +39,9 @@ func (c *Controller) Register(m manager.Manager) error {
 	}}
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-status").
-		For(&clusterv1beta2.ManagedClusterSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// Changes of the status pass, too: a status that was found right in an
+		// outdated copy is looked at once more when the copy is up to date.
+		For(&clusterv1beta2.ManagedClusterSet{}).
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.setsOf), builder.WithPredicates(relabelled)).
 		Complete(c)
 }
@@ -82,7 +84,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if !meta.SetStatusCondition(&set.Status.Conditions, condition(len(clusters.Items))) {
 		return reconcile.Result{}, nil
 	}
-	// Nobody else writes this status, so an outdated copy of it does no harm.
+	// Nobody else writes this status, so there is nothing to overwrite.
 	if err := c.client.Status().Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("report on the cluster set %s: %w", set.Name, err)
 	}

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -35,9 +36,7 @@ func filter(in Input, result *Result) ([]*clusterv1.ManagedCluster, outcome) {
 		clusters = left
 		ran = append(ran, f.Name())
 		result.Filters = append(result.Filters, FilterResult{Name: strings.Join(ran, ","), Clusters: names(left)})
-		if holds > 0 && (result.RequeueAfter == 0 || holds < result.RequeueAfter) {
-			result.RequeueAfter = holds
-		}
+		result.RequeueAfter = earliest(result.RequeueAfter, holds)
 	}
 	return clusters, outcome{}
 }
@@ -129,8 +128,8 @@ func (taintFilter) Filter(in Input, clusters []*clusterv1.ManagedCluster) ([]*cl
 			tolerated = tolerated && ok
 			// The timer is for clusters that are chosen already; a new one gets
 			// its own once it is.
-			if ok && until > 0 && in.Selected[c.Name] && (holds == 0 || until < holds) {
-				holds = until
+			if ok && in.Selected[c.Name] {
+				holds = earliest(holds, until)
 			}
 		}
 		if tolerated {
@@ -139,6 +138,10 @@ func (taintFilter) Filter(in Input, clusters []*clusterv1.ManagedCluster) ([]*cl
 	}
 	return left, holds, outcome{}
 }
+
+// longest is how many seconds a duration can hold, some 292 years. A toleration
+// of more never expires.
+const longest = int64(math.MaxInt64 / time.Second)
 
 // tolerates reports whether a taint does not matter, and for how long; 0 is for
 // ever.
@@ -161,6 +164,9 @@ func tolerates(taint clusterv1.Taint, tolerations []clusterv1beta1.Toleration, s
 		var added time.Time
 		if taint.TimeAdded != nil {
 			added = taint.TimeAdded.Time
+		}
+		if *t.TolerationSeconds > longest {
+			return true, 0
 		}
 		if left := added.Add(time.Duration(*t.TolerationSeconds) * time.Second).Sub(now); left > 0 {
 			return true, left

@@ -3,7 +3,6 @@ package scheduling
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +68,12 @@ func groupSize(v intstr.IntOrString, total int) (int, error) {
 		if !ok || err != nil {
 			return 0, fmt.Errorf("%v invalid type: string is not a percentage", v.StrVal)
 		}
-		size = int(math.Ceil(float64(percent) / 100 * float64(total)))
+		// In whole numbers, since a share such as 28% of 25 is a little more than 7
+		// in binary fractions.
+		size = percent * total / 100
+		if percent*total%100 > 0 {
+			size++
+		}
 	}
 	if size <= 0 || size > total {
 		return total, nil

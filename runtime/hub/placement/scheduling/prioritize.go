@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -13,7 +14,8 @@ import (
 // gets nothing from it.
 type Prioritizer interface {
 	Name() string
-	Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, outcome)
+	// Score returns the scores and, when one of them expires, how long they hold.
+	Score(in Input, clusters []*clusterv1.ManagedCluster) (scores map[string]int64, holds time.Duration, o outcome)
 }
 
 const (
@@ -35,7 +37,8 @@ func prioritize(in Input, clusters []*clusterv1.ManagedCluster, result *Result) 
 	result.Total = make(map[string]int64, len(clusters))
 	var problem outcome
 	for _, p := range prioritizers {
-		scores, o := p.prioritizer.Score(in, clusters)
+		scores, holds, o := p.prioritizer.Score(in, clusters)
+		result.RequeueAfter = earliest(result.RequeueAfter, holds)
 		if o.code != success && problem.code == success {
 			problem = o
 			problem.plugin = p.prioritizer.Name()
@@ -105,7 +108,7 @@ type balance struct{}
 
 func (balance) Name() string { return "Balance" }
 
-func (balance) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, outcome) {
+func (balance) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
 	most := 0
 	for _, n := range in.Elsewhere {
 		most = max(most, n)
@@ -118,7 +121,7 @@ func (balance) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string
 			scores[c.Name] = 2 * int64(maxScore*(0.5-float64(n)/float64(most)))
 		}
 	}
-	return scores, outcome{}
+	return scores, 0, outcome{}
 }
 
 // steady prefers clusters that are chosen already.
@@ -126,7 +129,7 @@ type steady struct{}
 
 func (steady) Name() string { return "Steady" }
 
-func (steady) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, outcome) {
+func (steady) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
 	scores := make(map[string]int64, len(clusters))
 	for _, c := range clusters {
 		scores[c.Name] = 0
@@ -134,7 +137,7 @@ func (steady) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]
 			scores[c.Name] = maxScore
 		}
 	}
-	return scores, outcome{}
+	return scores, 0, outcome{}
 }
 
 // allocatable prefers clusters with much of a resource left.
@@ -147,7 +150,7 @@ func (a allocatable) Name() string {
 	return "ResourceAllocatableMemory"
 }
 
-func (a allocatable) Score(_ Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, outcome) {
+func (a allocatable) Score(_ Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
 	free := map[string]float64{}
 	var least, most float64
 	for _, c := range clusters {
@@ -169,7 +172,7 @@ func (a allocatable) Score(_ Input, clusters []*clusterv1.ManagedCluster) (map[s
 			scores[name] = int64(((v-least)/(most-least) - 0.5) * 2 * maxScore)
 		}
 	}
-	return scores, outcome{}
+	return scores, 0, outcome{}
 }
 
 // addOn takes the scores that an add-on publishes.
@@ -177,8 +180,9 @@ type addOn struct{ score clusterv1beta1.AddOnScore }
 
 func (a addOn) Name() string { return "AddOn/" + a.score.ResourceName + "/" + a.score.ScoreName }
 
-func (a addOn) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, outcome) {
+func (a addOn) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
 	scores := make(map[string]int64, len(clusters))
+	var holds time.Duration
 	var expired []string
 	for _, c := range clusters {
 		scores[c.Name] = 0
@@ -189,9 +193,13 @@ func (a addOn) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string
 		if published == nil {
 			continue
 		}
-		if until := published.Status.ValidUntil; until != nil && in.Now.After(until.Time) {
-			expired = append(expired, c.Name+"/"+a.score.ResourceName)
-			continue
+		if until := published.Status.ValidUntil; until != nil {
+			if in.Now.After(until.Time) {
+				expired = append(expired, c.Name+"/"+a.score.ResourceName)
+				continue
+			}
+			// The score still holds at that moment, and no longer after it.
+			holds = earliest(holds, until.Sub(in.Now)+1)
 		}
 		for _, item := range published.Status.Scores {
 			if item.Name == a.score.ScoreName {
@@ -200,7 +208,7 @@ func (a addOn) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string
 		}
 	}
 	if len(expired) > 0 {
-		return scores, outcome{code: warning, message: fmt.Sprintf("AddOnPlacementScores %s expired", strings.Join(expired, " "))}
+		return scores, holds, outcome{code: warning, message: fmt.Sprintf("AddOnPlacementScores %s expired", strings.Join(expired, " "))}
 	}
-	return scores, outcome{}
+	return scores, holds, outcome{}
 }

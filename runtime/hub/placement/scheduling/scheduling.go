@@ -54,7 +54,8 @@ type Result struct {
 	// Conditions are PlacementMisconfigured and PlacementSatisfied, in this
 	// order, which clients rely on. Their times are not set.
 	Conditions []metav1.Condition
-	// RequeueAfter is when a tolerated taint ceases to be tolerated; 0 is never.
+	// RequeueAfter is when the result ceases to hold, because a toleration or a
+	// score expires; 0 is never.
 	RequeueAfter time.Duration
 
 	// Filters tell step by step which clusters were left.
@@ -117,7 +118,7 @@ func Schedule(in Input) Result {
 	}
 	selected := choose(in, clusters, result.Total)
 	groups, grouping := group(in.Placement.Spec.DecisionStrategy.GroupStrategy, selected)
-	if problem.code == success && grouping.code != success {
+	if problem.code != misconfigured && grouping.code != success {
 		problem, selected = grouping, nil
 	}
 	result.Groups = groups
@@ -136,6 +137,14 @@ func choose(in Input, clusters []*clusterv1.ManagedCluster, total map[string]int
 		sorted = sorted[:min(len(sorted), max(0, int(*n)))]
 	}
 	return sorted
+}
+
+// earliest is the sooner of two durations of which 0 is for ever.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func names(clusters []*clusterv1.ManagedCluster) []string {

@@ -1,0 +1,172 @@
+package placement_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+)
+
+func (w *world) mustSay(kind string, status metav1.ConditionStatus, reason, message string) {
+	w.Helper()
+	at := map[string]int{"PlacementMisconfigured": 0, "PlacementSatisfied": 1}[kind]
+	conditions := w.placement().Status.Conditions
+	if len(conditions) != 2 {
+		w.Fatalf("the conditions are %+v, want two", conditions)
+	}
+	c := conditions[at]
+	if got, want := fmt.Sprintf("%s %s/%s/%s", c.Type, c.Status, c.Reason, c.Message), fmt.Sprintf("%s %s/%s/%s", kind, status, reason, message); got != want {
+		w.Errorf("condition %d is %s, want %s", at, got, want)
+	}
+}
+
+func TestAnExpressionIsAMisconfiguration(t *testing.T) {
+	w := newWorld(t, "a")
+	w.place(clusterv1beta1.PlacementSpec{})
+	w.mustDecide("1[0/]=a")
+	p := w.placement()
+	p.Spec.Predicates = []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{CELSelector: clusterv1beta1.ClusterCELSelector{CELExpressions: []string{"true"}}}}}
+	w.must(w.Update(context.Background(), p))
+	w.reconcile()
+	w.mustDecide("1[0/]=")
+	w.mustSay("PlacementMisconfigured", metav1.ConditionTrue, "Misconfigured", "Predicate:spec.predicates[0].requiredClusterSelector.celSelector is not supported by this hub yet: use labelSelector or claimSelector")
+	w.mustSay("PlacementSatisfied", metav1.ConditionFalse, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate")
+	if n := w.placement().Status.NumberOfSelectedClusters; n != 0 {
+		t.Errorf("%d clusters are chosen, want none", n)
+	}
+}
+
+func TestOnlyBoundSetsAreChosenFrom(t *testing.T) {
+	binding := func(w *world, name, set string) *clusterv1beta2.ManagedClusterSetBinding {
+		return &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: set}}
+	}
+	for name, x := range map[string]struct {
+		change  func(w *world)
+		named   []string
+		want    string
+		reason  string
+		message string
+	}{
+		"a bound one": {want: "1[0/]=a", reason: "AllDecisionsScheduled", message: "All cluster decisions scheduled"},
+		"none is bound": {
+			change: func(w *world) { w.must(w.Delete(context.Background(), binding(w, w.name, w.name))) },
+			want:   "1[0/]=", reason: "NoManagedClusterSetBindings", message: "No valid ManagedClusterSetBindings found in placement namespace",
+		},
+		"the bound one is gone": {
+			change: func(w *world) {
+				w.must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
+			},
+			want: "1[0/]=", reason: "NoManagedClusterSetBindings", message: "No valid ManagedClusterSetBindings found in placement namespace",
+		},
+		"a named one is not bound": {
+			named: []string{"y", "x"},
+			want:  "1[0/]=", reason: "NoIntersection", message: "None of ManagedClusterSets [y,x] is bound to placement namespace",
+		},
+		"a binding's name counts, not what it says": {
+			change: func(w *world) {
+				w.must(w.Delete(context.Background(), binding(w, w.name, w.name)))
+				w.make(binding(w, "elsewhere", w.name))
+			},
+			want: "1[0/]=", reason: "NoManagedClusterSetBindings", message: "No valid ManagedClusterSetBindings found in placement namespace",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			if x.change != nil {
+				x.change(w)
+			}
+			w.place(clusterv1beta1.PlacementSpec{ClusterSets: x.named})
+			w.mustDecide(x.want)
+			status := metav1.ConditionFalse
+			if x.reason == "AllDecisionsScheduled" {
+				status = metav1.ConditionTrue
+			}
+			w.mustSay("PlacementSatisfied", status, x.reason, x.message)
+		})
+	}
+}
+
+func TestATolerationExpires(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.merge(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-b"}}, `{"spec":{"taints":[{"key":"x","effect":"NoSelect","timeAdded":%q}]}}`, noon.Format(time.RFC3339))
+	spec := clusterv1beta1.PlacementSpec{Tolerations: []clusterv1beta1.Toleration{{Key: "x", Operator: "Exists", TolerationSeconds: ptr.To[int64](60)}}}
+	if r := w.place(spec); r.RequeueAfter != 0 {
+		t.Errorf("a new cluster has a timer of %s already", r.RequeueAfter)
+	}
+	w.mustDecide("1[0/]=a,b")
+	w.clock.SetTime(noon.Add(20 * time.Second))
+	if r := w.reconcile(); r.RequeueAfter != 40*time.Second {
+		t.Errorf("the timer is for %s, want 40s", r.RequeueAfter)
+	}
+	w.mustDecide("1[0/]=a,b")
+	w.clock.SetTime(noon.Add(time.Minute))
+	if r := w.reconcile(); r.RequeueAfter != 0 {
+		t.Errorf("there is a timer of %s, but nothing left to expire", r.RequeueAfter)
+	}
+	w.mustDecide("1[0/]=a")
+}
+
+func TestAScoreExpires(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.makeNamespaces("a", "b")
+	for name, value := range map[string]int{"a": 10, "b": 20} {
+		s := &clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: w.name + "-" + name, Name: "cost"}}
+		w.make(s)
+		until := "null"
+		if name == "b" {
+			until = fmt.Sprintf("%q", noon.Add(time.Minute).Format(time.RFC3339))
+		}
+		w.report(s, `{"status":{"validUntil":%s,"scores":[{"name":"hourly","value":%d}]}}`, until, value)
+	}
+	r := w.place(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1), PrioritizerPolicy: clusterv1beta1.PrioritizerPolicy{
+		Mode: clusterv1beta1.PrioritizerPolicyModeExact,
+		Configurations: []clusterv1beta1.PrioritizerConfig{{ScoreCoordinate: &clusterv1beta1.ScoreCoordinate{
+			Type: clusterv1beta1.ScoreCoordinateTypeAddOn, AddOn: &clusterv1beta1.AddOnScore{ResourceName: "cost", ScoreName: "hourly"},
+		}, Weight: ptr.To[int32](1)}},
+	}})
+	w.mustDecide("1[0/]=b")
+	w.clock.SetTime(noon.Add(r.RequeueAfter))
+	w.reconcile()
+	w.mustDecide("1[0/]=a")
+}
+
+func TestOtherPlacementsDecisionsAreBalanced(t *testing.T) {
+	w, other := newWorld(t, "a", "b"), newWorld(t)
+	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: other.name, Name: "q-decision-1", Labels: map[string]string{"cluster.open-cluster-management.io/placement": "q"}}}
+	other.make(d)
+	other.report(d, `{"status":{"decisions":[{"clusterName":"%s-a","reason":""}]}}`, w.name)
+	w.place(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)})
+	w.mustDecide("1[0/]=b")
+}
+
+func TestAFrozenPlacementIsLeftAlone(t *testing.T) {
+	w := newWorld(t, "a")
+	w.place(clusterv1beta1.PlacementSpec{})
+	w.merge(w.placement(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"true"}}}`)
+	w.make(w.cluster("b"))
+	w.reconcile()
+	w.mustDecide("1[0/]=a")
+	w.merge(w.placement(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"false"}}}`)
+	w.reconcile()
+	w.mustDecide("1[0/]=a,b")
+}
+
+func TestAPlacementThatGoesIsLeftAlone(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, "a")
+	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p", Finalizers: []string{"example.com/wait"}}})
+	w.must(w.Delete(ctx, w.placement()))
+	w.reconcile()
+	w.mustDecide("")
+	w.merge(w.placement(), `{"metadata":{"finalizers":null}}`)
+	w.reconcile()
+	w.mustDecide("")
+}
