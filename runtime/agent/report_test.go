@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
 func TestClaimsAndNodesAreReportedAsTheyChange(t *testing.T) {
@@ -57,7 +59,11 @@ func TestClaimsAndNodesAreReportedAsTheyChange(t *testing.T) {
 func TestManagedNamespaces(t *testing.T) {
 	f := newCluster(t, "spaced")
 	f.join()
-	want(f, []clusterv1.ClusterSetManagedNamespaceConfig{{Name: "team-a", ClusterSet: "s"}})
+	set := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "with-namespaces"}}
+	set.Spec.ManagedNamespaces = []clusterv1beta2.ManagedNamespaceConfig{{Name: "team-a"}}
+	must(t, fleet.client.Create(t.Context(), set))
+	t.Cleanup(func() { _ = fleet.client.Delete(context.Background(), set) })
+	must(t, fleet.client.Patch(t.Context(), f.get(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, cluster.ClusterSetLabel, set.Name))))
 	f.eventually(func(mc *clusterv1.ManagedCluster) error {
 		if n := mc.Status.ManagedNamespaces; len(n) != 1 || !meta.IsStatusConditionTrue(n[0].Conditions, "NamespaceAvailable") {
 			return fmt.Errorf("managed namespaces %+v", n)
@@ -71,7 +77,7 @@ func TestManagedNamespaces(t *testing.T) {
 		t.Errorf("labels %v", ns.Labels)
 	}
 
-	want(f, nil)
+	must(t, fleet.client.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"managedNamespaces":null}}`))))
 	testenv.Eventually(t, func() error {
 		if err := env.Client().Get(context.Background(), client.ObjectKey{Name: "team-a"}, ns); err != nil {
 			return err
@@ -81,12 +87,6 @@ func TestManagedNamespaces(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// want does what the hub does when sets want namespaces.
-func want(f *fleetCluster, namespaces []clusterv1.ClusterSetManagedNamespaceConfig) {
-	f.t.Helper()
-	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) { s.ManagedNamespaces = namespaces })
 }
 
 func TestClockOutOfSyncStopsReports(t *testing.T) {

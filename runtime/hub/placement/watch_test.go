@@ -3,7 +3,9 @@ package placement_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -23,17 +25,48 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement"
 )
 
+// countingClock counts the decisions, each of which reads the time once.
+type countingClock struct {
+	clock.RealClock
+	read atomic.Int64
+}
+
+func (c *countingClock) Now() time.Time {
+	c.read.Add(1)
+	return c.RealClock.Now()
+}
+
+// settle waits until no placement has been decided on for a while. A decision
+// causes further ones as its own writes come back; a change made among them
+// would be seen without anything having announced it.
+func (c *countingClock) settle(t testing.TB) {
+	t.Helper()
+	const quiet = 20 // looks, 10 ms apart
+	last, same := int64(-1), 0
+	testenv.Eventually(t, func() error {
+		now := c.read.Load()
+		if now != last {
+			last, same = now, 0
+		}
+		if same++; same < quiet {
+			return fmt.Errorf("placements are still being decided on, the %dth time", now)
+		}
+		return nil
+	})
+}
+
 // startControllers runs the controllers of placements and cluster sets until
 // the test ends.
-func startControllers(t testing.TB) {
+func startControllers(t testing.TB) *countingClock {
 	t.Helper()
+	clk := &countingClock{}
 	env.StartManager(t, func(m manager.Manager) error {
 		c := m.GetClient()
 		for _, r := range []interface {
 			Register(m manager.Manager) error
 		}{
 			defaultsets.NewController(c), setstatus.NewController(c), binding.NewController(c), namespaces.NewController(c),
-			placement.NewController(c, m.GetEventRecorder("placement-controller"), clock.RealClock{}),
+			placement.NewController(c, m.GetEventRecorder("placement-controller"), clk),
 		} {
 			if err := r.Register(m); err != nil {
 				return err
@@ -41,6 +74,7 @@ func startControllers(t testing.TB) {
 		}
 		return nil
 	})
+	return clk
 }
 
 // until waits for the decisions to become what is wanted.
@@ -68,7 +102,7 @@ func (w *world) binding() *clusterv1beta2.ManagedClusterSetBinding {
 
 func TestWhatCausesANewDecision(t *testing.T) {
 	ctx := context.Background()
-	startControllers(t)
+	clk := startControllers(t)
 	costs := clusterv1beta1.PrioritizerPolicy{
 		Mode: clusterv1beta1.PrioritizerPolicyModeExact,
 		Configurations: []clusterv1beta1.PrioritizerConfig{{ScoreCoordinate: &clusterv1beta1.ScoreCoordinate{
@@ -138,6 +172,7 @@ func TestWhatCausesANewDecision(t *testing.T) {
 			w := newWorld(t, "a", "b")
 			w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: x.spec})
 			w.until(x.before)
+			clk.settle(t)
 			x.change(w)
 			w.until(x.after)
 		})
@@ -148,7 +183,7 @@ func TestWhatCausesANewDecision(t *testing.T) {
 // It can also be what the controller wrote while its cache was behind: then the
 // next look, at an outdated copy, found nothing to do. Both are put right.
 func TestAStatusThatIsWrongIsPutRight(t *testing.T) {
-	startControllers(t)
+	clk := startControllers(t)
 	w := newWorld(t, "a")
 	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"apps"}]}}`)
 	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}})
@@ -195,8 +230,23 @@ func TestAStatusThatIsWrongIsPutRight(t *testing.T) {
 				return x.right(x.object)
 			}
 			testenv.Eventually(t, isRight)
+			clk.settle(t)
 			w.report(x.object.DeepCopyObject().(client.Object), "%s", x.wrong)
 			testenv.Eventually(t, isRight)
 		})
+	}
+}
+
+func TestReportsOfAgentsCauseNoDecision(t *testing.T) {
+	clk := startControllers(t)
+	w := newWorld(t, "a")
+	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}})
+	w.until("1[0/]=a")
+	clk.settle(t)
+	before := clk.read.Load()
+	w.report(w.named("a"), `{"status":{"version":{"kubernetes":"v1.99.0"}}}`)
+	clk.settle(t)
+	if n := clk.read.Load() - before; n != 0 {
+		t.Errorf("a cluster's version caused %d decisions", n)
 	}
 }
