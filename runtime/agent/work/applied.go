@@ -3,6 +3,7 @@ package work
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,6 +19,20 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
+// announce writes down what a work is about to make, before it is made. Were the
+// agent killed between the two, and the manifest then dropped, nobody would know
+// of the object otherwise. It has no UID yet; bookkeep adds that.
+func (a *agent) announce(ctx context.Context, amw *workv1.AppliedManifestWork, manifests []*manifest) error {
+	listed := slices.Clone(amw.Status.AppliedResources)
+	for _, m := range manifests {
+		if m.identified() && m.owned && !lists(listed, m) {
+			m.fresh = true
+			listed = append(listed, resourceMeta(m, ""))
+		}
+	}
+	return a.writeApplied(ctx, amw, listed)
+}
+
 // bookkeep writes down what a work has made and deletes what it no longer
 // holds. pending is true while some of that is still there.
 //
@@ -25,42 +40,48 @@ import (
 // that was restored from a backup first sees what there is. And while the
 // identity of any of its objects is not known, nothing is deleted either.
 func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork, manifests []*manifest, outcomes []outcome) (pending bool, err error) {
-	var made []workv1.AppliedManifestResourceMeta
+	var held []workv1.AppliedManifestResourceMeta
 	for i, m := range manifests {
 		switch o := outcomes[i]; {
 		case !m.identified() || !o.known():
 			return false, nil
 		case o.exists:
-			made = append(made, resourceMeta(m, o.uid))
+			held = append(held, resourceMeta(m, o.uid))
+		case m.owned: // still to be made
+			held = append(held, resourceMeta(m, ""))
 		}
 	}
 	prune := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionApplied) != nil
+	var problems []error
 	for _, r := range amw.Status.AppliedResources {
-		if slices.ContainsFunc(made, func(x workv1.AppliedManifestResourceMeta) bool { return x.ResourceIdentifier == r.ResourceIdentifier }) {
+		if slices.ContainsFunc(manifests, func(m *manifest) bool { return m.identifier() == r.ResourceIdentifier }) {
 			continue
 		}
 		if !prune {
-			made = append(made, r)
+			held = append(held, r)
 			continue
 		}
-		gone, deleteErr := a.objects.remove(ctx, r, amw)
-		if deleteErr != nil {
-			err = fmt.Errorf("delete the %s %s/%s, which the work %s no longer holds: %w", r.Resource, r.Namespace, r.Name, mw.Name, deleteErr)
+		gone, err := a.objects.remove(ctx, r, amw)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("delete the %s %s/%s, which the work %s no longer holds: %w", r.Resource, r.Namespace, r.Name, mw.Name, err))
 		}
 		if !gone {
-			made, pending = append(made, r), true
+			held, pending = append(held, r), true
 		}
 	}
-	if writeErr := a.writeApplied(ctx, amw, made); writeErr != nil {
-		return pending, writeErr
+	if err := a.writeApplied(ctx, amw, held); err != nil {
+		problems = append(problems, err)
 	}
-	return pending, err
+	return pending, errors.Join(problems...)
+}
+
+func lists(resources []workv1.AppliedManifestResourceMeta, m *manifest) bool {
+	return slices.ContainsFunc(resources, func(r workv1.AppliedManifestResourceMeta) bool { return r.ResourceIdentifier == m.identifier() })
 }
 
 func resourceMeta(m *manifest, uid types.UID) workv1.AppliedManifestResourceMeta {
 	return workv1.AppliedManifestResourceMeta{
-		ResourceIdentifier: workv1.ResourceIdentifier{Group: m.meta.Group, Resource: m.meta.Resource, Name: m.meta.Name, Namespace: m.meta.Namespace},
-		Version:            m.meta.Version, UID: string(uid),
+		ResourceIdentifier: m.identifier(), Version: m.meta.Version, UID: string(uid),
 	}
 }
 
@@ -97,7 +118,7 @@ func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMe
 		resource := o.resource(gvr, r.Namespace)
 		_, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false)
 		return err == nil, client.IgnoreNotFound(err)
-	case r.UID != string(live.GetUID()):
+	case r.UID != "" && r.UID != string(live.GetUID()):
 		return true, nil // another object of the same name
 	case live.GetDeletionTimestamp() != nil:
 		return false, nil
@@ -116,18 +137,4 @@ func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMe
 	// Most objects are gone at once.
 	live, err = o.get(ctx, gvr, r.Namespace, r.Name)
 	return err == nil && (live == nil || live.GetUID() != uid), err
-}
-
-// owners tells whether an object is owned by the AppliedManifestWork with a
-// UID, and whether by others of that kind.
-func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
-	for _, r := range refs {
-		switch {
-		case r.UID == uid:
-			mine = true
-		case r.APIVersion == workv1.GroupVersion.String() && r.Kind == "AppliedManifestWork":
-			others = true
-		}
-	}
-	return mine, others
 }

@@ -56,6 +56,17 @@ func status(before workv1.ManifestWorkStatus, generation int64, manifests []*man
 	return after
 }
 
+// refused is what the status of a work becomes that cannot be carried out as a
+// whole.
+func refused(before workv1.ManifestWorkStatus, generation int64, why error) workv1.ManifestWorkStatus {
+	after := *before.DeepCopy()
+	set(&after.Conditions, metav1.Condition{
+		Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonWorkFailed,
+		Message: work.MessageWorkFailed + ": " + why.Error(), ObservedGeneration: generation,
+	})
+	return after
+}
+
 // manifestStatus is the entry of one manifest, made from the one before.
 func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manifest, o outcome) workv1.ManifestCondition {
 	entry := workv1.ManifestCondition{ResourceMeta: m.meta}

@@ -20,6 +20,17 @@ type deniedError struct{ why string }
 
 func (e *deniedError) Error() string { return e.why }
 
+// executorName identifies an executor; nobody's is empty.
+func executorName(e *workv1.ManifestWorkExecutor) string {
+	if e == nil {
+		return ""
+	}
+	if sa := e.Subject.ServiceAccount; sa != nil {
+		return fmt.Sprintf("%s %s/%s", e.Subject.Type, sa.Namespace, sa.Name)
+	}
+	return string(e.Subject.Type) + " nobody"
+}
+
 // mayApply asks whether the service account that a work names as its executor
 // may apply a manifest. Works without one are carried out with the agent's own
 // rights.

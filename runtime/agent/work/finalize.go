@@ -50,6 +50,14 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 	if err := a.report(ctx, mw, status); client.IgnoreNotFound(err) != nil {
 		return err
 	}
+	// An agent that was installed anew has another ID: nobody else would finish.
+	if amw.Spec.AgentID != a.agentID {
+		before := amw.DeepCopy()
+		amw.Spec.AgentID = a.agentID
+		if err := a.local.Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("take over the AppliedManifestWork %s: %w", amw.Name, err)
+		}
+	}
 	if amw.DeletionTimestamp.IsZero() {
 		if err := a.local.Delete(ctx, amw, client.Preconditions{UID: &amw.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete the AppliedManifestWork %s: %w", amw.Name, err)

@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -15,38 +17,40 @@ import (
 
 // withoutIgnored is the object to apply: without the fields that are to be left
 // alone once the object is there, and with the hash of the rest in an
-// annotation. While that stays the same nothing is applied.
+// annotation. While that stays the same nothing is applied. The hash of a new
+// object is the one that it has from then on, so that it is not applied a
+// second time, without the fields.
 func withoutIgnored(required *unstructured.Unstructured, ignored []workv1.IgnoreField, exists bool) (*unstructured.Unstructured, error) {
-	out := required.DeepCopy()
+	rest := required.DeepCopy()
 	for _, f := range ignored {
 		// Fields that are ignored when they change on the cluster are applied
 		// whenever the manifest changes.
-		if f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange || !exists {
+		if f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange {
 			continue
 		}
 		for _, p := range f.JSONPointers {
-			path, err := pointer(p)
-			if err != nil {
+			if err := removePointer(rest.Object, p); err != nil {
 				return nil, err
 			}
-			unstructured.RemoveNestedField(out.Object, path...)
 		}
 		for _, p := range f.JSONPaths {
-			path, err := simplePath(p)
-			if err != nil {
+			if err := removePath(rest.Object, p); err != nil {
 				return nil, err
 			}
-			unstructured.RemoveNestedField(out.Object, path...)
 		}
 		if len(f.JQPathExpressions) > 0 {
-			return nil, fmt.Errorf("jqPathExpressions %q are not supported yet: use jsonPointers", f.JQPathExpressions)
+			return nil, fmt.Errorf("jqPathExpressions %q are not supported yet: use jsonPointers or jsonPaths", f.JQPathExpressions)
 		}
 	}
-	data, err := json.Marshal(out.Object)
+	data, err := json.Marshal(rest.Object)
 	if err != nil {
 		return nil, err
 	}
 	sum := md5.Sum(data)
+	out := rest
+	if !exists {
+		out = required.DeepCopy()
+	}
 	annotations := out.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -56,24 +60,102 @@ func withoutIgnored(required *unstructured.Unstructured, ignored []workv1.Ignore
 	return out, nil
 }
 
-// pointer splits a JSON pointer (RFC 6901).
-func pointer(p string) ([]string, error) {
+// removePointer removes what a JSON pointer (RFC 6901) leads to, if anything.
+func removePointer(object map[string]any, p string) error {
 	rest, ok := strings.CutPrefix(p, "/")
 	if !ok || rest == "" {
-		return nil, fmt.Errorf("the JSON pointer %q does not name a field: write one such as /spec/replicas", p)
+		return fmt.Errorf("the JSON pointer %q does not name a field: write one such as /spec/replicas", p)
 	}
 	parts := strings.Split(rest, "/")
 	for i := range parts {
 		parts[i] = strings.ReplaceAll(strings.ReplaceAll(parts[i], "~1", "/"), "~0", "~")
 	}
-	return parts, nil
+	remove(object, parts)
+	return nil
 }
 
-// simplePath splits a JSON path that goes through fields only.
-func simplePath(p string) ([]string, error) {
-	trimmed := strings.TrimPrefix(strings.TrimPrefix(strings.Trim(p, "{}"), "$"), ".")
-	if trimmed == "" || strings.ContainsAny(trimmed, "[]*?()") {
-		return nil, fmt.Errorf("the JSON path %q does not lead through fields only, and others are not supported yet: use jsonPointers", p)
+// remove returns a value without what the path in it leads to.
+func remove(value any, path []string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		below, ok := v[path[0]]
+		switch {
+		case !ok:
+		case len(path) == 1:
+			delete(v, path[0])
+		default:
+			v[path[0]] = remove(below, path[1:])
+		}
+	case []any:
+		i, err := strconv.Atoi(path[0])
+		switch {
+		case err != nil || i < 0 || i >= len(v):
+		case len(path) == 1:
+			return append(v[:i:i], v[i+1:]...)
+		default:
+			v[i] = remove(v[i], path[1:])
+		}
 	}
-	return strings.Split(trimmed, "."), nil
+	return value
+}
+
+// removePath removes the field that ends a JSON path from all that the path
+// before it leads to. Items of lists cannot be removed this way.
+func removePath(object map[string]any, p string) error {
+	parent, field, err := splitPath(p)
+	if err != nil {
+		return err
+	}
+	if parent == "" {
+		delete(object, field)
+		return nil
+	}
+	j := jsonpath.New("ignoreFields").AllowMissingKeys(true)
+	if err := j.Parse("{" + parent + "}"); err != nil {
+		return fmt.Errorf("the JSON path %q cannot be read: %w", p, err)
+	}
+	results, err := j.FindResults(object)
+	if err != nil {
+		return fmt.Errorf("the JSON path %q: %w", p, err)
+	}
+	for _, found := range results {
+		for _, v := range found {
+			if !v.IsValid() || !v.CanInterface() {
+				continue
+			}
+			if holder, ok := v.Interface().(map[string]any); ok {
+				delete(holder, field)
+			}
+		}
+	}
+	return nil
+}
+
+// splitPath splits a JSON path into the field at its end and what comes before.
+func splitPath(p string) (parent, field string, err error) {
+	path := strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(p, "{"), "}"), "$")
+	bad := fmt.Errorf("the JSON path %q does not end in the name of a field: write one such as .spec.replicas or .spec.template.spec.containers[*].image", p)
+	if quoted, ok := strings.CutSuffix(path, "']"); ok {
+		i := strings.LastIndex(quoted, "['")
+		if i < 0 || i+2 == len(quoted) {
+			return "", "", bad
+		}
+		return quoted[:i], quoted[i+2:], nil
+	}
+	// A dot after a backslash belongs to the name.
+	i := len(path)
+	for {
+		i = strings.LastIndex(path[:i], ".")
+		if i < 0 {
+			return "", "", bad
+		}
+		if i == 0 || path[i-1] != '\\' {
+			break
+		}
+	}
+	field = strings.ReplaceAll(path[i+1:], `\.`, ".")
+	if field == "" || strings.ContainsAny(field, "[]*?()@'\"") {
+		return "", "", bad
+	}
+	return path[:i], field, nil
 }

@@ -25,6 +25,7 @@ type manifest struct {
 	strategy workv1.UpdateStrategy
 	feedback []workv1.FeedbackRule
 	owned    bool
+	fresh    bool // the work never held it before
 	// err says why the manifest cannot be applied at all.
 	err error
 }
@@ -32,6 +33,11 @@ type manifest struct {
 // key is where the manifest's object is in the managed cluster.
 func (m *manifest) key() objectKey {
 	return objectKey{m.gvr.GroupResource(), m.meta.Namespace, m.meta.Name}
+}
+
+// identifier is how an AppliedManifestWork names the manifest's object.
+func (m *manifest) identifier() workv1.ResourceIdentifier {
+	return workv1.ResourceIdentifier{Group: m.meta.Group, Resource: m.meta.Resource, Name: m.meta.Name, Namespace: m.meta.Namespace}
 }
 
 // identified reports whether it is known which object the manifest is for.
@@ -81,6 +87,9 @@ func (m *manifest) read(raw []byte, mapper meta.RESTMapper) error {
 	removeNullCreationTimestamp(required.Object)
 	if gvk.Group == "" && gvk.Kind == "Secret" {
 		foldStringData(required.Object)
+	}
+	if isAggregated(required) {
+		delete(required.Object, "rules") // which the cluster fills in
 	}
 	m.required = required
 	return nil

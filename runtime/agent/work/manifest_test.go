@@ -1,11 +1,13 @@
 package work
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -139,21 +141,96 @@ func TestFeedback(t *testing.T) {
 }
 
 func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
-	required := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1), "paused": true}}}
-	ignored := []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPointers: []string{"/spec/replicas"}, JSONPaths: []string{".spec.paused"}}}
-	for _, exists := range []bool{false, true} {
-		got, err := withoutIgnored(required, ignored, exists)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec := got.Object["spec"].(map[string]any)
-		if want := map[bool]int{false: 2, true: 0}[exists]; len(spec) != want {
-			t.Errorf("exists %v: spec %v, want %d fields", exists, spec, want)
-		}
+	object := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"example.org/team": "a"}},
+			"spec": map[string]any{"replicas": int64(1), "containers": []any{
+				map[string]any{"name": "a", "image": "x"}, map[string]any{"name": "b", "image": "y"},
+			}},
+		}}
 	}
-	for _, bad := range []workv1.IgnoreField{{JSONPointers: []string{"spec"}}, {JSONPaths: []string{".spec.a[0]"}}, {JQPathExpressions: []string{".spec"}}} {
-		if _, err := withoutIgnored(required, []workv1.IgnoreField{bad}, true); err == nil {
-			t.Errorf("%+v: no error", bad)
-		}
+	pointers := func(p ...string) workv1.IgnoreField { return workv1.IgnoreField{JSONPointers: p} }
+	paths := func(p ...string) workv1.IgnoreField { return workv1.IgnoreField{JSONPaths: p} }
+	for name, x := range map[string]struct {
+		ignored workv1.IgnoreField
+		want    string // of spec and labels; empty for an error
+	}{
+		"pointer":                      {pointers("/spec/replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"pointer with a slash":         {pointers("/metadata/labels/example.org~1team"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
+		"pointer into a list":          {pointers("/spec/containers/1/image"), `{"containers":[{"image":"x","name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"pointer to an item":           {pointers("/spec/containers/0"), `{"containers":[{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"pointer to nothing":           {pointers("/spec/paused", "/spec/containers/7/image", "/spec/replicas/x"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"path":                         {paths(".spec.replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"path in braces":               {paths("{$.spec.replicas}"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"path through all items":       {paths(".spec.containers[*].image"), `{"containers":[{"name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"path through one item":        {paths(`.spec.containers[?(@.name=="b")].image`), `{"containers":[{"image":"x","name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"path with a dot in a name":    {paths(`.metadata.labels.example\.org/team`), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
+		"path with a quoted name":      {paths(`.metadata.labels['example.org/team']`), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
+		"path to nothing":              {paths(".spec.template.spec"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"pointer without a slash":      {pointers("spec"), ""},
+		"path that ends in an item":    {paths(".spec.containers[0]"), ""},
+		"path that cannot be read":     {paths(".spec.containers[(.image"), ""},
+		"jq, which is not implemented": {workv1.IgnoreField{JQPathExpressions: []string{".spec"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.ignored.Condition = workv1.IgnoreFieldsConditionOnSpokePresent
+			got, err := withoutIgnored(object(), []workv1.IgnoreField{x.ignored}, true)
+			if x.want == "" {
+				if err == nil {
+					t.Fatalf("no error, but %v", got)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			labels, _, _ := unstructured.NestedMap(got.Object, "metadata", "labels")
+			text, err := json.Marshal(got.Object["spec"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			more, err := json.Marshal(labels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(text)+" "+string(more) != x.want {
+				t.Errorf("got  %s %s\nwant %s", text, more, x.want)
+			}
+			// A new object gets everything, and the hash that it has from then on.
+			whole, err := withoutIgnored(object(), []workv1.IgnoreField{x.ignored}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if whole.GetAnnotations()[work.SpecHashAnnotation] != got.GetAnnotations()[work.SpecHashAnnotation] {
+				t.Error("the hash of a new object differs from that of an existing one")
+			}
+			if whole.GetLabels()["example.org/team"] != "a" {
+				t.Errorf("a new object lacks fields: %v", whole)
+			}
+		})
+	}
+}
+
+func TestFieldsIgnoredWhenTheyChangeAreApplied(t *testing.T) {
+	required := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1)}}}
+	ignored := []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPointers: []string{"/spec/replicas"}}}
+	got, err := withoutIgnored(required, ignored, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Object["spec"].(map[string]any)) != 1 {
+		t.Errorf("got %v, want all fields", got)
+	}
+}
+
+func TestManifestsOfTheSameRankAreABatch(t *testing.T) {
+	var manifests []*manifest
+	for _, kind := range []string{"Deployment", "ConfigMap", "Namespace", "Secret", "StatefulSet"} {
+		manifests = append(manifests, &manifest{meta: workv1.ManifestResourceMeta{Kind: kind}})
+	}
+	got := batches(manifests)
+	want := [][]int{{2}, {1, 3}, {0, 4}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -29,6 +29,20 @@ func rank(kind string) int {
 	return 1000
 }
 
+// batches are the manifests in the order in which to apply them, as indices;
+// those of a batch may be applied at once.
+func batches(manifests []*manifest) [][]int {
+	var out [][]int
+	for _, i := range inOrder(manifests) {
+		if n := len(out); n > 0 && rank(manifests[out[n-1][0]].meta.Kind) == rank(manifests[i].meta.Kind) {
+			out[n-1] = append(out[n-1], i)
+		} else {
+			out = append(out, []int{i})
+		}
+	}
+	return out
+}
+
 // inOrder is the order in which to apply manifests, as indices.
 func inOrder(manifests []*manifest) []int {
 	order := make([]int, len(manifests))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -53,6 +54,10 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 		return 0, nil // what has been completed stays as it is
 	}
 	amw, err := a.ensureApplied(ctx, mw)
+	if apierrors.IsInvalid(err) {
+		// A name that is too long, say: the work's author has to know.
+		return 0, errors.Join(err, a.report(ctx, mw, refused(mw.Status, mw.Generation, err)))
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -109,32 +114,29 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 	// Watch before applying, so that no change falls in between.
 	a.watches.set(mw.Name, watched(manifests, amw))
 
-	outcomes := make([]outcome, len(manifests))
-	remembered := map[objectKey]outcome{}
-	var denied bool
-	for _, i := range inOrder(manifests) {
-		m := manifests[i]
-		o := a.carryOut(ctx, mw, m, owner, !known)
-		var no *deniedError
-		denied = denied || errors.As(o.applied, &no)
-		outcomes[i] = o
-		if m.err == nil {
-			remembered[m.key()] = o
-		}
+	if err := a.announce(ctx, amw, manifests); err != nil {
+		return 0, err
 	}
+	outcomes := a.carryOutAll(ctx, mw, manifests, owner, !known)
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	a.memory.set(mw.Name, remembered)
+	a.memory.set(mw.Name, byObject(manifests, outcomes))
 	pending, err := a.bookkeep(ctx, mw, amw, manifests, outcomes)
 	err = errors.Join(err, a.report(ctx, mw, status(mw.Status, mw.Generation, manifests, outcomes)))
 	again := jittered(resync)
-	if denied {
-		again = executorRetry
+	for _, o := range outcomes {
+		if o.later > 0 {
+			again = min(again, o.later)
+		}
 	}
 	for i, o := range outcomes {
 		var no *deniedError
-		if o.applied == nil || errors.Is(o.applied, errApplyConflict) || errors.As(o.applied, &no) {
+		if errors.As(o.applied, &no) {
+			again = min(again, executorRetry)
+			continue
+		}
+		if o.applied == nil || errors.Is(o.applied, errApplyConflict) {
 			continue // a quick retry would not help
 		}
 		err = errors.Join(err, fmt.Errorf("manifest %d of the work %s: %w", i, mw.Name, o.applied))
@@ -165,45 +167,103 @@ func watched(manifests []*manifest, amw *workv1.AppliedManifestWork) map[objectK
 	return out
 }
 
-// carryOut applies one manifest, unless nothing has changed since it last was.
+// carryOutAll applies the manifests of a work, kind by kind in their order, and
+// those whose order does not matter at once.
+func (a *agent) carryOutAll(ctx context.Context, mw *workv1.ManifestWork, manifests []*manifest, owner metav1.OwnerReference, changed bool) []outcome {
+	outcomes := make([]outcome, len(manifests))
+	for _, batch := range batches(manifests) {
+		var running sync.WaitGroup
+		for _, i := range batch {
+			last, ok := a.unchanged(mw, manifests[i], owner)
+			if ok {
+				outcomes[i] = last
+				continue
+			}
+			a.writers <- struct{}{}
+			running.Go(func() {
+				defer func() { <-a.writers }()
+				outcomes[i] = a.carryOut(ctx, mw, manifests[i], owner, changed)
+			})
+		}
+		running.Wait()
+	}
+	return outcomes
+}
+
+func byObject(manifests []*manifest, outcomes []outcome) map[objectKey]outcome {
+	out := make(map[objectKey]outcome, len(manifests))
+	for i, m := range manifests {
+		if m.err == nil {
+			out[m.key()] = outcomes[i]
+		}
+	}
+	return out
+}
+
+// unchanged is what became of a manifest when it was last applied, if neither it
+// nor its object nor the rights to apply it can have changed since.
+func (a *agent) unchanged(mw *workv1.ManifestWork, m *manifest, owner metav1.OwnerReference) (outcome, bool) {
+	if m.err != nil {
+		return outcome{}, false
+	}
+	last, ok := a.memory.get(mw.Name, m.key())
+	if !ok || last.hash != m.hash || last.owner != owner.UID || last.applied != nil || last.fetched != nil || last.later > 0 {
+		return last, false
+	}
+	if who := executorName(mw.Spec.Executor); who != last.executor || who != "" && a.clock.Since(last.allowed) >= executorRetry {
+		return last, false
+	}
+	version, watched := a.watches.version(m.gvr, m.key())
+	return last, watched && version == last.resourceVersion && (last.exists || m.strategy.Type == workv1.UpdateStrategyTypeReadOnly)
+}
+
+// carryOut applies one manifest. changed says that it may have lost fields since
+// it was last applied.
 func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manifest, owner metav1.OwnerReference, changed bool) outcome {
 	if m.err != nil {
 		return outcome{applied: m.err}
 	}
-	last, remembered := a.memory.get(mw.Name, m.key())
-	if remembered && last.hash == m.hash {
-		changed = false
-		version, watched := a.watches.version(m.gvr, m.key())
-		if watched && last.applied == nil && last.fetched == nil && version == last.resourceVersion && (last.exists || m.strategy.Type == workv1.UpdateStrategyTypeReadOnly) {
-			return last
+	o := outcome{hash: m.hash, owner: owner.UID}
+	last, ok := a.memory.get(mw.Name, m.key())
+	// What was applied before only needs to be put right.
+	mend := ok && last.hash == m.hash && last.applied == nil
+	if o.applied = a.objects.mayApply(ctx, mw.Spec.Executor, m); o.applied != nil {
+		return a.observe(ctx, m, o)
+	}
+	o.executor, o.allowed = executorName(mw.Spec.Executor), a.clock.Now()
+	if mend {
+		changed, o.mends = false, last.mends
+		if o.later = last.mends.wait(a.clock.Now()); o.later > 0 {
+			return a.observe(ctx, m, o)
 		}
 	}
-	if err := a.objects.mayApply(ctx, mw.Spec.Executor, m); err != nil {
-		return a.observe(ctx, m, outcome{hash: m.hash, applied: err})
+	version, watched := a.watches.version(m.gvr, m.key())
+	r, err := a.objects.apply(ctx, m, owner, changed)
+	if o.applied = err; err != nil {
+		return a.observe(ctx, m, o)
 	}
-	live, err := a.objects.apply(ctx, m, owner, changed)
-	if err != nil {
-		return a.observe(ctx, m, outcome{hash: m.hash, applied: err})
-	}
-	o := outcome{hash: m.hash}
-	if live != nil {
-		o.exists, o.uid, o.resourceVersion = true, live.GetUID(), live.GetResourceVersion()
-		o.feedback = readFeedback(m.feedback, live)
+	o.see(m, r.live)
+	// Server-side apply does not tell whether it changed anything.
+	wrote := r.wrote && (m.strategy.Type != workv1.UpdateStrategyTypeServerSideApply || !watched || version != o.resourceVersion)
+	if mend && wrote {
+		o.mends = last.mends.again(a.clock.Now())
+		if o.mends.count == freeMends+1 {
+			slog.Warn("somebody else keeps changing an object back: it is put right less and less often; see that only one work or controller sets its fields",
+				"work", mw.Name, "kind", m.meta.Kind, "namespace", m.meta.Namespace, "name", m.meta.Name)
+		}
 	}
 	return o
 }
 
-// observe reads the object of a manifest that could not be applied: it may
-// exist nevertheless.
+// observe reads the object of a manifest that was not applied: it may exist
+// nevertheless.
 func (a *agent) observe(ctx context.Context, m *manifest, o outcome) outcome {
 	live, err := a.objects.get(ctx, m.gvr, m.meta.Namespace, m.meta.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		o.fetched = err
-	case live != nil:
-		o.exists, o.uid, o.resourceVersion = true, live.GetUID(), live.GetResourceVersion()
-		o.feedback = readFeedback(m.feedback, live)
+		return o
 	}
+	o.see(m, live)
 	return o
 }
 

@@ -34,8 +34,10 @@ const (
 	// userAgent is what the agent calls itself in requests to the managed cluster.
 	userAgent = "work-agent"
 
-	// workers is how many works are carried out at a time.
+	// workers is how many works are carried out at a time, and writers how many
+	// objects of all of them.
 	workers = 10
+	writers = 20
 
 	// defaultEvictionGracePeriod is how long the objects of a work stay that the
 	// hub no longer has, in case it comes back.
@@ -81,6 +83,7 @@ type agent struct {
 	objects              *objects
 	watches              *watches
 	memory               *memory
+	writers              chan struct{}
 
 	works, applied *queue
 }
@@ -95,7 +98,7 @@ func newAgent(o Options) (*agent, error) {
 	a := &agent{
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: work.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, clock: o.Clock,
-		memory: newMemory(),
+		memory: newMemory(), writers: make(chan struct{}, writers),
 	}
 	if a.agentID == "" {
 		a.agentID = a.hubHash
@@ -132,7 +135,7 @@ func newAgent(o Options) (*agent, error) {
 	a.objects = &objects{client: dyn, mapper: mapper, reviews: direct, config: local}
 	a.works = newQueue("manifestwork", a.reconcileWork)
 	a.applied = newQueue("appliedmanifestwork", a.reconcileApplied)
-	a.watches = newWatches(meta, func(name string) { a.works.add(name) })
+	a.watches = newWatches(meta, o.Clock, func(name string) { a.works.add(name) })
 	return a, nil
 }
 

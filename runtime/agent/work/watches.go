@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 )
 
 // objectKey is where an object is in the managed cluster.
@@ -23,6 +26,7 @@ type objectKey struct {
 // watched is left to the periodic look at all works.
 type watches struct {
 	client metadata.Interface
+	clock  clock.Clock
 	wake   func(work string)
 
 	mu        sync.Mutex
@@ -37,11 +41,17 @@ type watch struct {
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
 	works    int // that hold objects of the kind
+	// failed is when watching last failed, in nanoseconds since 1970.
+	failed atomic.Int64
 }
 
-func newWatches(client metadata.Interface, wake func(string)) *watches {
+// distrust is how long a watch that failed is not relied on. It is longer than
+// the pauses between the attempts of one that goes on failing.
+const distrust = 2 * time.Minute
+
+func newWatches(client metadata.Interface, clock clock.Clock, wake func(string)) *watches {
 	return &watches{
-		client: client, wake: wake,
+		client: client, clock: clock, wake: wake,
 		informers: map[schema.GroupVersionResource]*watch{},
 		works:     map[string]map[objectKey]schema.GroupVersionResource{},
 		byObject:  map[objectKey]map[string]bool{},
@@ -117,7 +127,9 @@ func (w *watches) watch(gvr schema.GroupVersionResource) *watch {
 		}
 		return o, nil
 	})
+	x := &watch{informer: informer}
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		x.failed.Store(w.clock.Now().UnixNano())
 		slog.Debug("watching applied objects", "resource", gvr.String(), "err", err)
 	})
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -125,9 +137,10 @@ func (w *watches) watch(gvr schema.GroupVersionResource) *watch {
 		UpdateFunc: func(_, o any) { w.changed(gvr, o) },
 		DeleteFunc: func(o any) { w.changed(gvr, o) },
 	})
-	ctx, stop := context.WithCancel(w.ctx)
+	var ctx context.Context
+	ctx, x.stop = context.WithCancel(w.ctx)
 	w.running.Go(func() { informer.RunWithContext(ctx) })
-	return &watch{informer: informer, stop: stop}
+	return x
 }
 
 func (w *watches) changed(gvr schema.GroupVersionResource, o any) {
@@ -148,12 +161,12 @@ func (w *watches) changed(gvr schema.GroupVersionResource, o any) {
 }
 
 // version is the resource version of an object as far as it is known here.
-// known is false when the kind is not watched, or not yet.
+// known is false when the kind is not watched, not yet, or not reliably.
 func (w *watches) version(gvr schema.GroupVersionResource, key objectKey) (version string, known bool) {
 	w.mu.Lock()
 	x := w.informers[gvr]
 	w.mu.Unlock()
-	if x == nil || !x.informer.HasSynced() {
+	if x == nil || !x.informer.HasSynced() || w.clock.Since(time.Unix(0, x.failed.Load())) < distrust {
 		return "", false
 	}
 	name := key.name

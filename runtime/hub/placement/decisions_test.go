@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement"
 )
 
 func TestDecisionIsLabelledAndOwned(t *testing.T) {
@@ -186,6 +189,19 @@ func TestDecisionsGrowAndShrink(t *testing.T) {
 	w.mustDecide("1[0/]=")
 }
 
+// writes counts the requests that are not mere reads.
+type writes struct {
+	http.RoundTripper
+	n atomic.Int64
+}
+
+func (w *writes) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		w.n.Add(1)
+	}
+	return w.RoundTripper.RoundTrip(r)
+}
+
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	for name, spec := range map[string]clusterv1beta1.PlacementSpec{
 		"chosen":        {},
@@ -198,17 +214,24 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "a", "b")
 			w.place(spec)
-			versions := func() string {
-				out := w.placement().ResourceVersion
-				for _, d := range w.decisions() {
-					out += " " + d.Name + "@" + d.ResourceVersion
-				}
-				return out
-			}
-			before, events := versions(), len(w.events.Events)
+			counted := &writes{}
+			config := env.Config("counted")
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				counted.RoundTripper = next
+				return counted
+			})
+			w.controller = placement.NewController(env.ClientFor(t, config), w.events, w.clock)
+			events := len(w.events.Events)
 			w.reconcile()
-			if after := versions(); after != before || len(w.events.Events) != events {
-				t.Errorf("was %s, is %s, with %d events more", before, after, len(w.events.Events)-events)
+			if n := counted.n.Load(); n != 0 || len(w.events.Events) != events {
+				t.Errorf("%d writes and %d events, want none", n, len(w.events.Events)-events)
+			}
+
+			// The count is not 0 for want of a connection.
+			w.merge(w.placement(), `{"spec":{"numberOfClusters":1,"clusterSets":null,"prioritizerPolicy":null}}`)
+			w.reconcile()
+			if counted.n.Load() == 0 {
+				t.Error("a change caused no write")
 			}
 		})
 	}

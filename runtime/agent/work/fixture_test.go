@@ -1,0 +1,179 @@
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// One API server plays both sides: the works are in a namespace of it, and
+// their objects in others.
+var env testenv.Env
+
+func TestMain(m *testing.M) { testenv.Main(m, &env, testenv.ManagedCluster()) }
+
+// fixture is a cluster's hub namespace with an agent, and a namespace for what
+// its works make.
+type fixture struct {
+	t           *testing.T
+	client      client.Client
+	hub, target string
+	// hubHost is another for each fixture, so that works of the same name don't meet.
+	hubHost string
+	agentID string
+	// wrap stands between the agent and the managed cluster.
+	wrap func(http.RoundTripper) http.RoundTripper
+	stop func()
+}
+
+func newFixture(t *testing.T) *fixture {
+	return newFixtureBehind(t, nil)
+}
+
+// newFixtureBehind is a fixture whose agent reaches the managed cluster through
+// wrap.
+func newFixtureBehind(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *fixture {
+	f := &fixture{t: t, client: env.Client(), hub: testenv.Namespace(t, env.Client()), target: testenv.Namespace(t, env.Client()), wrap: wrap}
+	f.agentID, f.hubHost = f.hub, "https://"+f.hub+".example.org:6443"
+	f.start(work.Options{})
+	t.Cleanup(func() {
+		// Works go first, while the agent is there to let them go.
+		works := &workv1.ManifestWorkList{}
+		f.must(f.client.List(context.Background(), works, client.InNamespace(f.hub)))
+		for i := range works.Items {
+			f.must(client.IgnoreNotFound(f.client.Delete(context.Background(), &works.Items[i])))
+			f.gone(&works.Items[i])
+		}
+		f.stop()
+	})
+	return f
+}
+
+// start runs an agent until stop is called.
+func (f *fixture) start(o work.Options) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	o.ClusterName, o.AgentID, o.HubHost = f.hub, f.agentID, f.hubHost
+	o.Hub, o.ManagedCluster = env.Config("test-hub"), env.Config("test-agent")
+	if f.wrap != nil {
+		o.ManagedCluster.Wrap(f.wrap)
+	}
+	go func() { done <- work.Run(ctx, o) }()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// manifest reads a manifest; TARGET in it is the namespace for objects.
+func (f *fixture) manifest(text string) workv1.Manifest {
+	f.t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(text, "TARGET", f.target)))
+	f.must(err)
+	return workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
+}
+
+func (f *fixture) configMap(name, value string) workv1.Manifest {
+	return f.manifest(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: TARGET}, data: {key: %s}}`, name, value))
+}
+
+func (f *fixture) create(name string, change func(*workv1.ManifestWorkSpec), manifests ...workv1.Manifest) *workv1.ManifestWork {
+	f.t.Helper()
+	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: f.hub, Name: name}}
+	mw.Spec.Workload.Manifests = manifests
+	if change != nil {
+		change(&mw.Spec)
+	}
+	f.must(f.client.Create(context.Background(), mw))
+	return mw
+}
+
+// update changes a work, however often its status changes meanwhile.
+func (f *fixture) update(mw *workv1.ManifestWork, change func(*workv1.ManifestWorkSpec)) {
+	f.t.Helper()
+	testenv.Eventually(f.t, func() error {
+		if err := f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw); err != nil {
+			return err
+		}
+		change(&mw.Spec)
+		return f.client.Update(context.Background(), mw)
+	})
+}
+
+// wait waits for a condition of a work at its present generation.
+func (f *fixture) wait(mw *workv1.ManifestWork, kind string, status metav1.ConditionStatus) {
+	f.t.Helper()
+	testenv.Eventually(f.t, func() error {
+		if err := f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(mw.Status.Conditions, kind)
+		if c == nil || c.Status != status || c.ObservedGeneration != mw.Generation {
+			return fmt.Errorf("the work's condition %s is %+v, want %s for generation %d; its manifests: %+v", kind, c, status, mw.Generation, mw.Status.ResourceStatus.Manifests)
+		}
+		return nil
+	})
+}
+
+func (f *fixture) gone(o client.Object) {
+	f.t.Helper()
+	testenv.Eventually(f.t, func() error {
+		err := f.client.Get(context.Background(), client.ObjectKeyFromObject(o), o)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("%T %s is still there (%v), with the finalizers %v", o, o.GetName(), err, o.GetFinalizers())
+	})
+}
+
+// value waits until a config map has a value; "" waits until it is gone.
+func (f *fixture) value(name, want string) *corev1.ConfigMap {
+	f.t.Helper()
+	cm := &corev1.ConfigMap{}
+	testenv.Eventually(f.t, func() error {
+		err := f.client.Get(context.Background(), types.NamespacedName{Namespace: f.target, Name: name}, cm)
+		switch {
+		case apierrors.IsNotFound(err) && want == "":
+			return nil
+		case err != nil:
+			return err
+		case cm.Data["key"] != want:
+			return fmt.Errorf("the config map %s holds %q, want %q", name, cm.Data["key"], want)
+		}
+		return nil
+	})
+	return cm
+}
+
+func strategy(s workv1.UpdateStrategy) func(*workv1.ManifestWorkSpec) {
+	return func(spec *workv1.ManifestWorkSpec) {
+		spec.ManifestConfigs = []workv1.ManifestConfigOption{{
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"}, UpdateStrategy: &s,
+		}}
+	}
+}

@@ -1,0 +1,244 @@
+package work
+
+import (
+	"context"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// update creates the object or replaces what it has, except for its metadata,
+// which is merged. Where the manifest's fields are as the manifest says, fields
+// that it does not name are the server's and others' business.
+func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface, m *manifest, owner metav1.OwnerReference, changed bool) (result, error) {
+	live, made, err := getOrCreate(ctx, resource, m, owner)
+	if err != nil || made {
+		return result{live, made}, err
+	}
+	if mustBeMadeAnew(live, m.required) {
+		return recreate(ctx, resource, live, m, owner)
+	}
+	wrote := false
+	exact := changed && !isFilledIn(m.required)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		updated, err := replace(ctx, resource, live, m, owner, exact)
+		switch {
+		case updated != nil:
+			live, wrote = updated, true
+		case apierrors.IsConflict(err):
+			if fresh, getErr := resource.Get(ctx, m.meta.Name, metav1.GetOptions{}); getErr == nil {
+				live = fresh
+			}
+		}
+		return err
+	})
+	return result{live, wrote}, err
+}
+
+// replace writes what differs, and returns nil when nothing does.
+//
+// Some objects cannot be replaced by what their manifest says, since the server
+// filled in fields that then may not change, such as the selector of a job.
+// Such an object is as it should be when it holds what the manifest names.
+func replace(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest, owner metav1.OwnerReference, exact bool) (*unstructured.Unstructured, error) {
+	put := func(want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return resource.Update(ctx, want, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
+	}
+	metadata := mergedMetadata(live, m.required, owner, m.owned)
+	sameMetadata := apiequality.Semantic.DeepEqual(metadata, live.Object["metadata"])
+	if sameMetadata && bodyHolds(live, m.required, exact) {
+		return nil, nil
+	}
+	updated, err := put(merged(live, m.required, metadata))
+	if !apierrors.IsInvalid(err) || !bodyHolds(live, m.required, false) {
+		if err != nil {
+			return nil, err
+		}
+		return updated, nil
+	}
+	if sameMetadata {
+		return nil, nil
+	}
+	kept := live.DeepCopy()
+	kept.Object["metadata"] = metadata
+	if updated, err = put(kept); err != nil {
+		return nil, err
+	}
+	return updated, nil
+}
+
+// mustBeMadeAnew reports whether an object cannot become what is required by an
+// update: a secret of another type, or one that may not change.
+func mustBeMadeAnew(live, required *unstructured.Unstructured) bool {
+	if !isCore(required, "Secret") {
+		return false
+	}
+	if want, _, _ := unstructured.NestedString(required.Object, "type"); want != "" {
+		if have, _, _ := unstructured.NestedString(live.Object, "type"); have != want {
+			return true
+		}
+	}
+	immutable, _, _ := unstructured.NestedBool(live.Object, "immutable")
+	return immutable && !bodyHolds(live, required, false)
+}
+
+// recreate makes an object anew. Should the agent be killed in between, the
+// object is missing afterwards, which the next look at the work mends.
+func recreate(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest, owner metav1.OwnerReference) (result, error) {
+	uid := live.GetUID()
+	err := resource.Delete(ctx, m.meta.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return result{live, false}, err
+	}
+	made, err := create(ctx, resource, m, owner)
+	if err != nil {
+		return result{}, err
+	}
+	return result{made, true}, nil
+}
+
+// isFilledIn reports whether the cluster adds fields to an object that have to
+// stay when a manifest changes which does not name them: the tokens and pull
+// secrets of a service account, and the rules of an aggregated role, without
+// which it would grant nothing for a moment.
+func isFilledIn(required *unstructured.Unstructured) bool {
+	return isCore(required, "ServiceAccount") || isAggregated(required)
+}
+
+func isAggregated(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == rbacv1.GroupName && gvk.Kind == "ClusterRole" && o.Object["aggregationRule"] != nil
+}
+
+func isCore(o *unstructured.Unstructured, kind string) bool {
+	return o.GetAPIVersion() == "v1" && o.GetKind() == kind
+}
+
+// bodyHolds reports whether all but metadata and status is as required. With
+// exact set, the object may have no further fields either.
+func bodyHolds(live, required *unstructured.Unstructured, exact bool) bool {
+	for k, v := range required.Object {
+		if k == "metadata" || k == "status" {
+			continue
+		}
+		if exact && !apiequality.Semantic.DeepEqual(v, live.Object[k]) || !contains(live.Object[k], v) {
+			return false
+		}
+	}
+	if exact {
+		for k := range live.Object {
+			if _, ok := required.Object[k]; !ok && k != "metadata" && k != "status" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// contains reports whether have holds all that want does. Lists count as a
+// whole, item by item: an item may have more fields, the list not more items.
+func contains(have, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		h, ok := have.(map[string]any)
+		if !ok {
+			return len(want) == 0 && have == nil
+		}
+		for k, v := range want {
+			if !contains(h[k], v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		h, ok := have.([]any)
+		if !ok {
+			return len(want) == 0 && have == nil
+		}
+		if len(h) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !contains(h[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return apiequality.Semantic.DeepEqual(have, want)
+}
+
+// merged is the live object with the body of the required one.
+func merged(live, required *unstructured.Unstructured, metadata any) *unstructured.Unstructured {
+	want := required.DeepCopy()
+	if isFilledIn(required) {
+		for k, v := range live.DeepCopy().Object {
+			if _, ok := want.Object[k]; !ok {
+				want.Object[k] = v
+			}
+		}
+	}
+	if status, ok := live.Object["status"]; ok {
+		want.Object["status"] = status
+	}
+	want.Object["metadata"] = metadata
+	return want
+}
+
+// mergedMetadata is the metadata of the live object with the labels,
+// annotations and owners of the required one added.
+func mergedMetadata(live, required *unstructured.Unstructured, owner metav1.OwnerReference, owned bool) any {
+	want := live.DeepCopy()
+	if labels := mergedMap(live.GetLabels(), required.GetLabels()); !equalMaps(labels, live.GetLabels()) {
+		want.SetLabels(labels)
+	}
+	if annotations := mergedMap(live.GetAnnotations(), required.GetAnnotations()); !equalMaps(annotations, live.GetAnnotations()) {
+		want.SetAnnotations(annotations)
+	}
+	refs := live.GetOwnerReferences()
+	for _, r := range required.GetOwnerReferences() {
+		refs, _ = withOwner(refs, r, true)
+	}
+	if refs, changed := withOwner(refs, owner, owned); changed || len(refs) != len(live.GetOwnerReferences()) {
+		want.SetOwnerReferences(refs)
+	}
+	return want.Object["metadata"]
+}
+
+// mergedMap adds the wanted entries to what there is. A key that ends in "-"
+// removes the entry.
+func mergedMap(have, want map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range have {
+		out[k] = v
+	}
+	for k, v := range want {
+		if removed, ok := strings.CutSuffix(k, "-"); ok {
+			delete(out, removed)
+		} else {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func withoutRemovals(m map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range m {
+		if !strings.HasSuffix(k, "-") {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
