@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
@@ -25,6 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
 // userAgent is what the agent calls itself in requests.
@@ -71,6 +73,10 @@ type Options struct {
 	// (--health-address). Empty means that nothing is served.
 	HealthAddress string
 
+	// Features are the agent's feature gates (--feature-gates);
+	// features.NewAgent by default.
+	Features featuregate.FeatureGate
+
 	// Clock is the real one by default.
 	Clock clock.Clock
 	// Work carries out the hub's works; that of runtime/agent/work by default.
@@ -105,6 +111,9 @@ func (o *Options) Complete() {
 	if o.MaxCustomClusterClaims == 0 {
 		o.MaxCustomClusterClaims = status.DefaultMaxCustomClaims
 	}
+	if o.Features == nil {
+		o.Features = features.NewAgent()
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -116,6 +125,7 @@ func (o *Options) Complete() {
 // Validate names every option that can't be used, and what to do about it.
 func (o *Options) Validate() error {
 	return errors.Join(
+		features.Check(o.Features),
 		label("--cluster-name", o.ClusterName, "it names a namespace on the hub"),
 		label("--namespace", o.Namespace, "it names a namespace of the managed cluster"),
 		o.validateAgentID(),

@@ -15,6 +15,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/binding"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/defaultsets"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/namespaces"
@@ -37,25 +38,30 @@ type registered interface {
 // register adds every controller of the hub to a manager.
 func register(m ctrl.Manager, o Options) error {
 	c, live := m.GetClient(), m.GetAPIReader()
-	for _, r := range []registered{
+	controllers := []registered{
 		// Registration: from the first certificate request to the last work.
-		managedcluster.NewController(c, live, o.Clock, len(o.AutoApprove) > 0),
+		managedcluster.NewController(c, live, o.Clock, o.autoApproves()),
 		csr.NewController(c, m.GetEventRecorder("registration-controller"), o.AutoApprove),
 		clusterrole.NewController(c, live),
 		lease.NewController(c, m.GetEventRecorder("registration-controller"), o.Clock),
 		clocksync.NewController(c, o.Clock),
 		taint.NewController(c),
-		gc.NewController(c),
 
 		// Cluster sets: who belongs where.
-		defaultsets.NewController(c),
 		setstatus.NewController(c),
 		binding.NewController(c),
 		namespaces.NewController(c),
 
 		// Placement: who is chosen.
 		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock),
-	} {
+	}
+	if o.Features.Enabled(features.ResourceCleanup) {
+		controllers = append(controllers, gc.NewController(c))
+	}
+	if o.Features.Enabled(features.DefaultClusterSet) {
+		controllers = append(controllers, defaultsets.NewController(c))
+	}
+	for _, r := range controllers {
 		if err := r.Register(m); err != nil {
 			return err
 		}

@@ -7,19 +7,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,10 +35,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
 )
 
 // startTimeout is how long a start may take before it counts as failed. A
@@ -59,8 +66,17 @@ type Options struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 
 	// AutoApprove lists users whose clusters join without a human: each new
-	// cluster is accepted once, and their certificate requests are approved.
+	// cluster is accepted once, and their certificate requests are approved. It
+	// turns on the gate features.ManagedClusterAutoApproval.
 	AutoApprove []string
+	// CleanedResources are deleted with a cluster from its namespace, one kind
+	// after the other (--gc-resource-list); gc.DefaultResources by default.
+	CleanedResources []schema.GroupVersionResource
+	// Labels are put on every namespace and RBAC object that the hub makes for a
+	// cluster.
+	Labels map[string]string
+	// Features are the hub's feature gates; features.NewHub by default.
+	Features featuregate.FeatureGate
 
 	// Clock is the real one by default.
 	Clock clock.WithTicker
@@ -78,8 +94,8 @@ type Ready struct {
 
 // Run runs a hub until ctx ends. It calls ready once /readyz is ok.
 func Run(ctx context.Context, o Options, ready func(Ready)) error {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
+	if err := o.complete(); err != nil {
+		return err
 	}
 	dir, err := datadir.Open(o.DataDir, "muster hub")
 	if err != nil {
@@ -98,7 +114,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
 		Authorizers:      []controlplane.Authorizer{authorization.BoundBootstrapTokens()},
-		AdmissionPlugins: admission.Plugins(o.Clock),
+		AdmissionPlugins: admission.Plugins(o.Clock, o.Features),
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
 				return errors.New("the hub's definitions and controllers are not there yet")
@@ -111,6 +127,43 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	}
 	err = run(ctx, o, server, func() { installed.Store(true) }, ready)
 	return errors.Join(err, server.Stop())
+}
+
+// complete sets defaults and refuses what contradicts itself.
+func (o *Options) complete() error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if len(o.CleanedResources) == 0 {
+		o.CleanedResources = gc.DefaultResources()
+	}
+	if o.Features == nil {
+		o.Features = features.NewHub()
+	}
+	if err := features.Check(o.Features); err != nil {
+		return err
+	}
+	return o.validateLabels()
+}
+
+// autoApproves tells whether new clusters are accepted by themselves.
+func (o *Options) autoApproves() bool {
+	return len(o.AutoApprove) > 0 || o.Features.Enabled(features.ManagedClusterAutoApproval)
+}
+
+// validateLabels checks the labels for all objects of clusters.
+func (o *Options) validateLabels() error {
+	var problems []error
+	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
+		v := o.Labels[k]
+		switch bad := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); {
+		case k == cluster.NameLabel || k == cluster.AddOnNameLabel:
+			problems = append(problems, fmt.Errorf("--labels has %s, by which the hub finds the objects of a cluster: choose another key", k))
+		case len(bad) > 0:
+			problems = append(problems, fmt.Errorf("--labels has %s=%s, which is not a label: %s", k, v, strings.Join(bad, "; ")))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // run does what needs a running server.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
 func newAgentCommand() *cobra.Command {
@@ -61,6 +62,9 @@ func agentFlags(f *pflag.FlagSet, o *agent.Options) {
 	f.IntVar(&o.MaxCustomClusterClaims, "max-custom-cluster-claims", 20, "how many custom claims to report")
 	f.StringSliceVar(&o.ExternalServerURLs, "spoke-external-server-urls", nil, "https URLs at which others reach the managed cluster")
 	f.StringToStringVar(&o.ClusterAnnotations, "cluster-annotations", nil, "annotations for the ManagedCluster, with keys that begin with "+cluster.AgentAnnotationPrefix)
+	gates := features.NewAgent()
+	o.Features = gates
+	gates.AddFlag(f)
 	f.StringVar(&o.HealthAddress, "health-address", "", "address that serves /livez, /readyz and /metrics, such as :8000; empty serves nothing")
 }
 

@@ -6,11 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
 )
 
 func newHubCommand() *cobra.Command {
-	o := hub.Options{}
+	gates := features.NewHub()
+	o := hub.Options{Features: gates}
+	var cleaned []string
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub that clusters join",
@@ -33,6 +37,9 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 				return err
 			}
 			o.Log = log
+			if o.CleanedResources, err = gc.ParseResources(cleaned); err != nil {
+				return fmt.Errorf("--gc-resource-list: %w", err)
+			}
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
 			})
@@ -48,6 +55,9 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil, "users whose certificate requests are approved; new clusters are then accepted by themselves, once")
+	f.StringSliceVar(&cleaned, "gc-resource-list", nil, "what is deleted with a cluster from its namespace, one kind after the other, each as group/version/resource (default "+gc.FormatResources(gc.DefaultResources())+")")
+	f.StringToStringVar(&o.Labels, "labels", nil, "labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")
+	gates.AddFlag(f)
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd
 }

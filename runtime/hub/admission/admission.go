@@ -17,16 +17,23 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
 // Plugins are the hub's admission plugins in the order in which they run.
-func Plugins(clk clock.PassiveClock) []controlplane.AdmissionPlugin {
+func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate) []controlplane.AdmissionPlugin {
+	clusters := &managedClusters{
+		clock:          clk,
+		defaultSet:     gates.Enabled(features.DefaultClusterSet),
+		cleanResources: gates.Enabled(features.ResourceCleanup),
+	}
 	return []controlplane.AdmissionPlugin{
-		{Name: "MusterManagedCluster", Factory: factory(&managedClusters{clock: clk})},
+		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{})},
 		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},

@@ -29,6 +29,10 @@ type managedClusters struct {
 	access
 	namespaces
 	clock clock.PassiveClock
+	// defaultSet gives clusters without a set the default one.
+	defaultSet bool
+	// cleanResources keeps deleted clusters until their namespace is emptied.
+	cleanResources bool
 }
 
 var (
@@ -64,13 +68,13 @@ func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ adm
 	if err := p.stampTaints(object, &now, &before, a.GetOperation()); err != nil {
 		return err
 	}
-	if now.Labels[cluster.ClusterSetLabel] == "" {
+	if p.defaultSet && now.Labels[cluster.ClusterSetLabel] == "" {
 		if err := unstructured.SetNestedField(object.Object, cluster.DefaultSet, "metadata", "labels", cluster.ClusterSetLabel); err != nil {
 			return apierrors.NewBadRequest(fmt.Sprintf("the label %s cannot be set: %v", cluster.ClusterSetLabel, err))
 		}
 	}
 	finalizers := slices.Clone(now.Finalizers)
-	if a.GetOperation() == admission.Create && !slices.Contains(finalizers, cluster.ResourceCleanupFinalizer) {
+	if p.cleanResources && a.GetOperation() == admission.Create && !slices.Contains(finalizers, cluster.ResourceCleanupFinalizer) {
 		finalizers = append(finalizers, cluster.ResourceCleanupFinalizer)
 	}
 	if now.Spec.AcceptsClient() && !slices.Contains(finalizers, cluster.APIResourceCleanupFinalizer) {

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Annotations on the Secret of a bootstrap token. They are muster's own; an
+// upstream hub takes no notice of them.
+const (
+	// TokenClusterLabelsAnnotation holds the labels, as "key=value,key=value",
+	// that every ManagedCluster gets which is created with the token.
+	TokenClusterLabelsAnnotation = "muster-fleet.io/token-cluster-labels"
+	// TokenMaxClustersAnnotation limits how many clusters may be registered with
+	// the token. Without it there is no limit.
+	TokenMaxClustersAnnotation = "muster-fleet.io/token-max-clusters"
+	// TokenUsedByAnnotation lists the clusters, separated by commas, that were
+	// registered with the token. The hub keeps it.
+	TokenUsedByAnnotation = "muster-fleet.io/token-used-by"
+)
+
+// TokenLabel on a ManagedCluster names the bootstrap token, by its public half,
+// that created it.
+const TokenLabel = "muster-fleet.io/bootstrap-token"
+
+// MaxTokenClusters is how many clusters can be counted for one token, and the
+// highest limit. Beyond it an unlimited token goes on uncounted.
+const MaxTokenClusters = 1000
+
+// bootstrapUserPrefix is what the user names of bootstrap tokens begin with.
+const bootstrapUserPrefix = "system:bootstrap:"
+
+// TokenUser is the user name of a bootstrap token, given its public half.
+func TokenUser(id string) string { return bootstrapUserPrefix + id }
+
+// TokenOfUser is the public half of the bootstrap token that a user name stands
+// for.
+func TokenOfUser(name string) (id string, ok bool) {
+	id, ok = strings.CutPrefix(name, bootstrapUserPrefix)
+	return id, ok && id != ""
+}
+
+// TokenScope is what a bootstrap token may be used for, beyond its groups.
+type TokenScope struct {
+	// Labels are put on every ManagedCluster that is created with the token.
+	Labels map[string]string
+	// MaxClusters limits the clusters that may be registered; 0 is no limit.
+	MaxClusters int
+	// UsedBy are the clusters that were registered, by name.
+	UsedBy []string
+}
+
+// ParseTokenScope reads the scope from the annotations of a token's Secret.
+func ParseTokenScope(annotations map[string]string) (TokenScope, error) {
+	var s TokenScope
+	if text := annotations[TokenClusterLabelsAnnotation]; text != "" {
+		set, err := labels.ConvertSelectorToLabelsMap(text)
+		if err != nil {
+			return TokenScope{}, fmt.Errorf("the annotation %s is %q, which is not of the form key=value,key=value: %w", TokenClusterLabelsAnnotation, text, err)
+		}
+		s.Labels = set
+	}
+	if text := annotations[TokenMaxClustersAnnotation]; text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > MaxTokenClusters {
+			return TokenScope{}, fmt.Errorf("the annotation %s is %q: it must be a number from 1 to %d", TokenMaxClustersAnnotation, text, MaxTokenClusters)
+		}
+		s.MaxClusters = n
+	}
+	for name := range strings.SplitSeq(annotations[TokenUsedByAnnotation], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			s.UsedBy = append(s.UsedBy, name)
+		}
+	}
+	slices.Sort(s.UsedBy)
+	return s, nil
+}
+
+// Annotations is the scope as annotations; the list of clusters is left to the
+// hub.
+func (s TokenScope) Annotations() map[string]string {
+	out := map[string]string{}
+	if len(s.Labels) > 0 {
+		out[TokenClusterLabelsAnnotation] = labels.FormatLabels(s.Labels)
+	}
+	if s.MaxClusters > 0 {
+		out[TokenMaxClustersAnnotation] = strconv.Itoa(s.MaxClusters)
+	}
+	return out
+}
+
+// Use notes that a cluster is registered with the token. changed tells whether
+// that is news, ok whether the token may be used for the cluster.
+func (s *TokenScope) Use(cluster string) (changed, ok bool) {
+	at, found := slices.BinarySearch(s.UsedBy, cluster)
+	switch {
+	case found:
+		return false, true
+	case s.MaxClusters > 0 && len(s.UsedBy) >= s.MaxClusters:
+		return false, false
+	case len(s.UsedBy) >= MaxTokenClusters:
+		return false, true
+	}
+	s.UsedBy = slices.Insert(s.UsedBy, at, cluster)
+	return true, true
+}
+
+// BoundClusters are the clusters that a user's groups bind it to; none when it
+// is not bound.
+func BoundClusters(groups []string) []string {
+	var bound []string
+	for _, g := range groups {
+		if c, ok := BoundCluster(g); ok {
+			bound = append(bound, c)
+		}
+	}
+	return bound
+}

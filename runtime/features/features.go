@@ -1,0 +1,132 @@
+// Package features names the feature gates of hubs and agents: those of Open
+// Cluster Management, with its names and defaults, so that a line of flags or a
+// ClusterManager's configuration carries over.
+package features
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/component-base/featuregate"
+)
+
+// Gates of the hub.
+const (
+	// DefaultClusterSet keeps the sets "default" and "global" and puts clusters
+	// without a set into the former.
+	DefaultClusterSet featuregate.Feature = "DefaultClusterSet"
+	// ResourceCleanup deletes the add-ons and works of a deleted cluster.
+	ResourceCleanup featuregate.Feature = "ResourceCleanup"
+	// ManagedClusterAutoApproval accepts each new cluster once, and approves the
+	// first certificate requests of the users named with --auto-approve.
+	ManagedClusterAutoApproval featuregate.Feature = "ManagedClusterAutoApproval"
+	// ClusterProfile keeps a ClusterProfile for each cluster in the namespaces
+	// that its set is bound to.
+	ClusterProfile featuregate.Feature = "ClusterProfile"
+
+	clusterImporter              featuregate.Feature = "ClusterImporter"
+	sigPlacementDecision         featuregate.Feature = "SIGPlacementDecision"
+	placementDebugServer         featuregate.Feature = "PlacementDebugServer"
+	nilExecutorValidating        featuregate.Feature = "NilExecutorValidating"
+	manifestWorkReplicaSet       featuregate.Feature = "ManifestWorkReplicaSet"
+	cloudEventsDrivers           featuregate.Feature = "CloudEventsDrivers"
+	cleanUpCompletedManifestWork featuregate.Feature = "CleanUpCompletedManifestWork"
+)
+
+// Gates of the agent.
+const (
+	// ClusterClaim reports the ClusterClaims of the managed cluster.
+	ClusterClaim featuregate.Feature = "ClusterClaim"
+	// ClusterProperty reports the ClusterProperties of about.k8s.io, of which one
+	// wins over a claim of the same name.
+	ClusterProperty featuregate.Feature = "ClusterProperty"
+	// MultipleHubs lets the agent choose among several hubs, and move on when
+	// its hub denies the cluster or is gone for too long.
+	MultipleHubs featuregate.Feature = "MultipleHubs"
+
+	executorValidatingCaches featuregate.Feature = "ExecutorValidatingCaches"
+	rawFeedbackJSONString    featuregate.Feature = "RawFeedbackJsonString"
+)
+
+// Gates of both.
+const (
+	// addonManagement is about the registration of add-ons' agents.
+	addonManagement featuregate.Feature = "AddonManagement"
+	// v1beta1CSRAPICompatibility is for clusters without certificates v1, which
+	// no supported Kubernetes is. It has no effect.
+	v1beta1CSRAPICompatibility featuregate.Feature = "V1beta1CSRAPICompatibility"
+)
+
+// NewHub returns the gates of a hub, at their defaults.
+func NewHub() featuregate.MutableFeatureGate {
+	return gates(map[featuregate.Feature]featuregate.FeatureSpec{
+		DefaultClusterSet:            {Default: true, PreRelease: featuregate.Alpha},
+		ResourceCleanup:              {Default: true, PreRelease: featuregate.Beta},
+		ManagedClusterAutoApproval:   {Default: false, PreRelease: featuregate.Alpha},
+		ClusterProfile:               {Default: false, PreRelease: featuregate.Alpha},
+		v1beta1CSRAPICompatibility:   {Default: false, PreRelease: featuregate.Alpha},
+		clusterImporter:              {Default: false, PreRelease: featuregate.Alpha},
+		addonManagement:              {Default: true, PreRelease: featuregate.Beta},
+		sigPlacementDecision:         {Default: false, PreRelease: featuregate.Alpha},
+		placementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
+		nilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
+		manifestWorkReplicaSet:       {Default: false, PreRelease: featuregate.Alpha},
+		cloudEventsDrivers:           {Default: false, PreRelease: featuregate.Alpha},
+		cleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},
+	})
+}
+
+// NewAgent returns the gates of an agent, at their defaults.
+func NewAgent() featuregate.MutableFeatureGate {
+	return gates(map[featuregate.Feature]featuregate.FeatureSpec{
+		ClusterClaim:               {Default: true, PreRelease: featuregate.Beta},
+		ClusterProperty:            {Default: false, PreRelease: featuregate.Alpha},
+		MultipleHubs:               {Default: false, PreRelease: featuregate.Alpha},
+		addonManagement:            {Default: true, PreRelease: featuregate.Beta},
+		v1beta1CSRAPICompatibility: {Default: false, PreRelease: featuregate.Alpha},
+		executorValidatingCaches:   {Default: false, PreRelease: featuregate.Alpha},
+		rawFeedbackJSONString:      {Default: false, PreRelease: featuregate.Alpha},
+	})
+}
+
+func gates(known map[featuregate.Feature]featuregate.FeatureSpec) featuregate.MutableFeatureGate {
+	g := featuregate.NewFeatureGate()
+	if err := g.Add(known); err != nil {
+		panic(fmt.Sprintf("the feature gates contradict each other: %v", err)) // a constant table
+	}
+	return g
+}
+
+// Check names the gates that are on and that muster does not have yet.
+func Check(g featuregate.FeatureGate) error {
+	var on []string
+	for name := range known(g) {
+		if missing(name) && g.Enabled(name) {
+			on = append(on, string(name))
+		}
+	}
+	if len(on) == 0 {
+		return nil
+	}
+	slices.Sort(on)
+	return errors.New("--feature-gates turns on " + strings.Join(on, ", ") + ", which muster does not have: leave it out, or set it to false")
+}
+
+// missing are upstream's gates that nothing stands behind here.
+func missing(f featuregate.Feature) bool {
+	switch f {
+	case clusterImporter, placementDebugServer, nilExecutorValidating, manifestWorkReplicaSet, cloudEventsDrivers,
+		cleanUpCompletedManifestWork, executorValidatingCaches, rawFeedbackJSONString:
+		return true
+	}
+	return false
+}
+
+func known(g featuregate.FeatureGate) map[featuregate.Feature]featuregate.FeatureSpec {
+	if m, ok := g.(featuregate.MutableFeatureGate); ok {
+		return m.GetAll()
+	}
+	return nil
+}
