@@ -26,6 +26,10 @@ const (
 // itself, while the cluster is accepted and has not joined.
 const BoundBootstrapApproval = "BoundBootstrapApproval"
 
+// TokenScope is the feature of a hub that labels the clusters created with a
+// bootstrap token, counts them, and refuses more than the token allows.
+const TokenScope = "TokenScope"
+
 // Has reports whether the config map's data lists a feature.
 func Has(data map[string]string, feature string) bool {
 	return slices.Contains(strings.Split(data[FeaturesKey], ","), feature)

@@ -70,6 +70,10 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	s.Etcd.StorageConfig.Transport.KeyFile = o.EtcdKeyFile
 
 	s.Authentication.BootstrapToken.Enable = true
+	// A revoked token is to be refused at once. Looking one up costs little, as
+	// Secrets and service accounts are in memory, and agents have certificates.
+	s.Authentication.TokenSuccessCacheTTL = 0
+	s.Authentication.TokenFailureCacheTTL = 0
 	s.Authentication.ClientCert.ClientCA = files.caCert
 	s.Authentication.ServiceAccounts.Issuers = []string{serviceAccountIssuer}
 	s.Authentication.ServiceAccounts.KeyFiles = []string{files.serviceAccountKey}

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/lease"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/managedcluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/revocation"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/taint"
 )
 
@@ -40,12 +41,13 @@ func register(m ctrl.Manager, o Options) error {
 	c, live := m.GetClient(), m.GetAPIReader()
 	controllers := []registered{
 		// Registration: from the first certificate request to the last work.
-		managedcluster.NewController(c, live, o.Clock, o.autoApproves()),
+		managedcluster.NewController(c, live, o.Clock, o.Labels, o.autoApproves()),
 		csr.NewController(c, m.GetEventRecorder("registration-controller"), o.AutoApprove),
-		clusterrole.NewController(c, live),
+		clusterrole.NewController(c, live, o.Labels),
 		lease.NewController(c, m.GetEventRecorder("registration-controller"), o.Clock),
 		clocksync.NewController(c, o.Clock),
 		taint.NewController(c),
+		revocation.NewController(c, live, o.Clock),
 
 		// Cluster sets: who belongs where.
 		setstatus.NewController(c),

@@ -33,6 +33,14 @@ import (
 // bootstrapToken makes a bootstrap token with a group and returns it.
 func bootstrapToken(t testing.TB, group string) string {
 	t.Helper()
+	_, token := annotatedToken(t, group, nil)
+	return token
+}
+
+// annotatedToken makes a bootstrap token with a group, and annotations on its
+// Secret.
+func annotatedToken(t testing.TB, group string, annotations map[string]string) (_ *corev1.Secret, token string) {
+	t.Helper()
 	random := make([]byte, 11)
 	if _, err := rand.Read(random); err != nil {
 		t.Fatal(err)
@@ -40,7 +48,7 @@ func bootstrapToken(t testing.TB, group string) string {
 	id, secret := hex.EncodeToString(random[:3]), hex.EncodeToString(random[3:])
 	c := clientFor(t, admin)
 	object := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id, Annotations: annotations},
 		Type:       corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{
 			"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true", "auth-extra-groups": group,
@@ -50,13 +58,13 @@ func bootstrapToken(t testing.TB, group string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
-	token := id + "." + secret
+	token = id + "." + secret
 	// The server's authenticator learns of the secret by a watch.
 	testenv.Eventually(t, func() error {
 		_, err := clientsetFor(t, withToken(token)).Discovery().ServerVersion()
 		return err
 	})
-	return token
+	return object, token
 }
 
 // certificateRequest is a request of the form that agents make.

@@ -23,6 +23,19 @@ const (
 	TokenUsedByAnnotation = "muster-fleet.io/token-used-by"
 )
 
+// TokenRevocationAnnotation with the value RevokeRequests on a token's Secret
+// makes the hub delete, together with the Secret, the certificate requests that
+// were made with the token and that nobody has decided about. Requests of other
+// tokens stay.
+const (
+	TokenRevocationAnnotation = "muster-fleet.io/token-revocation"
+	RevokeRequests            = "requests"
+)
+
+// TokenSecretPrefix is what the names of tokens' Secrets in kube-system begin
+// with; the token's public half follows.
+const TokenSecretPrefix = "bootstrap-token-"
+
 // TokenLabel on a ManagedCluster names the bootstrap token, by its public half,
 // that created it.
 const TokenLabel = "muster-fleet.io/bootstrap-token"

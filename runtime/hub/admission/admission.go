@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,16 +29,21 @@ import (
 
 // Plugins are the hub's admission plugins in the order in which they run.
 func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate) []controlplane.AdmissionPlugin {
+	tokens := &tokenScopes{}
 	clusters := &managedClusters{
 		clock:          clk,
 		defaultSet:     gates.Enabled(features.DefaultClusterSet),
 		cleanResources: gates.Enabled(features.ResourceCleanup),
+		tokens:         tokens,
 	}
 	return []controlplane.AdmissionPlugin{
+		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{})},
 		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},
+		// Last, so that what another refuses does not count as a use.
+		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},
 	}
 }
 
@@ -100,12 +107,20 @@ func decode(object runtime.Object, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
 }
 
-// boundCluster is the cluster that the user's bootstrap token is bound to.
-func boundCluster(u user.Info) (string, bool) {
-	for _, g := range u.GetGroups() {
-		if c, ok := cluster.BoundCluster(g); ok {
-			return c, true
-		}
+// boundClusters are the clusters that the user's bootstrap token is bound to.
+func boundClusters(u user.Info) ([]string, bool) {
+	bound := cluster.BoundClusters(u.GetGroups())
+	return bound, len(bound) > 0
+}
+
+// namesOf puts names into a sentence.
+func namesOf(clusters []string) string {
+	quoted := make([]string, 0, len(clusters))
+	for _, c := range clusters {
+		quoted = append(quoted, strconv.Quote(c))
 	}
-	return "", false
+	if len(quoted) == 1 {
+		return "the cluster " + quoted[0]
+	}
+	return "the clusters " + strings.Join(quoted, ", ")
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -13,8 +14,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
 )
 
-// boundTokens keeps bootstrap tokens that are bound to one cluster from asking
-// for the certificates of another.
+// boundTokens keeps bootstrap tokens that are bound to clusters from asking for
+// the certificates of others.
 type boundTokens struct{}
 
 var _ admission.ValidationInterface = &boundTokens{}
@@ -23,7 +24,7 @@ func (*boundTokens) Handles(op admission.Operation) bool { return op == admissio
 
 // Validate checks the certificate requests of users with a bound token.
 func (p *boundTokens) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	bound, ok := boundCluster(a.GetUserInfo())
+	bound, ok := boundClusters(a.GetUserInfo())
 	if !ok || !concerns(a, certificatesv1.GroupName, "certificatesigningrequests") {
 		return nil
 	}
@@ -33,16 +34,16 @@ func (p *boundTokens) Validate(_ context.Context, a admission.Attributes, _ admi
 	}
 	refuse := func(why error) error {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), request.Name,
-			fmt.Errorf("the bootstrap token of user %q is bound to the cluster %q: %w", a.GetUserInfo().GetName(), bound, why))
+			fmt.Errorf("the bootstrap token of user %q is bound to %s: %w", a.GetUserInfo().GetName(), namesOf(bound), why))
 	}
 	identity, err := csr.Parse(request.Labels, request.Spec.SignerName, request.Spec.Request)
 	switch {
 	case err != nil:
 		return refuse(err)
-	case identity.Cluster != bound:
+	case !slices.Contains(bound, identity.Cluster):
 		return refuse(fmt.Errorf("the request is for the cluster %q", identity.Cluster))
-	case !strings.HasPrefix(request.Name, bound+"-") && !strings.HasPrefix(request.GenerateName, bound+"-"):
-		return refuse(fmt.Errorf("the request's name must begin with %q", bound+"-"))
+	case !strings.HasPrefix(request.Name, identity.Cluster+"-") && !strings.HasPrefix(request.GenerateName, identity.Cluster+"-"):
+		return refuse(fmt.Errorf("the request's name must begin with %q", identity.Cluster+"-"))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/clock"
 
@@ -33,6 +34,8 @@ type managedClusters struct {
 	defaultSet bool
 	// cleanResources keeps deleted clusters until their namespace is emptied.
 	cleanResources bool
+	// tokens knows the labels that bootstrap tokens give to clusters.
+	tokens *tokenScopes
 }
 
 var (
@@ -148,9 +151,9 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 	if err := checkManagedCluster(&now, a.GetOperation() == admission.Create); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if bound, ok := boundCluster(a.GetUserInfo()); ok && now.Name != bound {
+	if bound, ok := boundClusters(a.GetUserInfo()); ok && !slices.Contains(bound, now.Name) {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
-			fmt.Errorf("the bootstrap token of user %q is bound to the cluster %q", a.GetUserInfo().GetName(), bound))
+			fmt.Errorf("the bootstrap token of user %q is bound to %s", a.GetUserInfo().GetName(), namesOf(bound)))
 	}
 	if now.Spec.AcceptsClient() && !before.Spec.AcceptsClient() {
 		if err := p.checkAccept(ctx, a, now.Name); err != nil {
@@ -158,7 +161,7 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 		}
 	}
 	was, is := before.Labels[cluster.ClusterSetLabel], now.Labels[cluster.ClusterSetLabel]
-	if was == is {
+	if was == is || a.GetOperation() == admission.Create && p.fromToken(a.GetUserInfo(), is) {
 		return nil
 	}
 	for _, set := range []string{was, is} {
@@ -170,6 +173,13 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 		}
 	}
 	return nil
+}
+
+// fromToken reports whether it is the user's bootstrap token that puts its
+// clusters into the set. Whoever made the token has decided that.
+func (p *managedClusters) fromToken(u user.Info, set string) bool {
+	scope, ok, err := p.tokens.of(u)
+	return err == nil && ok && scope.Labels[cluster.ClusterSetLabel] == set && set != ""
 }
 
 // checkManagedCluster checks what does not depend on the user. A bad name is

@@ -1,10 +1,11 @@
 // Package authorization decides what bootstrap tokens may do that are bound to
-// one cluster. RBAC can't say it: a rule by name does not cover creation, and
+// one or some clusters. RBAC can't say it: a rule by name does not cover creation, and
 // none looks at selectors.
 package authorization
 
 import (
 	"context"
+	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/selection"
@@ -24,13 +25,14 @@ func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
 	if a.GetUser() == nil || !a.IsResourceRequest() {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	for _, g := range a.GetUser().GetGroups() {
-		if bound, ok := cluster.BoundCluster(g); ok {
-			if allowed(bound, a) {
-				return authorizer.DecisionAllow, "", nil
-			}
-			return authorizer.DecisionNoOpinion, "the bootstrap token is bound to the cluster " + bound, nil
+	bound := cluster.BoundClusters(a.GetUser().GetGroups())
+	for _, c := range bound {
+		if allowed(c, a) {
+			return authorizer.DecisionAllow, "", nil
 		}
+	}
+	if len(bound) > 0 {
+		return authorizer.DecisionNoOpinion, "the bootstrap token is bound to " + strings.Join(bound, ", "), nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }

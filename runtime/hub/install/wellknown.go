@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -150,6 +151,6 @@ func SameAuthority(ctx context.Context, c client.Reader, caData []byte) error {
 func features() *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
-		Data:       map[string]string{hubinfo.FeaturesKey: hubinfo.BoundBootstrapApproval, hubinfo.VersionKey: version.Version()},
+		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join([]string{hubinfo.BoundBootstrapApproval, hubinfo.TokenScope}, ","), hubinfo.VersionKey: version.Version()},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -34,6 +36,11 @@ func New(c *rest.Config, log logr.Logger) (manager.Manager, error) {
 		return nil, err
 	}
 	byCluster := cache.ByObject{Label: ours}
+	// Of the Secrets only bootstrap tokens are watched.
+	tokens := cache.ByObject{
+		Namespaces: map[string]cache.Config{metav1.NamespaceSystem: {}},
+		Field:      fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken)),
+	}
 	m, err := manager.New(c, manager.Options{
 		Scheme:         api.NewScheme(),
 		Logger:         log,
@@ -49,6 +56,7 @@ func New(c *rest.Config, log logr.Logger) (manager.Manager, error) {
 				&rbacv1.RoleBinding{}:                       byCluster,
 				&rbacv1.ClusterRole{}:                       byCluster,
 				&rbacv1.ClusterRoleBinding{}:                byCluster,
+				&corev1.Secret{}:                            tokens,
 			},
 		},
 		// Secrets and config maps are read where they are needed: caching all of

@@ -5,6 +5,7 @@ package clusterrole
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,11 +29,13 @@ import (
 type Controller struct {
 	client client.Client
 	apply  apply.Applier
+	labels map[string]string
 }
 
-// NewController makes the controller. live reads past the cache.
-func NewController(c client.Client, live client.Reader) *Controller {
-	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}}
+// NewController makes the controller. live reads past the cache. labels are put
+// on the roles.
+func NewController(c client.Client, live client.Reader, labels map[string]string) *Controller {
+	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, labels: labels}
 }
 
 // Register adds the controller to a manager.
@@ -58,7 +61,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err := c.client.List(ctx, clusters, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list the clusters: %w", err)
 	}
-	for _, role := range roles() {
+	for _, role := range roles(c.labels) {
 		if len(clusters.Items) > 0 {
 			if err := c.apply.ClusterRole(ctx, role); err != nil {
 				return reconcile.Result{}, err
@@ -74,9 +77,11 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 
 // roles are what agents may do in their cluster's namespace. They may not
 // create leases, works or add-ons, nor delete any.
-func roles() []*rbacv1.ClusterRole {
+func roles(extra map[string]string) []*rbacv1.ClusterRole {
+	labels := map[string]string{}
+	maps.Copy(labels, extra)
 	// The empty value keeps the roles within sight of the label selector.
-	labels := map[string]string{cluster.NameLabel: ""}
+	labels[cluster.NameLabel] = ""
 	return []*rbacv1.ClusterRole{
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: cluster.RegistrationRole, Labels: labels},

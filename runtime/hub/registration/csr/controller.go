@@ -27,6 +27,12 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
+// What upstream's controller calls the two kinds of approvals in its log.
+const (
+	eventRenewed = "ManagedClusterCSRAutoApproved"
+	eventFirst   = "ManagedClusterAutoApproved"
+)
+
 // Controller approves certificate requests. It never denies one: what it does
 // not approve waits for an administrator.
 type Controller struct {
@@ -105,15 +111,18 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	var approve bool
 	var why string // that approve is false, when there is something to say
-	switch bound, isBound := boundTo(request.Spec.Groups); {
+	event := eventRenewed
+	switch bound := cluster.BoundClusters(request.Spec.Groups); {
 	case request.Spec.Username == identity.CommonName:
 		approve, why, err = c.mayRenew(ctx, request)
-	case isBound:
+	case len(bound) > 0:
 		approve, why, err = c.mayJoin(ctx, bound, identity)
+		event = eventFirst
 	case strings.HasPrefix(request.Spec.Username, cluster.UserPrefix):
 		why = fmt.Sprintf("user %q asks for a certificate of %q: agents renew only their own", request.Spec.Username, identity.CommonName)
 	default:
 		approve = slices.Contains(c.approvedUsers, request.Spec.Username)
+		event = eventFirst
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("judge the certificate request %s: %w", request.Name, err)
@@ -124,16 +133,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		}
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, c.approve(ctx, request, identity)
-}
-
-func boundTo(groups []string) (string, bool) {
-	for _, g := range groups {
-		if c, ok := cluster.BoundCluster(g); ok {
-			return c, true
-		}
-	}
-	return "", false
+	return reconcile.Result{}, c.approve(ctx, request, identity, event)
 }
 
 // mayRenew asks whether the agent may still renew its certificate: a denied
@@ -158,24 +158,25 @@ func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.Certi
 	return true, "", nil
 }
 
-// mayJoin decides about the first request with a token for one cluster.
-func (c *Controller) mayJoin(ctx context.Context, bound string, identity Identity) (bool, string, error) {
-	if identity.Cluster != bound {
-		return false, fmt.Sprintf("the bootstrap token is bound to the cluster %q and the request is for %q", bound, identity.Cluster), nil
+// mayJoin decides about the first request with a token for certain clusters.
+func (c *Controller) mayJoin(ctx context.Context, bound []string, identity Identity) (bool, string, error) {
+	name := identity.Cluster
+	if !slices.Contains(bound, name) {
+		return false, fmt.Sprintf("the bootstrap token is bound to %q and the request is for %q", bound, name), nil
 	}
 	mc := &clusterv1.ManagedCluster{}
-	err := c.client.Get(ctx, types.NamespacedName{Name: bound}, mc)
+	err := c.client.Get(ctx, types.NamespacedName{Name: name}, mc)
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, fmt.Sprintf("the ManagedCluster %q does not exist: create it, and accept it", bound), nil
+		return false, fmt.Sprintf("the ManagedCluster %q does not exist: create it, and accept it", name), nil
 	case err != nil:
 		return false, "", err
 	case !mc.DeletionTimestamp.IsZero():
-		return false, fmt.Sprintf("the ManagedCluster %q is being deleted", bound), nil
+		return false, fmt.Sprintf("the ManagedCluster %q is being deleted", name), nil
 	case !mc.Spec.AcceptsClient():
-		return false, fmt.Sprintf("the ManagedCluster %q is not accepted: set its spec.hubAcceptsClient to true, and the request is approved", bound), nil
+		return false, fmt.Sprintf("the ManagedCluster %q is not accepted: set its spec.hubAcceptsClient to true, and the request is approved", name), nil
 	case meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionJoined):
-		return false, fmt.Sprintf("the cluster %q has joined before: approve the request with \"kubectl certificate approve\" if it is to join anew", bound), nil
+		return false, fmt.Sprintf("the cluster %q has joined before: approve the request with \"kubectl certificate approve\" if it is to join anew", name), nil
 	}
 	return true, "", nil
 }
@@ -186,7 +187,7 @@ func (c *Controller) refuse(request *certificatesv1.CertificateSigningRequest, w
 	c.events.Eventf(request, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)
 }
 
-func (c *Controller) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity Identity) error {
+func (c *Controller) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity Identity, event string) error {
 	request = request.DeepCopy()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
@@ -195,6 +196,6 @@ func (c *Controller) approve(ctx context.Context, request *certificatesv1.Certif
 	if err := c.client.SubResource("approval").Update(ctx, request); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("approve the certificate request %s: %w", request.Name, err)
 	}
-	log.FromContext(ctx).Info("certificate request approved", "request", request.Name, "cluster", identity.Cluster, "agent", identity.Agent, "requester", request.Spec.Username)
+	log.FromContext(ctx).Info("certificate request approved", "event", event, "request", request.Name, "cluster", identity.Cluster, "agent", identity.Agent, "requester", request.Spec.Username)
 	return nil
 }

@@ -34,19 +34,29 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 )
 
+// What upstream's controller calls a change of the acceptance in its log.
+const (
+	eventAccepted = "ManagedClusterAccepted"
+	eventDenied   = "ManagedClusterDenied"
+)
+
 // Controller reconciles ManagedClusters.
 type Controller struct {
 	client client.Client
 	apply  apply.Applier
 	clock  clock.PassiveClock
 
+	objects permissions
+
 	// autoAccept accepts every new cluster, once.
 	autoAccept bool
 }
 
-// NewController makes the controller. live reads past the cache.
-func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, autoAccept bool) *Controller {
-	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, clock: clk, autoAccept: autoAccept}
+// NewController makes the controller. live reads past the cache. labels are put
+// on every object that is made for a cluster. autoAccept accepts every new
+// cluster, once.
+func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, labels map[string]string, autoAccept bool) *Controller {
+	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, clock: clk, objects: permissions{labels}, autoAccept: autoAccept}
 }
 
 // Register adds the controller to a manager.
@@ -159,36 +169,36 @@ func (c *Controller) grant(ctx context.Context, mc *clusterv1.ManagedCluster) er
 			return fmt.Errorf("add the finalizer to the cluster %s: %w", mc.Name, err)
 		}
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mc.Name, Labels: labels(mc.Name)}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mc.Name, Labels: c.objects.labels(mc.Name)}}
 	if err := c.apply.Namespace(ctx, namespace); err != nil {
 		return err
 	}
-	if err := c.apply.ClusterRole(ctx, clusterRole(mc.Name, true)); err != nil {
+	if err := c.apply.ClusterRole(ctx, c.objects.clusterRole(mc.Name, true)); err != nil {
 		return err
 	}
-	if err := c.apply.ClusterRoleBinding(ctx, clusterRoleBinding(mc.Name)); err != nil {
+	if err := c.apply.ClusterRoleBinding(ctx, c.objects.clusterRoleBinding(mc.Name)); err != nil {
 		return err
 	}
-	if err := c.apply.RoleBinding(ctx, registrationBinding(mc.Name)); err != nil {
+	if err := c.apply.RoleBinding(ctx, c.objects.registrationBinding(mc.Name)); err != nil {
 		return err
 	}
 	// A binding that is still on its way out from a denial has to go before it
 	// can come back. Its deletion brings us here again.
 	have := &rbacv1.RoleBinding{}
-	if err := c.client.Get(ctx, client.ObjectKeyFromObject(workBinding(mc.Name)), have); err == nil && !have.DeletionTimestamp.IsZero() {
+	if err := c.client.Get(ctx, client.ObjectKeyFromObject(c.objects.workBinding(mc.Name)), have); err == nil && !have.DeletionTimestamp.IsZero() {
 		return c.releaseWorkBinding(ctx, mc.Name)
 	}
-	return c.apply.RoleBinding(ctx, workBinding(mc.Name))
+	return c.apply.RoleBinding(ctx, c.objects.workBinding(mc.Name))
 }
 
 // deny withdraws the rights of a cluster that was accepted before. Its agent
 // may still read its own ManagedCluster, to learn that it was denied, and
 // finish with works that are being deleted.
 func (c *Controller) deny(ctx context.Context, mc *clusterv1.ManagedCluster) error {
-	if err := c.apply.ClusterRole(ctx, clusterRole(mc.Name, false)); err != nil {
+	if err := c.apply.ClusterRole(ctx, c.objects.clusterRole(mc.Name, false)); err != nil {
 		return err
 	}
-	for _, b := range []*rbacv1.RoleBinding{registrationBinding(mc.Name), workBinding(mc.Name)} {
+	for _, b := range []*rbacv1.RoleBinding{c.objects.registrationBinding(mc.Name), c.objects.workBinding(mc.Name)} {
 		if err := apply.Delete(ctx, c.client, b); err != nil {
 			return err
 		}
@@ -224,7 +234,7 @@ func (c *Controller) remove(ctx context.Context, mc *clusterv1.ManagedCluster) e
 // withdraw deletes what grant made, except for the namespace, which stays. It
 // reports whether all is gone. unconditional deletes without looking first.
 func (c *Controller) withdraw(ctx context.Context, name string, unconditional bool) (done bool, err error) {
-	objects := []client.Object{clusterRole(name, false), clusterRoleBinding(name), registrationBinding(name), workBinding(name)}
+	objects := []client.Object{c.objects.clusterRole(name, false), c.objects.clusterRoleBinding(name), c.objects.registrationBinding(name), c.objects.workBinding(name)}
 	for _, o := range objects {
 		if !unconditional {
 			have := o.DeepCopyObject().(client.Object)
@@ -256,7 +266,7 @@ func (c *Controller) worksLeft(ctx context.Context, name string) (bool, error) {
 // releaseWorkBinding lets the binding go that outlived the others.
 func (c *Controller) releaseWorkBinding(ctx context.Context, name string) error {
 	have := &rbacv1.RoleBinding{}
-	err := c.apply.Live.Get(ctx, client.ObjectKeyFromObject(workBinding(name)), have)
+	err := c.apply.Live.Get(ctx, client.ObjectKeyFromObject(c.objects.workBinding(name)), have)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -281,9 +291,10 @@ func (c *Controller) setAccepted(ctx context.Context, mc *clusterv1.ManagedClust
 	}) {
 		return nil
 	}
+	event := map[string]string{cluster.ReasonHubAccepted: eventAccepted, cluster.ReasonHubDenied: eventDenied}[reason]
 	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("report the acceptance of the cluster %s: %w", mc.Name, err)
 	}
-	log.FromContext(ctx).Info("acceptance changed", "cluster", mc.Name, "accepted", status, "reason", reason)
+	log.FromContext(ctx).Info("acceptance changed", "event", event, "cluster", mc.Name, "accepted", status, "reason", reason)
 	return nil
 }

@@ -1,6 +1,8 @@
 package managedcluster
 
 import (
+	"maps"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,10 +11,16 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
+// permissions are the objects that give a cluster's agents their rights.
+type permissions struct {
+	// extra labels are on every object.
+	extra map[string]string
+}
+
 // clusterRole is what a cluster's agents may do outside their namespace. Those
 // of a denied cluster may only see that they were denied.
-func clusterRole(name string, accepted bool) *rbacv1.ClusterRole {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName(name), Labels: labels(name)}}
+func (p permissions) clusterRole(name string, accepted bool) *rbacv1.ClusterRole {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName(name), Labels: p.labels(name)}}
 	if !accepted {
 		role.Rules = []rbacv1.PolicyRule{
 			rule(cluster.GroupName, "managedclusters", name, "get", "list", "watch"),
@@ -36,17 +44,17 @@ func rule(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
 	return r
 }
 
-func clusterRoleBinding(name string) *rbacv1.ClusterRoleBinding {
+func (p permissions) clusterRoleBinding(name string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName(name), Labels: labels(name)},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName(name), Labels: p.labels(name)},
 		RoleRef:    clusterRoleRef(cluster.RoleName(name)),
 		Subjects:   subjects(name),
 	}
 }
 
-func registrationBinding(name string) *rbacv1.RoleBinding {
+func (p permissions) registrationBinding(name string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: cluster.RegistrationBindingName(name), Labels: labels(name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: cluster.RegistrationBindingName(name), Labels: p.labels(name)},
 		RoleRef:    clusterRoleRef(cluster.RegistrationRole),
 		Subjects:   subjects(name),
 	}
@@ -54,10 +62,10 @@ func registrationBinding(name string) *rbacv1.RoleBinding {
 
 // workBinding has a finalizer, so that the agent keeps its access to works
 // until it has cleaned up behind the last of them.
-func workBinding(name string) *rbacv1.RoleBinding {
+func (p permissions) workBinding(name string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: name, Name: cluster.WorkBindingName(name), Labels: labels(name),
+			Namespace: name, Name: cluster.WorkBindingName(name), Labels: p.labels(name),
 			Finalizers: []string{work.ManifestWorkFinalizer},
 		},
 		RoleRef:  clusterRoleRef(cluster.WorkRole),
@@ -78,4 +86,9 @@ func subjects(name string) []rbacv1.Subject {
 	}
 }
 
-func labels(name string) map[string]string { return map[string]string{cluster.NameLabel: name} }
+func (p permissions) labels(name string) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, p.extra)
+	labels[cluster.NameLabel] = name
+	return labels
+}

@@ -1,0 +1,225 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// tokenScopes looks up what bootstrap tokens may be used for, in the server's
+// own cache.
+type tokenScopes struct {
+	secrets corelisters.SecretLister
+}
+
+// SetExternalKubeInformerFactory is called by the API server before it serves.
+func (s *tokenScopes) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	s.secrets = f.Core().V1().Secrets().Lister()
+}
+
+// ValidateInitialization fails the server's start when the cache is missing.
+func (s *tokenScopes) ValidateInitialization() error {
+	if s.secrets == nil {
+		return errors.New("no informers were given")
+	}
+	return nil
+}
+
+// of returns the scope of the bootstrap token that a user came with. There is
+// none for other users, and for a token that was revoked a moment ago.
+func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err error) {
+	id, ok := cluster.TokenOfUser(u.GetName())
+	if !ok {
+		return cluster.TokenScope{}, false, nil
+	}
+	secret, err := s.secrets.Secrets(metav1.NamespaceSystem).Get(cluster.TokenSecretPrefix + id)
+	if apierrors.IsNotFound(err) {
+		return cluster.TokenScope{}, false, nil
+	}
+	if err != nil {
+		return cluster.TokenScope{}, false, err
+	}
+	scope, err = cluster.ParseTokenScope(secret.Annotations)
+	if err != nil {
+		return cluster.TokenScope{}, false, fmt.Errorf("the bootstrap token %q cannot be used: %w", id, err)
+	}
+	return scope, true, nil
+}
+
+// tokenLabels labels the clusters that are created with bootstrap tokens.
+type tokenLabels struct{ *tokenScopes }
+
+var (
+	_ admission.MutationInterface                  = tokenLabels{}
+	_ initializer.WantsExternalKubeInformerFactory = tokenLabels{}
+)
+
+func (tokenLabels) Handles(op admission.Operation) bool { return op == admission.Create }
+
+// Admit gives a ManagedCluster that is created with a token the token's labels,
+// and one that says which token it was.
+func (p tokenLabels) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, cluster.GroupName, "managedclusters") {
+		return nil
+	}
+	id, ok := cluster.TokenOfUser(a.GetUserInfo().GetName())
+	if !ok {
+		return nil
+	}
+	scope, _, err := p.of(a.GetUserInfo())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+	}
+	labels, err := stamped(object.GetLabels(), scope.Labels)
+	if err != nil {
+		return admission.NewForbidden(a, fmt.Errorf("the bootstrap token %q %w", id, err))
+	}
+	labels[cluster.TokenLabel] = id
+	object.SetLabels(labels)
+	return nil
+}
+
+// stamped adds a token's labels to those that a cluster is created with, which
+// may not say otherwise.
+func stamped(labels, of map[string]string) (map[string]string, error) {
+	out := map[string]string{}
+	for k, v := range labels {
+		out[k] = v
+	}
+	for k, v := range of {
+		if have, ok := out[k]; ok && have != v {
+			return nil, fmt.Errorf("creates clusters with the label %s=%s, and this one says %s=%s: leave the label out", k, v, k, have)
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// tokenUses holds bootstrap tokens to how many clusters they may register.
+type tokenUses struct {
+	*tokenScopes
+	client kubernetes.Interface
+	// writing keeps the uses of one token from colliding with each other.
+	writing sync.Mutex
+}
+
+var (
+	_ admission.ValidationInterface                = &tokenUses{}
+	_ initializer.WantsExternalKubeInformerFactory = &tokenUses{}
+	_ initializer.WantsExternalKubeClientSet       = &tokenUses{}
+)
+
+// SetExternalKubeClientSet is called by the API server before it serves.
+func (p *tokenUses) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
+
+// ValidateInitialization fails the server's start when something is missing.
+func (p *tokenUses) ValidateInitialization() error {
+	if p.client == nil {
+		return errors.New("no client was given")
+	}
+	return p.tokenScopes.ValidateInitialization()
+}
+
+func (*tokenUses) Handles(op admission.Operation) bool { return op == admission.Create }
+
+// Validate counts the clusters that are registered with a token: those that are
+// created, and those for which a certificate is requested.
+func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	id, ok := cluster.TokenOfUser(a.GetUserInfo().GetName())
+	if !ok {
+		return nil
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return nil // a subresource, such as an access review
+	}
+	var name string
+	switch {
+	case concerns(a, cluster.GroupName, "managedclusters"):
+		name = object.GetName()
+	case concerns(a, certificatesv1.GroupName, "certificatesigningrequests"):
+		name = object.GetLabels()[cluster.NameLabel]
+	}
+	if name == "" {
+		return nil
+	}
+	scope, ok, err := p.of(a.GetUserInfo())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	// The cache mostly knows the cluster from its first request.
+	if changed, allowed := scope.Use(name); !ok || !changed && allowed {
+		return nil
+	}
+	if err := p.use(ctx, id, name, a.IsDryRun()); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}
+
+// use notes in a token's Secret that a cluster is registered with it.
+func (p *tokenUses) use(ctx context.Context, id, name string, dryRun bool) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	secrets := p.client.CoreV1().Secrets(metav1.NamespaceSystem)
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		secret, err := secrets.Get(ctx, cluster.TokenSecretPrefix+id, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("the bootstrap token %q was revoked", id)
+		}
+		if err != nil {
+			return fmt.Errorf("look up what the bootstrap token %q was used for: %w", id, err)
+		}
+		scope, err := cluster.ParseTokenScope(secret.Annotations)
+		if err != nil {
+			return fmt.Errorf("the bootstrap token %q cannot be used: %w", id, err)
+		}
+		changed, allowed := scope.Use(name)
+		if !allowed {
+			return usedUp(id, scope)
+		}
+		if !changed || dryRun {
+			return nil
+		}
+		return p.note(ctx, secret, scope)
+	})
+}
+
+func usedUp(id string, scope cluster.TokenScope) error {
+	const shown = 5
+	names, more := scope.UsedBy, ""
+	if len(names) > shown {
+		names, more = slices.Clone(names[:shown]), fmt.Sprintf(" and %d more", len(scope.UsedBy)-shown)
+	}
+	return fmt.Errorf("the bootstrap token %q may register %d clusters and was used for %s%s: use another token, or raise its limit",
+		id, scope.MaxClusters, strings.Join(names, ", "), more)
+}
+
+func (p *tokenUses) note(ctx context.Context, secret *corev1.Secret, scope cluster.TokenScope) error {
+	secret = secret.DeepCopy()
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, cluster.TokenUsedByAnnotation, strings.Join(scope.UsedBy, ","))
+	_, err := p.client.CoreV1().Secrets(metav1.NamespaceSystem).Update(ctx, secret, metav1.UpdateOptions{FieldManager: "muster-hub"})
+	return err
+}

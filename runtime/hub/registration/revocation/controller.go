@@ -1,0 +1,80 @@
+// Package revocation removes what a revoked bootstrap token has left behind.
+package revocation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// Controller follows the Secrets of bootstrap tokens.
+type Controller struct {
+	client client.Client
+	live   client.Reader
+	clock  clock.PassiveClock
+}
+
+// NewController makes the controller. live reads past the cache.
+func NewController(c client.Client, live client.Reader, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, live: live, clock: clk}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	revoked := predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool { return revokes(e.Object.(*corev1.Secret), c.clock.Now()) },
+	}
+	byToken := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: strings.TrimPrefix(o.GetName(), cluster.TokenSecretPrefix)}}}
+	})
+	return builder.ControllerManagedBy(m).Named("token-revocation").Watches(&corev1.Secret{}, byToken, builder.WithPredicates(revoked)).Complete(c)
+}
+
+// revokes tells whether the deletion of a token's Secret, at the time now, takes
+// the token's requests along. The Secret of an expired token is deleted by the
+// hub itself, and what was asked for in time may still be approved.
+func revokes(secret *corev1.Secret, now time.Time) bool {
+	if secret.Type != corev1.SecretTypeBootstrapToken || secret.Annotations[cluster.TokenRevocationAnnotation] != cluster.RevokeRequests {
+		return false
+	}
+	expires, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
+	return err != nil || now.Before(expires)
+}
+
+// Reconcile deletes the certificate requests that were made with a revoked
+// token, of which r carries the public half, and that are not decided.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	requests := &certificatesv1.CertificateSigningRequestList{}
+	if err := c.live.List(ctx, requests, client.HasLabels{cluster.NameLabel}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list the certificate requests of the revoked token %s: %w", r.Name, err)
+	}
+	for i := range requests.Items {
+		request := &requests.Items[i]
+		if request.Spec.Username != cluster.TokenUser(r.Name) || len(request.Status.Conditions) > 0 {
+			continue
+		}
+		if err := c.client.Delete(ctx, request, client.Preconditions{UID: &request.UID}); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, fmt.Errorf("delete the certificate request %s of the revoked token %s: %w", request.Name, r.Name, err)
+		}
+		log.FromContext(ctx).Info("certificate request deleted, as its bootstrap token was revoked", "request", request.Name, "token", r.Name)
+	}
+	return reconcile.Result{}, nil
+}
