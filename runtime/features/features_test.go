@@ -1,0 +1,53 @@
+package features_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/component-base/featuregate"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+)
+
+// The names and defaults are upstream's; configurations are written for them.
+func TestDefaults(t *testing.T) {
+	for name, x := range map[string]struct {
+		gates featuregate.MutableFeatureGate
+		on    string
+		off   string
+	}{
+		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement",
+			"ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer NilExecutorValidating ManifestWorkReplicaSet CloudEventsDrivers CleanUpCompletedManifestWork"},
+		"agent": {features.NewAgent(), "ClusterClaim AddonManagement",
+			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count := 2 // AllAlpha and AllBeta
+			for on, list := range map[bool]string{true: x.on, false: x.off} {
+				for f := range strings.FieldsSeq(list) {
+					count++
+					if x.gates.Enabled(featuregate.Feature(f)) != on {
+						t.Errorf("%s is on: %v, want %v", f, !on, on)
+					}
+				}
+			}
+			if n := len(x.gates.GetAll()); n != count {
+				t.Errorf("%d gates, want %d", n, count)
+			}
+			if err := features.Check(x.gates); err != nil {
+				t.Errorf("the defaults: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckNamesWhatIsMissing(t *testing.T) {
+	gates := features.NewHub()
+	if err := gates.Set("ClusterImporter=true,CloudEventsDrivers=true,ClusterProfile=true"); err != nil {
+		t.Fatal(err)
+	}
+	err := features.Check(gates)
+	if err == nil || !strings.Contains(err.Error(), "CloudEventsDrivers, ClusterImporter,") || strings.Contains(err.Error(), "ClusterProfile") {
+		t.Errorf("got %v", err)
+	}
+}
