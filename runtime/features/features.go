@@ -6,9 +6,11 @@ package features
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"k8s.io/component-base/featuregate"
 )
 
@@ -58,6 +60,36 @@ const (
 	// no supported Kubernetes is. It has no effect.
 	v1beta1CSRAPICompatibility featuregate.Feature = "V1beta1CSRAPICompatibility"
 )
+
+// about says in a few words what the gates do.
+func about() map[featuregate.Feature]string {
+	const noEffect = "taken as upstream does, without effect"
+	return map[featuregate.Feature]string{
+		DefaultClusterSet:          "keep the sets \"default\" and \"global\", and put clusters without a set into the former",
+		ResourceCleanup:            "delete the add-ons and works of a deleted cluster",
+		ManagedClusterAutoApproval: "accept every new cluster, once",
+		ClusterProfile:             "keep a ClusterProfile for each cluster in the namespaces that its set is bound to",
+		ClusterClaim:               "report the ClusterClaims of the managed cluster",
+		ClusterProperty:            "report the ClusterProperties (about.k8s.io) of the managed cluster",
+		MultipleHubs:               "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
+		addonManagement:            noEffect,
+		v1beta1CSRAPICompatibility: noEffect,
+		sigPlacementDecision:       noEffect,
+	}
+}
+
+// AddFlag adds the flag --feature-gates, with a line of help for each gate that
+// there is.
+func AddFlag(f *pflag.FlagSet, g featuregate.MutableFeatureGate) {
+	known, meaning := g.GetAll(), about()
+	lines := []string{"features to turn on or off, as name=true or name=false with commas in between:"}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if text, ok := meaning[name]; ok {
+			lines = append(lines, fmt.Sprintf("  %s (%t by default): %s", name, known[name].Default, text))
+		}
+	}
+	f.Var(g.(pflag.Value), "feature-gates", strings.Join(lines, "\n"))
+}
 
 // NewHub returns the gates of a hub, at their defaults.
 func NewHub() featuregate.MutableFeatureGate {

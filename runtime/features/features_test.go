@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -49,5 +50,29 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	err := features.Check(gates)
 	if err == nil || !strings.Contains(err.Error(), "CloudEventsDrivers, ClusterImporter,") || strings.Contains(err.Error(), "ClusterProfile") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestHelpExplainsEveryGateThatWorks(t *testing.T) {
+	for name, gates := range map[string]featuregate.MutableFeatureGate{"hub": features.NewHub(), "agent": features.NewAgent()} {
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		features.AddFlag(f, gates)
+		help := f.Lookup("feature-gates").Usage
+		for gate := range gates.GetAll() {
+			if strings.HasPrefix(string(gate), "All") {
+				continue
+			}
+			alone := map[string]featuregate.MutableFeatureGate{"hub": features.NewHub(), "agent": features.NewAgent()}[name]
+			if err := alone.SetFromMap(map[string]bool{string(gate): true}); err != nil {
+				t.Fatal(err)
+			}
+			works := features.Check(alone) == nil
+			if explained := strings.Contains(help, "\n  "+string(gate)+" ("); explained != works {
+				t.Errorf("%s's %s works: %v, is explained: %v", name, gate, works, explained)
+			}
+		}
+		if err := f.Parse([]string{"--feature-gates", "AddonManagement=false"}); err != nil || gates.Enabled("AddonManagement") {
+			t.Errorf("the flag has no effect (%v)", err)
+		}
 	}
 }

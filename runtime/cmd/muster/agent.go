@@ -64,7 +64,7 @@ func agentFlags(f *pflag.FlagSet, o *agent.Options) {
 	f.StringToStringVar(&o.ClusterAnnotations, "cluster-annotations", nil, "annotations for the ManagedCluster, with keys that begin with "+cluster.AgentAnnotationPrefix)
 	gates := features.NewAgent()
 	o.Features = gates
-	gates.AddFlag(f)
+	features.AddFlag(f, gates)
 	f.StringVar(&o.HealthAddress, "health-address", "", "address that serves /livez, /readyz and /metrics, such as :8000; empty serves nothing")
 }
 
