@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -16,6 +17,8 @@ import (
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addon/discovery"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/binding"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/defaultsets"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/namespaces"
@@ -49,6 +52,10 @@ func register(m ctrl.Manager, o Options) error {
 		taint.NewController(c),
 		revocation.NewController(c, live, o.Clock),
 
+		// Add-ons: how they fare.
+		discovery.NewController(c),
+		health.NewController(c),
+
 		// Cluster sets: who belongs where.
 		setstatus.NewController(c),
 		binding.NewController(c),
@@ -57,9 +64,15 @@ func register(m ctrl.Manager, o Options) error {
 		// Placement: who is chosen.
 		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock),
 	}
-	if o.Features.Enabled(features.ResourceCleanup) {
-		controllers = append(controllers, gc.NewController(c))
+	cleaned := o.CleanedResources
+	if !o.Features.Enabled(features.ResourceCleanup) {
+		cleaned = nil // clusters from before still have to be let go
 	}
+	objects, err := metadata.NewForConfig(m.GetConfig())
+	if err != nil {
+		return err
+	}
+	controllers = append(controllers, gc.NewController(c, live, objects, m.GetEventRecorder("registration-controller"), cleaned))
 	if o.Features.Enabled(features.DefaultClusterSet) {
 		controllers = append(controllers, defaultsets.NewController(c))
 	}
@@ -73,13 +86,12 @@ func register(m ctrl.Manager, o Options) error {
 
 // watched are the kinds that the controllers keep in their cache.
 func watched() []client.Object {
-	works, addOns := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}
+	works := &metav1.PartialObjectMetadata{}
 	works.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
-	addOns.SetGroupVersionKind(addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"))
 	return []client.Object{
 		&clusterv1.ManagedCluster{}, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetBinding{},
 		&clusterv1beta1.Placement{}, &clusterv1beta1.PlacementDecision{}, &clusterv1alpha1.AddOnPlacementScore{},
 		&certificatesv1.CertificateSigningRequest{}, &coordinationv1.Lease{}, &corev1.Namespace{},
-		&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, works, addOns,
+		&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, works, &addonv1alpha1.ManagedClusterAddOn{},
 	}
 }

@@ -1,119 +1,174 @@
 // Package gc empties the namespace of a deleted cluster in the right order:
-// add-ons first, then works.
+// add-ons first, then works, or whatever else the hub was told to clean.
 package gc
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// kinds are deleted in this order, each once nothing of the one before is left.
-var kinds = []struct {
-	gvk    schema.GroupVersionKind
-	plural string
-}{
-	{addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), "managedclusteraddons"},
-	{workv1.GroupVersion.WithKind("ManifestWork"), "manifestworks"},
-}
+// lookAgain is after how long resources are looked at again that the hub does
+// not watch.
+const lookAgain = 5 * time.Second
+
+// What upstream's controller calls the outcomes in its log.
+const (
+	eventCompleted = "ResourceCleanupCompleted"
+	eventFailed    = "ResourceCleanupFail"
+)
 
 // Controller reconciles deleted ManagedClusters.
 type Controller struct {
-	client client.Client
+	client    client.Client
+	live      client.Reader
+	cleaner   cleaner
+	events    events.EventRecorder
+	resources []schema.GroupVersionResource
 }
 
-// NewController makes the controller.
-func NewController(c client.Client) *Controller { return &Controller{client: c} }
+// NewController makes the controller. live reads past the cache, objects reaches
+// resources of any kind. resources are deleted in this order, each
+// once nothing of the one before is left. Without any, clusters are let go as
+// they are: that is for clusters from a time when the hub did clean.
+func NewController(c client.Client, live client.Reader, objects metadata.Interface, recorder events.EventRecorder, resources []schema.GroupVersionResource) *Controller {
+	return &Controller{client: c, live: live, cleaner: cleaner{c, objects}, events: recorder, resources: resources}
+}
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
+	// Only what is in the way of a deletion matters, and the deletion of objects
+	// that outlived their cluster.
 	byNamespace := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		key := types.NamespacedName{Name: o.GetNamespace()}
 		mc := &clusterv1.ManagedCluster{}
-		if err := c.client.Get(ctx, key, mc); err != nil || mc.DeletionTimestamp.IsZero() {
+		err := c.client.Get(ctx, key, mc)
+		if err == nil && mc.DeletionTimestamp.IsZero() {
 			return nil
 		}
 		return []reconcile.Request{{NamespacedName: key}}
 	})
-	deleting := predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return needsUs(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return needsUs(e.ObjectNew) },
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	concerned := predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return c.needsUs(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return c.needsUs(e.ObjectNew) },
 	}
-	b := builder.ControllerManagedBy(m).Named("gc").For(&clusterv1.ManagedCluster{}, builder.WithPredicates(deleting))
-	for _, k := range kinds {
-		o := &metav1.PartialObjectMetadata{}
-		o.SetGroupVersionKind(k.gvk)
-		b = b.WatchesMetadata(o, byNamespace)
+	b := builder.ControllerManagedBy(m).Named("gc").For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned))
+	for _, r := range c.resources {
+		if kind, _, ok := watched(r); ok {
+			b = b.Watches(kind, byNamespace)
+		}
 	}
 	return b.Complete(c)
 }
 
 // needsUs reports whether a cluster is being deleted, or lacks the finalizer
 // that admission gives to every new one.
-func needsUs(o client.Object) bool {
-	return !o.GetDeletionTimestamp().IsZero() || !controllerutil.ContainsFinalizer(o, cluster.ResourceCleanupFinalizer)
+func (c *Controller) needsUs(o client.Object) bool {
+	return !o.GetDeletionTimestamp().IsZero() || len(c.resources) > 0 && !controllerutil.ContainsFinalizer(o, cluster.ResourceCleanupFinalizer)
 }
 
 // Reconcile deletes what is in the namespace of a deleted cluster, tells in its
-// condition what is left, and lets the cluster go when nothing is.
+// condition what is left, and lets the cluster go when nothing is. What is left
+// of a cluster that somebody freed of its finalizers is deleted as well.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	mc := &clusterv1.ManagedCluster{}
-	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if mc.DeletionTimestamp.IsZero() {
+	err := c.client.Get(ctx, r.NamespacedName, mc)
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.cleanBehind(ctx, r.Name)
+	case err != nil:
+		return reconcile.Result{}, err
+	case mc.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, c.addFinalizer(ctx, mc)
-	}
-	if !controllerutil.ContainsFinalizer(mc, cluster.ResourceCleanupFinalizer) {
+	case !controllerutil.ContainsFinalizer(mc, cluster.ResourceCleanupFinalizer):
 		return reconcile.Result{}, nil
 	}
-	for _, k := range kinds {
-		left, err := c.clean(ctx, mc.Name, k.gvk)
+	resource, left, err := c.clean(ctx, mc.Name, nil)
+	if err != nil {
+		c.tellFailure(ctx, mc, err)
+		return reconcile.Result{}, errors.Join(err, c.report(ctx, mc, metav1.ConditionFalse, cluster.ReasonDeletingError, err.Error()))
+	}
+	if left.total > 0 {
+		// The message's spelling is part of the wire.
+		return again(resource), c.report(ctx, mc, metav1.ConditionFalse, cluster.ReasonResourceRemaining,
+			fmt.Sprintf("The resource %s is remaning, the remaining count is %d, the finalizer pending count is %d", resource.Resource, left.total, left.pending))
+	}
+	return reconcile.Result{}, c.release(ctx, mc)
+}
+
+// clean deletes the resources in their order up to the first of which something
+// is left, and returns that one.
+func (c *Controller) clean(ctx context.Context, namespace string, mayDelete func(context.Context) (bool, error)) (schema.GroupVersionResource, remaining, error) {
+	for _, r := range c.resources {
+		left, err := c.cleaner.clean(ctx, namespace, r, mayDelete)
 		if err != nil {
-			err = fmt.Errorf("delete the %s of the cluster %s: %w", k.plural, mc.Name, err)
-			return reconcile.Result{}, errors.Join(err, c.report(ctx, mc, metav1.ConditionFalse, cluster.ReasonDeletingError, err.Error()))
+			return r, left, fmt.Errorf("delete the %s of the cluster %s: %w", r.Resource, namespace, err)
 		}
 		if left.total > 0 {
-			// The message's spelling is part of the wire.
-			return reconcile.Result{}, c.report(ctx, mc, metav1.ConditionFalse, cluster.ReasonResourceRemaining,
-				fmt.Sprintf("The resource %s is remaning, the remaining count is %d, the finalizer pending count is %d", k.plural, left.total, left.pending))
+			return r, left, nil
 		}
 	}
-	if err := c.report(ctx, mc, metav1.ConditionTrue, cluster.ReasonNoResource, cluster.MessageNoResource); err != nil {
+	return schema.GroupVersionResource{}, remaining{}, nil
+}
+
+// again is when to look at a resource again: at its next event, when it is
+// watched.
+func again(r schema.GroupVersionResource) reconcile.Result {
+	if _, _, ok := watched(r); ok {
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: lookAgain}
+}
+
+// cleanBehind deletes what is left in the namespace of a cluster that is gone.
+// Only namespaces that the hub made for a cluster are touched.
+func (c *Controller) cleanBehind(ctx context.Context, name string) (reconcile.Result, error) {
+	namespace := &corev1.Namespace{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if namespace.Labels[cluster.NameLabel] != name {
+		return reconcile.Result{}, nil
+	}
+	// A cluster of that name may have come back, of which the cache has yet to
+	// hear, with works that the cache has heard of already.
+	gone := func(ctx context.Context) (bool, error) {
+		err := c.live.Get(ctx, types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	resource, left, err := c.clean(ctx, name, gone)
+	if err != nil || left.total == 0 {
 		return reconcile.Result{}, err
 	}
-	before := mc.DeepCopy()
-	controllerutil.RemoveFinalizer(mc, cluster.ResourceCleanupFinalizer)
-	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the cluster %s: %w", mc.Name, err)
-	}
-	return reconcile.Result{}, nil
+	log.FromContext(ctx).Info("deleting what is left of a cluster that is gone", "cluster", name, "resource", resource.Resource, "count", left.total)
+	return again(resource), nil
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, mc *clusterv1.ManagedCluster) error {
 	before := mc.DeepCopy()
-	if !controllerutil.AddFinalizer(mc, cluster.ResourceCleanupFinalizer) {
+	if len(c.resources) == 0 || !controllerutil.AddFinalizer(mc, cluster.ResourceCleanupFinalizer) {
 		return nil
 	}
 	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -122,49 +177,25 @@ func (c *Controller) addFinalizer(ctx context.Context, mc *clusterv1.ManagedClus
 	return nil
 }
 
-type remaining struct {
-	total   int // objects that are still there
-	pending int // of those, the ones that only wait for a finalizer
+// release lets a cluster go of which nothing is left.
+func (c *Controller) release(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	if err := c.report(ctx, mc, metav1.ConditionTrue, cluster.ReasonNoResource, cluster.MessageNoResource); err != nil {
+		return err
+	}
+	before := mc.DeepCopy()
+	controllerutil.RemoveFinalizer(mc, cluster.ResourceCleanupFinalizer)
+	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer from the cluster %s: %w", mc.Name, err)
+	}
+	log.FromContext(ctx).Info("the namespace of a deleted cluster is empty", "event", eventCompleted, "cluster", mc.Name)
+	return nil
 }
 
-// clean deletes the objects of one kind whose priority's turn it is.
-func (c *Controller) clean(ctx context.Context, namespace string, gvk schema.GroupVersionKind) (remaining, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk)
-	if err := c.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			return remaining{}, nil // the kind is not served
-		}
-		return remaining{}, err
-	}
-	left := remaining{total: len(list.Items)}
-	turn := 101
-	for i := range list.Items {
-		turn = min(turn, priority(&list.Items[i]))
-	}
-	for i := range list.Items {
-		o := &list.Items[i]
-		switch {
-		case !o.DeletionTimestamp.IsZero():
-			left.pending++
-		case priority(o) == turn:
-			o.SetGroupVersionKind(gvk)
-			if err := c.client.Delete(ctx, o, client.Preconditions{UID: &o.UID}); client.IgnoreNotFound(err) != nil {
-				return left, err
-			}
-		}
-	}
-	return left, nil
-}
-
-// priority is when an object's turn to be deleted comes: 0 to 100, lowest
-// first. An annotation that is missing or no such number counts as 0.
-func priority(o metav1.Object) int {
-	n, err := strconv.Atoi(o.GetAnnotations()[cluster.CleanupPriorityAnnotation])
-	if err != nil || n < 0 || n > 100 {
-		return 0
-	}
-	return n
+func (c *Controller) tellFailure(ctx context.Context, mc *clusterv1.ManagedCluster, err error) {
+	log.FromContext(ctx).Info("cannot empty the namespace of a deleted cluster, trying again", "event", eventFailed, "cluster", mc.Name, "err", err)
+	regarding := mc.DeepCopy()
+	regarding.Namespace = mc.Name // where those look who have access to the cluster's namespace only
+	c.events.Eventf(regarding, nil, corev1.EventTypeWarning, eventFailed, "Delete", "%v", err)
 }
 
 func (c *Controller) report(ctx context.Context, mc *clusterv1.ManagedCluster, status metav1.ConditionStatus, reason, message string) error {

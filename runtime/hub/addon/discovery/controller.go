@@ -1,0 +1,148 @@
+// Package discovery tells on each ManagedCluster, in labels, which add-ons it has
+// and how they fare, so that placements can choose by them.
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// The values of the labels.
+const (
+	available   = "available"
+	unhealthy   = "unhealthy"
+	unreachable = "unreachable"
+)
+
+// Controller reconciles the add-on labels of ManagedClusters.
+type Controller struct {
+	client client.Client
+}
+
+// NewController makes the controller.
+func NewController(c client.Client) *Controller { return &Controller{client: c} }
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	byNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+	})
+	// Labels that somebody else changes, and the first report of a cluster.
+	clusters := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
+			return !maps.Equal(was.Labels, is.Labels) || reported(was) != reported(is)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+	addOns := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*addonv1alpha1.ManagedClusterAddOn), e.ObjectNew.(*addonv1alpha1.ManagedClusterAddOn)
+			return value(was) != value(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
+		},
+	}
+	return builder.ControllerManagedBy(m).
+		Named("addon-discovery").
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(clusters)).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, byNamespace, builder.WithPredicates(addOns)).
+		Complete(c)
+}
+
+// Reconcile brings the labels of one cluster in line with its add-ons. A cluster
+// that has never reported keeps what it has.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mc.DeletionTimestamp.IsZero() || !reported(mc) {
+		return reconcile.Result{}, nil
+	}
+	addOns := &addonv1alpha1.ManagedClusterAddOnList{}
+	if err := c.client.List(ctx, addOns, client.InNamespace(mc.Name), client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list the add-ons of the cluster %s: %w", mc.Name, err)
+	}
+	want, tooLong := labels(mc.Labels, addOns.Items)
+	if len(tooLong) > 0 {
+		log.FromContext(ctx).Info("no label tells of these add-ons, as their names are too long for one", "cluster", mc.Name, "addons", tooLong)
+	}
+	if apiequality.Semantic.DeepEqual(want, mc.Labels) {
+		return reconcile.Result{}, nil
+	}
+	before := mc.DeepCopy()
+	mc.Labels = want
+	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("label the cluster %s with its add-ons: %w", mc.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+func reported(mc *clusterv1.ManagedCluster) bool {
+	return meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable) != nil
+}
+
+// labels are the labels that a cluster should have: those that tell of add-ons
+// made anew, the others as they are. tooLong are add-ons whose label could not
+// be one: their names may be longer than what fits behind the prefix.
+func labels(have map[string]string, addOns []addonv1alpha1.ManagedClusterAddOn) (want map[string]string, tooLong []string) {
+	for k, v := range have {
+		if !strings.HasPrefix(k, cluster.AddOnFeatureLabelPrefix) {
+			set(&want, k, v)
+		}
+	}
+	for i := range addOns {
+		a := &addOns[i]
+		if !a.DeletionTimestamp.IsZero() {
+			continue
+		}
+		key := cluster.AddOnFeatureLabelPrefix + a.Name
+		if len(validation.IsQualifiedName(key)) > 0 {
+			tooLong = append(tooLong, a.Name)
+			continue
+		}
+		set(&want, key, value(a))
+	}
+	return want, tooLong
+}
+
+func set(m *map[string]string, k, v string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[k] = v
+}
+
+// value is the label's value for an add-on.
+func value(a *addonv1alpha1.ManagedClusterAddOn) string {
+	c := meta.FindStatusCondition(a.Status.Conditions, addon.ConditionAvailable)
+	switch {
+	case c == nil:
+		return unreachable
+	case c.Status == metav1.ConditionTrue:
+		return available
+	case c.Status == metav1.ConditionFalse:
+		return unhealthy
+	}
+	return unreachable
+}

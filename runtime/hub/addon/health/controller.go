@@ -1,0 +1,92 @@
+// Package health declares the add-ons of a cluster that has fallen silent
+// unknown, as nobody can tell how they are.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// Controller reconciles the add-ons of silent clusters.
+type Controller struct {
+	client client.Client
+}
+
+// NewController makes the controller.
+func NewController(c client.Client) *Controller { return &Controller{client: c} }
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	byNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+	})
+	silence := predicate.NewPredicateFuncs(func(o client.Object) bool { return unknown(o.(*clusterv1.ManagedCluster)) != nil })
+	comeOrChanged := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+	return builder.ControllerManagedBy(m).
+		Named("addon-health").
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(silence)).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, byNamespace, builder.WithPredicates(comeOrChanged)).
+		Complete(c)
+}
+
+// Reconcile gives every add-on of a cluster whose availability is unknown the
+// cluster's own condition. Once the cluster is heard of again, its add-ons'
+// agents report as before.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	silent := unknown(mc)
+	if silent == nil {
+		return reconcile.Result{}, nil
+	}
+	addOns := &addonv1alpha1.ManagedClusterAddOnList{}
+	if err := c.client.List(ctx, addOns, client.InNamespace(mc.Name)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list the add-ons of the cluster %s: %w", mc.Name, err)
+	}
+	var problems []error
+	for i := range addOns.Items {
+		problems = append(problems, c.declare(ctx, &addOns.Items[i], *silent))
+	}
+	return reconcile.Result{}, errors.Join(problems...)
+}
+
+// unknown is the condition of a cluster that has fallen silent, nil for others.
+func unknown(mc *clusterv1.ManagedCluster) *metav1.Condition {
+	have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
+	if have == nil || have.Status != metav1.ConditionUnknown {
+		return nil
+	}
+	return have
+}
+
+func (c *Controller) declare(ctx context.Context, a *addonv1alpha1.ManagedClusterAddOn, silent metav1.Condition) error {
+	before := a.DeepCopy()
+	if !meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
+		Type: addon.ConditionAvailable, Status: silent.Status, Reason: silent.Reason, Message: silent.Message,
+	}) {
+		return nil
+	}
+	if err := c.client.Status().Patch(ctx, a, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("declare the add-on %s of the cluster %s unknown: %w", a.Name, a.Namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package gc
+
+import (
+	"context"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// lowest is beyond the last priority.
+const lowest = 101
+
+// watched is how the hub watches a resource anyway, in whatever version it is to
+// be cleaned: its kind, and a list to read from the cache. ok is false when the
+// hub does not watch it.
+func watched(r schema.GroupVersionResource) (_ client.Object, _ client.ObjectList, ok bool) {
+	switch r.GroupResource() {
+	case schema.GroupResource{Group: addon.GroupName, Resource: "managedclusteraddons"}:
+		return &addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}, true
+	case schema.GroupResource{Group: work.GroupName, Resource: "manifestworks"}:
+		object, list := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
+		object.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
+		list.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWorkList"))
+		return object, list, true
+	}
+	return nil, nil, false
+}
+
+// remaining is what is left of one resource.
+type remaining struct {
+	total   int // objects that are still there
+	pending int // of those, the ones that only wait for a finalizer
+}
+
+// cleaner deletes the objects of a namespace.
+type cleaner struct {
+	client client.Client
+	// live reaches the resources that the hub does not watch.
+	live metadata.Interface
+}
+
+// clean deletes the objects of one resource whose priority's turn it is. Once it
+// has seen which they are, it asks mayDelete, if there is one; when that says
+// no, it leaves them and counts none.
+func (c cleaner) clean(ctx context.Context, namespace string, r schema.GroupVersionResource, mayDelete func(context.Context) (bool, error)) (remaining, error) {
+	objects, err := c.list(ctx, namespace, r)
+	if err != nil || len(objects) == 0 {
+		return remaining{}, err
+	}
+	if mayDelete != nil {
+		if may, err := mayDelete(ctx); err != nil || !may {
+			return remaining{}, err
+		}
+	}
+	left := remaining{total: len(objects)}
+	turn := lowest
+	for _, o := range objects {
+		turn = min(turn, priority(o))
+	}
+	for _, o := range objects {
+		switch {
+		case o.GetDeletionTimestamp() != nil:
+			left.pending++
+		case priority(o) == turn:
+			uid := o.GetUID()
+			options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
+			err := c.live.Resource(r).Namespace(namespace).Delete(ctx, o.GetName(), options)
+			// A conflict means that the object of that name is another one by now.
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return left, err
+			}
+		}
+	}
+	return left, nil
+}
+
+func (c cleaner) list(ctx context.Context, namespace string, r schema.GroupVersionResource) ([]metav1.Object, error) {
+	_, list, ok := watched(r)
+	if ok {
+		if err := c.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+	} else {
+		found, err := c.live.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, nil // the hub does not serve it
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = found
+	}
+	var objects []metav1.Object
+	err := meta.EachListItem(list, func(o runtime.Object) error {
+		m, err := meta.Accessor(o)
+		objects = append(objects, m)
+		return err
+	})
+	return objects, err
+}
+
+// priority is when an object's turn to be deleted comes: 0 to 100, lowest
+// first. An annotation that is missing or no such number counts as 0.
+func priority(o metav1.Object) int {
+	n, err := strconv.Atoi(o.GetAnnotations()[cluster.CleanupPriorityAnnotation])
+	if err != nil || n < 0 || n >= lowest {
+		return 0
+	}
+	return n
+}
