@@ -3,6 +3,7 @@
 #
 #   runtime/api/**/zz_generated.deepcopy.go   DeepCopy methods
 #   runtime/api/crds/*.yaml                   CustomResourceDefinitions; the descriptions are the types' comments
+#   runtime/api/crds/optional/*.yaml          those that a hub serves only when told to, and that are not in the contract
 #
 # Run it after every change of a type, a comment or a marker, and commit what it
 # writes. It is idempotent: a second run changes nothing. CI runs it and then
@@ -23,16 +24,20 @@ export LC_ALL=C
 # runtime/api/crds is left out: it embeds what is generated here, and so does not
 # compile before.
 packages='./runtime/api/cluster/...;./runtime/api/work/...;./runtime/api/addon/...'
+optional='./runtime/api/multicluster/...'
+others='./runtime/api/about/...' # kinds that are only read
 crds=runtime/api/crds
 
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
-go run "$controller_gen" object paths="$packages"
+go run "$controller_gen" object paths="$packages;$optional;$others"
 go run "$controller_gen" crd paths="$packages" output:crd:dir="$fresh"
+go run "$controller_gen" crd paths="$optional" output:crd:dir="$fresh/optional"
 
 # Replace rather than overwrite, so that the file of a kind that is gone goes too.
-mkdir -p "$crds"
-rm -f "$crds"/*.yaml
+mkdir -p "$crds/optional"
+rm -f "$crds"/*.yaml "$crds"/optional/*.yaml
 cp "$fresh"/*.yaml "$crds"/
-chmod 644 "$crds"/*.yaml
+cp "$fresh"/optional/*.yaml "$crds"/optional/
+chmod 644 "$crds"/*.yaml "$crds"/optional/*.yaml

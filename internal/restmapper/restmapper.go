@@ -28,6 +28,8 @@ var mappings = []mapping{
 	{"addon.open-cluster-management.io", "v1alpha1", "ClusterManagementAddOn", meta.RESTScopeRoot},
 	{"addon.open-cluster-management.io", "v1alpha1", "AddOnDeploymentConfig", meta.RESTScopeNamespace},
 	{"addon.open-cluster-management.io", "v1alpha1", "AddOnTemplate", meta.RESTScopeRoot},
+	{"multicluster.x-k8s.io", "v1alpha1", "ClusterProfile", meta.RESTScopeNamespace},
+	{"about.k8s.io", "v1alpha1", "ClusterProperty", meta.RESTScopeRoot},
 
 	{"", "v1", "Namespace", meta.RESTScopeRoot},
 	{"", "v1", "Node", meta.RESTScopeRoot},

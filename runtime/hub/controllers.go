@@ -15,10 +15,12 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addon/health"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterprofile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/binding"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/defaultsets"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/namespaces"
@@ -76,6 +78,9 @@ func register(m ctrl.Manager, o Options) error {
 	if o.Features.Enabled(features.DefaultClusterSet) {
 		controllers = append(controllers, defaultsets.NewController(c))
 	}
+	if o.Features.Enabled(features.ClusterProfile) {
+		controllers = append(controllers, clusterprofile.NewController(c, m.GetEventRecorder("registration-controller")))
+	}
 	for _, r := range controllers {
 		if err := r.Register(m); err != nil {
 			return err
@@ -85,13 +90,18 @@ func register(m ctrl.Manager, o Options) error {
 }
 
 // watched are the kinds that the controllers keep in their cache.
-func watched() []client.Object {
+func watched(o Options) []client.Object {
 	works := &metav1.PartialObjectMetadata{}
 	works.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
-	return []client.Object{
+	kinds := []client.Object{
 		&clusterv1.ManagedCluster{}, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetBinding{},
 		&clusterv1beta1.Placement{}, &clusterv1beta1.PlacementDecision{}, &clusterv1alpha1.AddOnPlacementScore{},
 		&certificatesv1.CertificateSigningRequest{}, &coordinationv1.Lease{}, &corev1.Namespace{},
 		&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, works, &addonv1alpha1.ManagedClusterAddOn{},
+		&corev1.Secret{},
 	}
+	if o.Features.Enabled(features.ClusterProfile) {
+		kinds = append(kinds, &multiclusterv1alpha1.ClusterProfile{})
+	}
+	return kinds
 }

@@ -227,6 +227,13 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 	if err != nil {
 		return err
 	}
+	if o.Features.Enabled(features.ClusterProfile) {
+		profile, err := crds.ClusterProfile()
+		if err != nil {
+			return err
+		}
+		definitions = append(definitions, profile...)
+	}
 	if err := install.Definitions(ctx, config, definitions); err != nil {
 		return err
 	}
@@ -297,7 +304,7 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 		// accounts: two writes less for each cluster.
 		core <- server.RunControllers(ctx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel})
 	}()
-	for _, kind := range watched() {
+	for _, kind := range watched(o) {
 		// Asked for now, so that the wait below is for all of them.
 		if _, err := m.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)

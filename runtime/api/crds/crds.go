@@ -5,13 +5,14 @@ package crds
 import (
 	"embed"
 	"fmt"
+	"path"
 
 	"sigs.k8s.io/yaml"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml optional/*.yaml
 var files embed.FS
 
 // managedClusterKinds are served by managed clusters; all others by the hub.
@@ -22,23 +23,32 @@ var managedClusterKinds = map[string]bool{
 
 // Hub returns the definitions of the kinds that a hub serves.
 func Hub() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return load(func(kind string) bool { return !managedClusterKinds[kind] })
+	return load(".", func(kind string) bool { return !managedClusterKinds[kind] })
 }
 
 // ManagedCluster returns the definitions of the kinds that an agent needs in
 // its managed cluster.
 func ManagedCluster() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return load(func(kind string) bool { return managedClusterKinds[kind] })
+	return load(".", func(kind string) bool { return managedClusterKinds[kind] })
 }
 
-func load(want func(kind string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	entries, err := files.ReadDir(".")
+// ClusterProfile returns the definition of the cluster inventory's kind, which a
+// hub serves when it is told to.
+func ClusterProfile() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return load("optional", func(kind string) bool { return kind == "ClusterProfile" })
+}
+
+func load(dir string, want func(kind string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var all []*apiextensionsv1.CustomResourceDefinition
 	for _, e := range entries {
-		data, err := files.ReadFile(e.Name())
+		if e.IsDir() {
+			continue
+		}
+		data, err := files.ReadFile(path.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
