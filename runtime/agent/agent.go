@@ -34,6 +34,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.nameCluster(ctx, local.client); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
 	log := slog.Default().With("cluster", o.ClusterName)
 	options, err := o.registration(local, log)
 	if err != nil {
@@ -46,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 	options.Accepted = o.accepted(local.config, installed)
 	reg := registration.New(options)
 
-	serve, err := o.healthServer(metrics, reg.State)
+	serve, err := o.healthServer(metrics, reg)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 )
@@ -48,7 +49,7 @@ func (m *metrics) registration() registration.Metrics {
 
 // healthServer listens, so that an address that can't be had fails the start,
 // and returns what serves until its context ends.
-func (o Options) healthServer(m *metrics, state func() string) (serve func(context.Context, *slog.Logger), err error) {
+func (o Options) healthServer(m *metrics, reg *registration.Registration) (serve func(context.Context, *slog.Logger), err error) {
 	if o.HealthAddress == "" {
 		return func(context.Context, *slog.Logger) {}, nil
 	}
@@ -56,7 +57,7 @@ func (o Options) healthServer(m *metrics, state func() string) (serve func(conte
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve health and metrics at --health-address %s: %w: choose another address, or leave it out", o.HealthAddress, err)
 	}
-	server := &http.Server{Handler: healthHandler(m, state), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: healthHandler(m, reg), ReadHeaderTimeout: 10 * time.Second}
 	return func(ctx context.Context, log *slog.Logger) {
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 		defer stop()
@@ -66,14 +67,22 @@ func (o Options) healthServer(m *metrics, state func() string) (serve func(conte
 	}, nil
 }
 
-// healthHandler says yes to both questions as long as the process works: an
+// healthHandler says yes to /livez and /readyz as long as the process works: an
 // agent that waits for the hub is to be left alone, and a restart would not
-// help it. What it waits for is in the answer.
-func healthHandler(m *metrics, state func() string) http.Handler {
+// help it. What it waits for is in the answer. /healthz asks more: it fails, by
+// its check hub-kube-config, while the certificate has expired and no other one
+// could be had, for monitoring.
+func healthHandler(m *metrics, reg *registration.Registration) http.Handler {
 	mux := http.NewServeMux()
-	say := func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok:", state()) }
+	say := func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok:", reg.State()) }
 	mux.HandleFunc("GET /livez", say)
 	mux.HandleFunc("GET /readyz", say)
+	healthz.InstallPathHandler(mux, "/healthz", healthz.PingHealthz, healthz.NamedCheck("hub-kube-config", func(*http.Request) error {
+		if reg.Expired() {
+			return fmt.Errorf("the client certificate expires and rebootstrap is required. %s", reg.State())
+		}
+		return nil
+	}))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	return mux
 }

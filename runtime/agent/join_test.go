@@ -5,10 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -160,38 +157,6 @@ func TestFirstReportHasEverything(t *testing.T) {
 		return
 	}
 	t.Error("the watch ended before the cluster had joined")
-}
-
-func TestHealthAndMetrics(t *testing.T) {
-	f := newCluster(t, "healthy")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	f.options.HealthAddress = listener.Addr().String()
-	must(t, listener.Close())
-	f.start()
-	expect := func(path, want string) {
-		t.Helper()
-		testenv.Eventually(t, func() error {
-			response, err := http.Get("http://" + f.options.HealthAddress + path)
-			if err != nil {
-				return err
-			}
-			defer response.Body.Close()
-			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				return err
-			}
-			if response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-				return fmt.Errorf("%s answers %d %.300s, want %q in it", path, response.StatusCode, body, want)
-			}
-			return nil
-		})
-	}
-	expect("/livez", "waiting for the hub to approve the certificate request "+f.name+"-")
-	f.approve()
-	f.accept(true)
-	expect("/readyz", "registered with the hub "+fleet.url)
-	expect("/metrics", "muster_agent_heartbeats_total 1")
 }
 
 func TestAcceptanceAfterApprovalIsNoticedAtOnce(t *testing.T) {

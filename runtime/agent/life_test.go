@@ -120,7 +120,7 @@ func TestLostIdentityIsReplaced(t *testing.T) {
 	f := newCluster(t, "lost")
 	f.join()
 	was := f.identity()
-	must(t, env.Client().Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: cluster.HubKubeconfigSecret}}))
+	f.loseIdentity()
 	// The hub approves it by itself, as the agent asks with its own certificate.
 	testenv.Eventually(t, func() error {
 		now := f.identity()
@@ -130,6 +130,12 @@ func TestLostIdentityIsReplaced(t *testing.T) {
 		return nil
 	})
 	f.awaitCondition(cluster.ConditionCertificateRotated, metav1.ConditionTrue)
+}
+
+// loseIdentity deletes the agent's stored identity.
+func (f *fleetCluster) loseIdentity() {
+	f.t.Helper()
+	must(f.t, env.Client().Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: cluster.HubKubeconfigSecret}}))
 }
 
 // shiftedClock is a clock that is ahead.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
@@ -35,7 +36,8 @@ const userAgent = "muster-agent"
 // Options say which cluster an agent is for and how it is to register it.
 type Options struct {
 	// ClusterName is the cluster's name on the hub (--cluster-name): a DNS label
-	// of at most 63 characters. Required.
+	// of at most 63 characters. By default it keeps the one of its stored
+	// identity, or takes a random UUID.
 	ClusterName string
 	// AgentID tells the agent from others of the cluster (--agent-id). By
 	// default it keeps the one of its stored identity, or takes a random one.
@@ -47,6 +49,19 @@ type Options struct {
 	// agent asks to be registered (--bootstrap-kubeconfig). It is read again for
 	// each attempt. Without it the Secret cluster.BootstrapSecret is used.
 	BootstrapKubeconfig string
+	// BootstrapKubeconfigs are two or more such files, each for a hub that the
+	// cluster may belong to (--bootstrap-kubeconfigs). The agent registers with
+	// the first that can be used, and stays until that hub denies the cluster or
+	// is out of reach for HubConnectionTimeoutSeconds. It needs the gate
+	// features.MultipleHubs.
+	BootstrapKubeconfigs []string
+	// HubConnectionTimeoutSeconds is how long the present one of several hubs may
+	// be out of reach (--hub-connection-timeout-seconds); 600 by default.
+	HubConnectionTimeoutSeconds int32
+	// HubKubeconfigDir is a folder that gets the agent's identity on the hub as
+	// files, for other programs (--hub-kubeconfig-dir). The agent itself keeps it
+	// in the Secret cluster.HubKubeconfigSecret.
+	HubKubeconfigDir string
 	// ManagedCluster is the access to the cluster (--kubeconfig). Required.
 	ManagedCluster *rest.Config
 
@@ -69,8 +84,12 @@ type Options struct {
 	// cluster.AgentAnnotationPrefix; others are left out.
 	ClusterAnnotations map[string]string
 
-	// HealthAddress, such as ":8000", serves /livez, /readyz and /metrics
-	// (--health-address). Empty means that nothing is served.
+	// ClusterHealthCheckPeriod is how often the managed cluster's API server is
+	// asked how it is (--cluster-healthcheck-period); a minute by default.
+	ClusterHealthCheckPeriod time.Duration
+
+	// HealthAddress, such as ":8000", serves /livez, /readyz, /healthz and
+	// /metrics (--health-address). Empty means that nothing is served.
 	HealthAddress string
 
 	// Features are the agent's feature gates (--feature-gates);
@@ -111,6 +130,12 @@ func (o *Options) Complete() {
 	if o.MaxCustomClusterClaims == 0 {
 		o.MaxCustomClusterClaims = status.DefaultMaxCustomClaims
 	}
+	if o.HubConnectionTimeoutSeconds == 0 {
+		o.HubConnectionTimeoutSeconds = int32(registration.DefaultHubTimeout / time.Second)
+	}
+	if o.ClusterHealthCheckPeriod == 0 {
+		o.ClusterHealthCheckPeriod = status.DefaultHealthPeriod
+	}
 	if o.Features == nil {
 		o.Features = features.NewAgent()
 	}
@@ -126,14 +151,15 @@ func (o *Options) Complete() {
 func (o *Options) Validate() error {
 	return errors.Join(
 		features.Check(o.Features),
-		label("--cluster-name", o.ClusterName, "it names a namespace on the hub"),
+		o.validateClusterName(),
 		label("--namespace", o.Namespace, "it names a namespace of the managed cluster"),
 		o.validateAgentID(),
 		o.validateManagedCluster(),
 		o.validateCertificate(),
 		o.validateClaims(),
 		o.validateURLs(),
-		o.validateHealthAddress(),
+		o.validateHubs(),
+		o.validateHealth(),
 	)
 }
 
@@ -145,6 +171,28 @@ func label(flag, value, because string) error {
 	if problems := validation.IsDNS1123Label(value); len(problems) > 0 {
 		return fmt.Errorf("%s %q cannot be used, as %s and %s: use 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends",
 			flag, value, because, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func (o *Options) validateClusterName() error {
+	if o.ClusterName == "" {
+		return nil
+	}
+	return label("--cluster-name", o.ClusterName, "it names a namespace on the hub")
+}
+
+func (o *Options) validateHubs() error {
+	several := o.Features.Enabled(features.MultipleHubs)
+	switch n := len(o.BootstrapKubeconfigs); {
+	case n > 0 && !several:
+		return errors.New("--bootstrap-kubeconfigs needs --feature-gates MultipleHubs=true: turn the gate on, or give one hub with --bootstrap-kubeconfig")
+	case several && n < 2:
+		return fmt.Errorf("--feature-gates MultipleHubs=true needs two hubs or more, and --bootstrap-kubeconfigs names %d: name more, or turn the gate off", n)
+	case several && o.BootstrapKubeconfig != "":
+		return fmt.Errorf("--bootstrap-kubeconfig %s and --bootstrap-kubeconfigs exclude each other: put all hubs into the latter", o.BootstrapKubeconfig)
+	case o.HubConnectionTimeoutSeconds < 10:
+		return fmt.Errorf("--hub-connection-timeout-seconds %d is too short to tell an outage from a hiccup: use 10 or more", o.HubConnectionTimeoutSeconds)
 	}
 	return nil
 }
@@ -194,7 +242,10 @@ func (o *Options) validateURLs() error {
 	return nil
 }
 
-func (o *Options) validateHealthAddress() error {
+func (o *Options) validateHealth() error {
+	if o.ClusterHealthCheckPeriod < time.Second {
+		return fmt.Errorf("--cluster-healthcheck-period %s is too short: use 1s or more", o.ClusterHealthCheckPeriod)
+	}
 	if o.HealthAddress == "" {
 		return nil
 	}
@@ -235,14 +286,23 @@ func (o *Options) registration(local locals, log *slog.Logger) (registration.Opt
 		AgentName:             o.AgentID,
 		Namespace:             o.Namespace,
 		BootstrapKubeconfig:   o.BootstrapKubeconfig,
+		BootstrapKubeconfigs:  slices.Clone(o.BootstrapKubeconfigs),
+		HubTimeout:            time.Duration(o.HubConnectionTimeoutSeconds) * time.Second,
+		Dir:                   o.HubKubeconfigDir,
 		UserAgent:             userAgent,
 		CertificateExpiration: o.ClientCertExpirationSeconds,
 		Annotations:           maps.Clone(o.ClusterAnnotations),
 		ClientConfigs:         configs,
-		Claims:                status.ClaimRules{ReservedSuffixes: slices.Clone(o.ReservedClusterClaimSuffixes), MaxCustom: o.MaxCustomClusterClaims},
-		Local:                 local.client,
-		LocalREST:             local.rest,
-		Clock:                 o.Clock,
-		Log:                   log,
+		HealthPeriod:          o.ClusterHealthCheckPeriod,
+		Claims: status.ClaimRules{
+			ReservedSuffixes: slices.Clone(o.ReservedClusterClaimSuffixes),
+			MaxCustom:        o.MaxCustomClusterClaims,
+			WithoutClaims:    !o.Features.Enabled(features.ClusterClaim),
+			WithProperties:   o.Features.Enabled(features.ClusterProperty),
+		},
+		Local:     local.client,
+		LocalREST: local.rest,
+		Clock:     o.Clock,
+		Log:       log,
 	}, nil
 }

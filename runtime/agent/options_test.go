@@ -3,10 +3,13 @@ package agent_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
 func TestValidate(t *testing.T) {
@@ -20,7 +23,7 @@ func TestValidate(t *testing.T) {
 			o.AgentID, o.Namespace, o.ClientCertExpirationSeconds, o.HealthAddress = "a.b-c", "ns", 3600, ":8000"
 			o.ExternalServerURLs, o.ReservedClusterClaimSuffixes = []string{"https://c1.example.com"}, []string{".example.com"}
 		}, nil},
-		{"no name", func(o *agent.Options) { o.ClusterName = "" }, []string{"--cluster-name is empty", "give a name"}},
+		{"no name", func(o *agent.Options) { o.ClusterName = "" }, nil},
 		{"a name with a dot", func(o *agent.Options) { o.ClusterName = "a.b" }, []string{`--cluster-name "a.b"`, "use 1 to 63"}},
 		{"a name in capitals", func(o *agent.Options) { o.ClusterName = "C1" }, []string{`--cluster-name "C1"`}},
 		{"a name of 64 characters", func(o *agent.Options) { o.ClusterName = strings.Repeat("a", 64) }, []string{"--cluster-name", "63"}},
@@ -33,7 +36,20 @@ func TestValidate(t *testing.T) {
 		{"a suffix that no name has", func(o *agent.Options) { o.ReservedClusterClaimSuffixes = []string{"A_B"} }, []string{`--reserved-cluster-claim-suffixes has "A_B"`}},
 		{"an address without TLS", func(o *agent.Options) { o.ExternalServerURLs = []string{"http://c1"} }, []string{`--spoke-external-server-urls has "http://c1"`, "https://"}},
 		{"a health address without a port", func(o *agent.Options) { o.HealthAddress = "localhost" }, []string{`--health-address "localhost"`, ":8000"}},
-		{"several at once", func(o *agent.Options) { o.ClusterName, o.ManagedCluster = "", nil }, []string{"--cluster-name", "--kubeconfig"}},
+		{"two hubs", func(o *agent.Options) {
+			o.Features, o.BootstrapKubeconfigs = gates("MultipleHubs=true"), []string{"a", "b"}
+		}, nil},
+		{"two hubs without the gate", func(o *agent.Options) { o.BootstrapKubeconfigs = []string{"a", "b"} }, []string{"--bootstrap-kubeconfigs needs --feature-gates MultipleHubs=true"}},
+		{"the gate with one hub", func(o *agent.Options) {
+			o.Features, o.BootstrapKubeconfigs = gates("MultipleHubs=true"), []string{"a"}
+		}, []string{"MultipleHubs=true needs two hubs or more", "names 1"}},
+		{"hubs in two flags", func(o *agent.Options) {
+			o.Features, o.BootstrapKubeconfigs, o.BootstrapKubeconfig = gates("MultipleHubs=true"), []string{"a", "b"}, "c"
+		}, []string{"--bootstrap-kubeconfig c", "exclude each other"}},
+		{"an impatient agent", func(o *agent.Options) { o.HubConnectionTimeoutSeconds = 5 }, []string{"--hub-connection-timeout-seconds 5", "10 or more"}},
+		{"too many checks", func(o *agent.Options) { o.ClusterHealthCheckPeriod = time.Millisecond }, []string{"--cluster-healthcheck-period 1ms"}},
+		{"a gate with nothing behind it", func(o *agent.Options) { o.Features = gates("RawFeedbackJsonString=true") }, []string{"--feature-gates", "RawFeedbackJsonString"}},
+		{"several at once", func(o *agent.Options) { o.ClusterName, o.ManagedCluster = "a.b", nil }, []string{"--cluster-name", "--kubeconfig"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := agent.Options{ClusterName: "c1", ManagedCluster: &rest.Config{}}
@@ -55,8 +71,16 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func gates(set string) featuregate.FeatureGate {
+	g := features.NewAgent()
+	if err := g.Set(set); err != nil {
+		panic(err)
+	}
+	return g
+}
+
 func TestRunRefusesBadOptions(t *testing.T) {
-	if err := agent.Run(t.Context(), agent.Options{}); err == nil || !strings.Contains(err.Error(), "--cluster-name") {
+	if err := agent.Run(t.Context(), agent.Options{ClusterName: "a.b"}); err == nil || !strings.Contains(err.Error(), "--cluster-name") {
 		t.Errorf("got %v, want an error about --cluster-name", err)
 	}
 }

@@ -3,21 +3,27 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	aboutv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/about/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 )
 
 func TestClaimsAndNodesAreReportedAsTheyChange(t *testing.T) {
@@ -54,6 +60,59 @@ func TestClaimsAndNodesAreReportedAsTheyChange(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// propertyDefinition is as small as the cluster-property definition of a real
+// cluster could be.
+func propertyDefinition() *apiextensionsv1.CustomResourceDefinition {
+	object := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "clusterproperties.about.k8s.io",
+			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"},
+		},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "about.k8s.io", Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "clusterproperties", Singular: "clusterproperty", Kind: "ClusterProperty", ListKind: "ClusterPropertyList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1alpha1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &object},
+			}},
+		},
+	}
+}
+
+func TestPropertiesAreReportedOnceTheClusterServesThem(t *testing.T) {
+	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "left.out"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
+	must(t, env.Client().Create(t.Context(), claim))
+	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
+	f := newCluster(t, "properties")
+	f.options.Features = gates("ClusterProperty=true,ClusterClaim=false")
+	f.join() // the kind is not there yet, which is no reason to say nothing
+	if got := f.get().Status; got.Version.Kubernetes == "" || len(got.ClusterClaims) != 0 {
+		t.Errorf("the first report is %+v", got)
+	}
+	definition := propertyDefinition()
+	must(t, install.Definitions(t.Context(), env.Config("test"), []*apiextensionsv1.CustomResourceDefinition{definition}))
+	t.Cleanup(func() {
+		c, err := apiextensions.NewForConfig(env.Config("test"))
+		must(t, err)
+		must(t, c.CustomResourceDefinitions().Delete(context.Background(), definition.Name, metav1.DeleteOptions{}))
+	})
+	property := &aboutv1alpha1.ClusterProperty{ObjectMeta: metav1.ObjectMeta{Name: "zone"}, Spec: aboutv1alpha1.ClusterPropertySpec{Value: "a"}}
+	must(t, env.Client().Create(t.Context(), property))
+	reported := func(want ...clusterv1.ManagedClusterClaim) {
+		t.Helper()
+		f.eventually(func(mc *clusterv1.ManagedCluster) error {
+			if !slices.Equal(mc.Status.ClusterClaims, want) {
+				return fmt.Errorf("claims %+v, want %+v", mc.Status.ClusterClaims, want)
+			}
+			return nil
+		})
+	}
+	reported(clusterv1.ManagedClusterClaim{Name: "zone", Value: "a"})
+	property.Spec.Value = "b"
+	must(t, env.Client().Update(t.Context(), property))
+	reported(clusterv1.ManagedClusterClaim{Name: "zone", Value: "b"})
 }
 
 func TestManagedNamespaces(t *testing.T) {

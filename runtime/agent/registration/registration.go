@@ -47,6 +47,16 @@ type Options struct {
 	// cluster.BootstrapSecret changes while the agent runs, that Secret's
 	// content is used.
 	BootstrapKubeconfig string
+	// BootstrapKubeconfigs are files of which each leads to a hub that the
+	// cluster may belong to, in the order of preference. They take the place of
+	// BootstrapKubeconfig and the Secret.
+	BootstrapKubeconfigs []string
+	// HubTimeout is how long the present one of several hubs may be out of reach
+	// before another one is looked for; DefaultHubTimeout by default.
+	HubTimeout time.Duration
+	// Dir, if set, is a folder that gets the stored identity as files, for other
+	// programs.
+	Dir string
 	// UserAgent is what the agent calls itself in requests.
 	UserAgent string
 
@@ -58,6 +68,9 @@ type Options struct {
 	// ClientConfigs are addresses of the managed cluster, for its ManagedCluster.
 	ClientConfigs []clusterv1.ClientConfig
 	Claims        status.ClaimRules
+	// HealthPeriod is how often the API server of the managed cluster is asked
+	// how it is while it is well.
+	HealthPeriod time.Duration
 
 	// Local is the managed cluster; LocalREST its API server.
 	Local     client.WithWatch
@@ -93,8 +106,11 @@ type Metrics struct {
 // Registration registers one cluster with one hub.
 type Registration struct {
 	Options
-	store  identity.Store
-	source *source
+	store identity.Store
+	// source is where the bootstrap kubeconfig comes from: with several hubs, the
+	// chosen one of candidates.
+	source     *source
+	candidates []*source
 	// secret mirrors the stored identity; stored has an element when it may
 	// have changed.
 	secret *mirror.Mirror[*corev1.Secret]
@@ -111,6 +127,8 @@ type Registration struct {
 
 	mu    sync.Mutex
 	state string
+	// expires is when the identity does that the agent has, if it has one.
+	expires time.Time
 }
 
 // New prepares a registration.
@@ -131,15 +149,48 @@ func New(o Options) *Registration {
 		close(ready)
 		o.Ready = ready
 	}
+	if o.HubTimeout == 0 {
+		o.HubTimeout = DefaultHubTimeout
+	}
 	secret := secrets(cluster.HubKubeconfigSecret)
-	return &Registration{
+	r := &Registration{
 		Options: o,
 		store:   identity.Store{Client: o.Local, Namespace: o.Namespace},
-		source:  newSource(o.BootstrapKubeconfig, o.Namespace, secrets(cluster.BootstrapSecret)),
 		secret:  secret,
 		stored:  secret.Subscribe(),
 		chance:  rand.Float64,
 		state:   "starting",
+	}
+	for _, file := range o.BootstrapKubeconfigs {
+		r.candidates = append(r.candidates, &source{file: file, namespace: o.Namespace})
+	}
+	if r.several() {
+		r.source = r.candidates[0]
+	} else {
+		r.source = newSource(o.BootstrapKubeconfig, o.Namespace, secrets(cluster.BootstrapSecret))
+	}
+	return r
+}
+
+// Expired tells whether the agent's certificate has expired and no other one
+// could be had so far.
+func (r *Registration) Expired() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.expires.IsZero() && !r.Clock.Now().Before(r.expires)
+}
+
+// noteExpiry notes when an identity expires.
+func (r *Registration) noteExpiry(id identity.Identity) {
+	_, notAfter, err := id.Validity()
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	r.expires = notAfter
+	r.mu.Unlock()
+	if r.Metrics.CertificateExpires != nil {
+		r.Metrics.CertificateExpires(notAfter)
 	}
 }
 
@@ -167,9 +218,11 @@ func (r *Registration) say(level slog.Level, state string, args ...any) {
 func (r *Registration) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { r.source.secret.Run(ctx) })
 	running.Go(func() { r.secret.Run(ctx) })
-	r.awaitSource(ctx)
+	if !r.several() {
+		running.Go(func() { r.source.secret.Run(ctx) })
+		r.awaitSource(ctx)
+	}
 	for ctx.Err() == nil {
 		id, err := r.establish(ctx)
 		if err != nil {
@@ -231,6 +284,12 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 	stored, err := r.store.Load(bounded)
 	if err != nil {
 		return identity.Identity{}, err
+	}
+	r.noteExpiry(stored)
+	if r.several() {
+		if err := r.choose(ctx, stored); err != nil {
+			return identity.Identity{}, err
+		}
 	}
 	bootstrap, sourceErr := r.source.current()
 	names := r.names(stored)

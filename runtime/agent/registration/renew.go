@@ -132,7 +132,8 @@ func (s *session) use(id identity.Identity) error {
 	s.mu.Lock()
 	s.id = id
 	s.mu.Unlock()
-	s.noteExpiry()
+	s.noteExpiry(id)
+	s.publish(id)
 	signal(s.renewed)
 	return nil
 }

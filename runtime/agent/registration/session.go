@@ -38,6 +38,8 @@ type session struct {
 	// renewed has an element when the identity has another certificate.
 	renewed  chan struct{}
 	lastBeat atomic.Pointer[time.Time]
+	// lastContact is when the hub answered last.
+	lastContact atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	id identity.Identity
@@ -63,7 +65,8 @@ func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
 	}
 	s.lastBeat.Store(&time.Time{})
 	s.clusters = s.mirrorCluster(hub, s.clusterReport)
-	s.noteExpiry()
+	s.noteExpiry(id)
+	s.publish(id)
 	s.run(ctx)
 	return context.Cause(ctx)
 }
@@ -76,6 +79,7 @@ func (s *session) run(ctx context.Context) {
 	running.Go(func() { s.followStanding(ctx) })
 	running.Go(func() { s.watchForAcceptance(ctx) })
 	running.Go(func() { s.guard(ctx) })
+	running.Go(func() { s.watchHub(ctx) })
 	select {
 	case <-s.Ready:
 	case <-ctx.Done():
@@ -100,6 +104,7 @@ func (s *session) newStatus() *status.Controller {
 		LocalREST:     s.LocalREST,
 		Claims:        s.Claims,
 		ClientConfigs: s.ClientConfigs,
+		HealthPeriod:  s.HealthPeriod,
 		LastBeat:      func() time.Time { return *s.lastBeat.Load() },
 		Clock:         s.Clock,
 		Log:           s.Log,
@@ -113,6 +118,7 @@ func (s *session) heartbeatOptions() heartbeat.Options {
 func (s *session) beat() {
 	now := s.Clock.Now()
 	s.lastBeat.Store(&now)
+	s.contact()
 	if s.Metrics.Beat != nil {
 		s.Metrics.Beat()
 	}
@@ -214,15 +220,12 @@ func (s *session) expiry() time.Time {
 	return notAfter
 }
 
-func (s *session) noteExpiry() {
-	if s.Metrics.CertificateExpires != nil {
-		s.Metrics.CertificateExpires(s.expiry())
-	}
-}
-
 // clusterReport is told how watching the ManagedCluster goes.
 func (s *session) clusterReport(err error) {
 	server := s.identity().Hub.Server
+	if (err == nil || apierrors.IsForbidden(err)) && !s.beating() {
+		s.contact()
+	}
 	switch {
 	case err == nil:
 		drain(s.shut)

@@ -26,7 +26,8 @@ var (
 type source struct {
 	file      string
 	namespace string
-	secret    *mirror.Mirror[*corev1.Secret]
+	// secret mirrors the Secret; nil when only the file counts.
+	secret *mirror.Mirror[*corev1.Secret]
 	// changed has an element when the Secret may have changed.
 	changed <-chan struct{}
 
@@ -88,6 +89,9 @@ func (s *source) fromSecret(content []byte) (*identity.Bootstrap, error) {
 
 // inSecret is what the Secret holds now; nil when there is no such Secret.
 func (s *source) inSecret() []byte {
+	if s.secret == nil {
+		return nil
+	}
 	secret, ok := s.secret.GetNamespaced(s.namespace, cluster.BootstrapSecret)
 	if !ok || len(secret.Data[cluster.KubeconfigKey]) == 0 {
 		return nil

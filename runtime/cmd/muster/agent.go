@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,7 +32,10 @@ In a pod it reaches its cluster by the pod's service account; elsewhere by
 --kubeconfig. Its identity is kept in the Secret hub-kubeconfig-secret of the
 managed cluster, so that it can be killed at any moment and carries on.`,
 		Example: `  # As a process, with the kubeconfigs of both sides
-  muster agent --cluster-name paris --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig paris.kubeconfig`,
+  muster agent --cluster-name paris --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig paris.kubeconfig
+
+  # With a second hub to go to when the first one is gone
+  muster agent --cluster-name paris --bootstrap-kubeconfigs hub1.kubeconfig,hub2.kubeconfig --feature-gates MultipleHubs=true --kubeconfig paris.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := setupLogging(cmd); err != nil {
@@ -47,16 +51,19 @@ managed cluster, so that it can be killed at any moment and carries on.`,
 	}
 	agentFlags(cmd.Flags(), &o)
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the managed cluster (default the service account of the pod)")
-	_ = cmd.MarkFlagRequired("cluster-name")
 	return cmd
 }
 
 // agentFlags are the flags that an agent takes wherever it runs.
 func agentFlags(f *pflag.FlagSet, o *agent.Options) {
-	f.StringVar(&o.ClusterName, "cluster-name", "", "name of the cluster on the hub (required)")
+	f.StringVar(&o.ClusterName, "cluster-name", "", "name of the cluster on the hub (default the one that it is registered under, or a random UUID)")
 	f.StringVar(&o.AgentID, "agent-id", "", "name of the agent within the cluster (default the one of its certificate, or a random one)")
 	f.StringVar(&o.Namespace, "namespace", cluster.AgentNamespace, "namespace of the managed cluster that holds the agent's secrets")
 	f.StringVar(&o.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "kubeconfig to introduce the cluster to the hub with (default the Secret "+cluster.BootstrapSecret+")")
+	f.StringSliceVar(&o.BootstrapKubeconfigs, "bootstrap-kubeconfigs", nil, "kubeconfigs of two or more hubs to choose from, in the order of preference, in place of --bootstrap-kubeconfig; needs --feature-gates MultipleHubs=true")
+	f.Int32Var(&o.HubConnectionTimeoutSeconds, "hub-connection-timeout-seconds", 600, "how long the present one of several hubs may be out of reach before the agent moves on")
+	f.StringVar(&o.HubKubeconfigDir, "hub-kubeconfig-dir", "", "folder that gets the agent's kubeconfig, certificate and key for the hub as files, for other programs")
+	f.DurationVar(&o.ClusterHealthCheckPeriod, "cluster-healthcheck-period", time.Minute, "how often to ask the managed cluster's API server how it is")
 	f.Int32Var(&o.ClientCertExpirationSeconds, "client-cert-expiration-seconds", 0, "lifetime to ask for the agent's certificate, 3600 or more; 0 leaves it to the hub")
 	f.StringSliceVar(&o.ReservedClusterClaimSuffixes, "reserved-cluster-claim-suffixes", nil, "suffixes of claim names that do not count among the custom ones")
 	f.IntVar(&o.MaxCustomClusterClaims, "max-custom-cluster-claims", 20, "how many custom claims to report")
@@ -65,7 +72,7 @@ func agentFlags(f *pflag.FlagSet, o *agent.Options) {
 	gates := features.NewAgent()
 	o.Features = gates
 	features.AddFlag(f, gates)
-	f.StringVar(&o.HealthAddress, "health-address", "", "address that serves /livez, /readyz and /metrics, such as :8000; empty serves nothing")
+	f.StringVar(&o.HealthAddress, "health-address", "", "address that serves /livez, /readyz, /healthz and /metrics, such as :8000; empty serves nothing")
 }
 
 func managedClusterConfig(kubeconfig string) (*rest.Config, error) {
@@ -96,7 +103,7 @@ func runAgentInProcess(ctx context.Context, args []string, config *rest.Config) 
 	if err := f.Parse(args); err != nil {
 		return fmt.Errorf("the arguments of the pod's agent: %w", err)
 	}
-	o.HealthAddress = ""
+	o.HealthAddress, o.HubKubeconfigDir = "", ""
 	o.ManagedCluster = config
 	return agent.Run(ctx, o)
 }

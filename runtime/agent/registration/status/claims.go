@@ -22,6 +22,9 @@ type ClaimRules struct {
 	ReservedSuffixes []string
 	// MaxCustom is how many other claims there may be.
 	MaxCustom int
+	// WithoutClaims leaves the ClusterClaims out, WithProperties adds the
+	// ClusterProperties of about.k8s.io.
+	WithoutClaims, WithProperties bool
 }
 
 func (r ClaimRules) reserved(name string) bool {

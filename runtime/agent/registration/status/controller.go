@@ -21,14 +21,14 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
+
+// DefaultHealthPeriod is how often a healthy API server is looked at.
+const DefaultHealthPeriod = time.Minute
 
 const (
 	mergePatch = types.MergePatchType
 
-	// healthPeriod is how often a healthy API server is looked at.
-	healthPeriod = time.Minute
 	// fillTimeout is how long the first report waits for what the managed
 	// cluster has to say, so that one report has it all.
 	fillTimeout = 3 * time.Second
@@ -59,6 +59,10 @@ type Options struct {
 	// ManagedCluster shall list.
 	ClientConfigs []clusterv1.ClientConfig
 
+	// HealthPeriod is how often the API server is looked at while it is well;
+	// DefaultHealthPeriod by default.
+	HealthPeriod time.Duration
+
 	// LastBeat is when the lease was renewed last.
 	LastBeat func() time.Time
 
@@ -71,7 +75,7 @@ type Controller struct {
 	Options
 	prober     prober
 	nodes      *mirror.Mirror[*corev1.Node]
-	claims     *mirror.Mirror[*clusterv1alpha1.ClusterClaim]
+	facts      *facts
 	present    *mirror.Mirror[*corev1.Namespace]
 	namespaces namespaces
 	trigger    chan struct{}
@@ -92,6 +96,9 @@ type Controller struct {
 // New makes the controller.
 func New(o Options) *Controller {
 	label := cluster.ManagedNamespaceLabel(o.HubURL)
+	if o.HealthPeriod == 0 {
+		o.HealthPeriod = DefaultHealthPeriod
+	}
 	return &Controller{
 		Options:    o,
 		prober:     prober{client: o.LocalREST, clock: o.Clock},
@@ -101,10 +108,7 @@ func New(o Options) *Controller {
 			Client: o.Local, List: &corev1.NodeList{}, Clock: o.Clock, Strip: stripNode, Same: sameNode,
 			Report: reporter(o.Log, "nodes"),
 		}),
-		claims: mirror.New(mirror.Options[*clusterv1alpha1.ClusterClaim]{
-			Client: o.Local, List: &clusterv1alpha1.ClusterClaimList{}, Clock: o.Clock,
-			Report: reporter(o.Log, "cluster claims"),
-		}),
+		facts: newFacts(o),
 		present: mirror.New(mirror.Options[*corev1.Namespace]{
 			Client: o.Local, List: &corev1.NamespaceList{}, Clock: o.Clock, Strip: stripNamespace, Same: sameLabel(label),
 			Select: []client.ListOption{client.MatchingLabels{label: managed}},
@@ -144,9 +148,10 @@ func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { c.nodes.Run(ctx) })
-	running.Go(func() { c.claims.Run(ctx) })
+	running.Go(func() { c.facts.run(ctx) })
 	running.Go(func() { c.present.Run(ctx) })
-	changes := []<-chan struct{}{c.nodes.Subscribe(), c.claims.Subscribe(), c.present.Subscribe(), c.Clusters.Subscribe()}
+	claims, properties := c.facts.changed()
+	changes := []<-chan struct{}{c.nodes.Subscribe(), c.present.Subscribe(), c.Clusters.Subscribe()}
 	c.awaitFilled(ctx)
 	timer := c.Clock.NewTimer(0)
 	for {
@@ -156,10 +161,11 @@ func (c *Controller) Run(ctx context.Context) {
 			return
 		case <-timer.C():
 		case <-c.trigger:
+		case <-claims:
+		case <-properties:
 		case <-changes[0]:
 		case <-changes[1]:
 		case <-changes[2]:
-		case <-changes[3]:
 		}
 		timer.Stop()
 		timer = c.Clock.NewTimer(c.pass(ctx))
@@ -169,7 +175,7 @@ func (c *Controller) Run(ctx context.Context) {
 func (c *Controller) awaitFilled(ctx context.Context) {
 	timeout := c.Clock.NewTimer(fillTimeout)
 	defer timeout.Stop()
-	for _, filled := range []<-chan struct{}{c.nodes.Filled(), c.claims.Filled(), c.present.Filled(), c.Clusters.Filled()} {
+	for _, filled := range []<-chan struct{}{c.nodes.Filled(), c.facts.known(), c.present.Filled(), c.Clusters.Filled()} {
 		select {
 		case <-filled:
 		case <-timeout.C():

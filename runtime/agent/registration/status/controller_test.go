@@ -63,10 +63,10 @@ func (b *bench) fill() {
 	var running sync.WaitGroup
 	running.Go(func() { b.Clusters.Run(ctx) })
 	running.Go(func() { b.nodes.Run(ctx) })
-	running.Go(func() { b.claims.Run(ctx) })
+	running.Go(func() { b.facts.run(ctx) })
 	running.Go(func() { b.present.Run(ctx) })
 	b.t.Cleanup(func() { cancel(); running.Wait() })
-	for _, ch := range []<-chan struct{}{b.Clusters.Filled(), b.nodes.Filled(), b.claims.Filled(), b.present.Filled()} {
+	for _, ch := range []<-chan struct{}{b.Clusters.Filled(), b.nodes.Filled(), b.facts.known(), b.present.Filled()} {
 		<-ch
 	}
 }

@@ -20,7 +20,7 @@ import (
 // reconcile brings the ManagedCluster's status up to date in one write, and
 // returns after how long to look again.
 func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err error) {
-	after = healthPeriod
+	after = c.HealthPeriod
 	mc := c.latest()
 	if mc == nil {
 		if filled(c.Clusters.Filled()) && filled(c.present.Filled()) {
@@ -140,9 +140,9 @@ func (c *Controller) reportFacts(ctx context.Context, mc *clusterv1.ManagedClust
 		capacity, mc.Status.Allocatable = sum(c.nodes.Objects())
 		mc.Status.Capacity = merge(mc.Status.Capacity, capacity)
 	}
-	if filled(c.claims.Filled()) {
+	if filled(c.facts.known()) {
 		var left int
-		mc.Status.ClusterClaims, left = c.Claims.collect(c.claims.Objects())
+		mc.Status.ClusterClaims, left = c.Claims.collect(c.facts.objects())
 		if left != c.leftOut && left > 0 {
 			c.Log.Warn("CustomClusterClaimsTruncated: the hub is not told of all cluster claims: allow more of them with --max-custom-cluster-claims, or delete some",
 				"leftOut", left, "max", c.Claims.MaxCustom)

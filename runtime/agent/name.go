@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// nameCluster sees to it that the cluster has a name: the one that was given,
+// the one that it is registered under, or a random one, which is stored at once
+// so that it stays. It tries until the managed cluster answers.
+func (o *Options) nameCluster(ctx context.Context, local client.Client) error {
+	if o.ClusterName != "" {
+		return nil
+	}
+	store := identity.Store{Client: local, Namespace: o.Namespace}
+	delay := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}.DelayFunc()
+	told := ""
+	for {
+		name, err := storedName(ctx, store)
+		if err == nil {
+			o.ClusterName = name
+			return checkName(name, o.Namespace)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err.Error() != told {
+			told = err.Error()
+			slog.Warn("cannot find out what the cluster is called, trying again: see to the connection, or name it with --cluster-name", "err", err)
+		}
+		timer := o.Clock.NewTimer(delay())
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+func storedName(ctx context.Context, store identity.Store) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	stored, err := store.Load(ctx)
+	if err != nil || stored.Cluster != "" {
+		return stored.Cluster, err
+	}
+	stored.Cluster = string(uuid.NewUUID())
+	return stored.Cluster, store.Save(ctx, identity.Identity{Names: stored.Names})
+}
+
+// checkName checks a name that was stored, by whomever.
+func checkName(name, namespace string) error {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return fmt.Errorf("metadata.name format is not correct: the Secret %s/%s calls the cluster %q: %s: give another name with --cluster-name, or delete the Secret to get one",
+			namespace, cluster.HubKubeconfigSecret, name, strings.Join(problems, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package registration
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+)
+
+// publish writes an identity as files, for other programs that are to reach the
+// hub as the agent does. The agent itself reads only the Secret, so it goes on
+// without.
+func (r *Registration) publish(id identity.Identity) {
+	if r.Dir == "" {
+		return
+	}
+	data, err := id.SecretData()
+	if err == nil {
+		err = writeFiles(r.Dir, data)
+	}
+	if err != nil {
+		r.Log.Warn("cannot write the agent's identity as files: make the folder of --hub-kubeconfig-dir writable", "dir", r.Dir, "err", err)
+	}
+}
+
+// writeFiles puts each file in its place whole, so that readers never find a
+// part of one. Other files stay.
+func writeFiles(dir string, data map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if err := writeFile(filepath.Join(dir, name), data[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	if _, err := f.Write(content); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
