@@ -39,6 +39,13 @@ const serviceAccountIssuer = "https://kubernetes.default.svc"
 // aggregation, the built-in resources, custom resources.
 func buildChain(ctx context.Context, o Options, listener net.Listener, files certificateFiles, etcdServers []string) (*aggregatorapiserver.APIAggregator, error) {
 	opts := serverOptions(o, listener, files, etcdServers)
+	if o.Clock != nil {
+		ca, err := newClientCA(files.caCert, o.Clock)
+		if err != nil {
+			return nil, err
+		}
+		opts.Authentication.ClientCert.CAContentProvider = ca
+	}
 	if o.Flavour == Full {
 		return buildFull(ctx, o, opts)
 	}

@@ -46,6 +46,9 @@ type ControllerOptions struct {
 	// get no default service account and no kube-root-ca.crt: two objects a
 	// namespace that nobody uses where no pod will ever run. Empty matches all.
 	PlainNamespaces string
+	// ExternalSigner leaves the signing of approved certificate requests to
+	// somebody else.
+	ExternalSigner bool
 }
 
 // Controller runs until its context ends.
@@ -70,8 +73,7 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 		}))
 	}
 	var controllers []Controller
-	for _, build := range []func() (Controller, error){
-		func() (Controller, error) { return s.certificateSigner(ctx, client, all) },
+	builders := []func() (Controller, error){
 		func() (Controller, error) { return certificateCleaner(client, all), nil },
 		func() (Controller, error) { return serviceAccounts(ctx, client, all, plain) },
 		func() (Controller, error) { return s.serviceAccountTokens(ctx, client, all) },
@@ -80,7 +82,11 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 		func() (Controller, error) { return clusterRoleAggregation(client, all), nil },
 		func() (Controller, error) { return s.namespaceDeletion(ctx, client, all) },
 		func() (Controller, error) { return s.garbageCollection(ctx, client, all) },
-	} {
+	}
+	if !o.ExternalSigner {
+		builders = append(builders, func() (Controller, error) { return s.certificateSigner(ctx, client, all) })
+	}
+	for _, build := range builders {
 		c, err := build()
 		if err != nil {
 			return fmt.Errorf("start the core controllers: %w", err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
@@ -61,6 +62,8 @@ type Options struct {
 	Authorizers []Authorizer
 	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.
 	AdmissionPlugins []AdmissionPlugin
+	// Clock tells when client certificates have expired; the real one by default.
+	Clock clock.PassiveClock
 	// ReadyChecks must pass before /readyz does.
 	ReadyChecks []healthz.HealthChecker
 }

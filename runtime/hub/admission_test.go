@@ -50,8 +50,18 @@ func testForbiddenEventually(t testing.TB, what string, call func() error) {
 	})
 }
 
-// grant gives a user rights for the time of a test.
+// grant gives a user rights for the time of a test, to list clusters among them.
 func grant(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	bestow(t, user, rules...)
+	testenv.Eventually(t, func() error { // the authorizer learns of it by a watch
+		return clientFor(t, impersonate(user)).List(context.Background(), &clusterv1.ManagedClusterList{})
+	})
+}
+
+// bestow gives a user rights for the time of a test, which the authorizer learns
+// of a moment later.
+func bestow(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	c := clientFor(t, admin)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test:" + user}, Rules: rules}
@@ -64,9 +74,6 @@ func grant(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
 		must(t, c.Create(context.Background(), o))
 		t.Cleanup(func() { _ = c.Delete(context.Background(), o) })
 	}
-	testenv.Eventually(t, func() error { // the authorizer learns of it by a watch
-		return clientFor(t, impersonate(user)).List(context.Background(), &clusterv1.ManagedClusterList{})
-	})
 }
 
 func editClusters() rbacv1.PolicyRule {

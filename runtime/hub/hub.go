@@ -78,7 +78,13 @@ type Options struct {
 	// Features are the hub's feature gates; features.NewHub by default.
 	Features featuregate.FeatureGate
 
-	// Clock is the real one by default.
+	// ExternalSigner leaves it to somebody else to sign approved certificate
+	// requests. Whoever does needs the authority in the data directory's folder
+	// pki, as the hub takes no other's certificates.
+	ExternalSigner bool
+
+	// Clock is the real one by default. What Kubernetes itself keeps time of, such
+	// as the expiry of tokens, goes by the real one anyway.
 	Clock clock.WithTicker
 	// Log is where the controllers log.
 	Log logr.Logger
@@ -114,6 +120,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
 		Authorizers:      []controlplane.Authorizer{authorization.BoundBootstrapTokens()},
+		Clock:            o.Clock,
 		AdmissionPlugins: admission.Plugins(o.Clock, o.Features),
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
@@ -302,7 +309,7 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	go func() {
 		// Nothing runs pods here, so the namespaces of clusters need no service
 		// accounts: two writes less for each cluster.
-		core <- server.RunControllers(ctx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel})
+		core <- server.RunControllers(ctx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel, ExternalSigner: o.ExternalSigner})
 	}()
 	for _, kind := range watched(o) {
 		// Asked for now, so that the wait below is for all of them.

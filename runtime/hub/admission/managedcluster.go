@@ -72,8 +72,8 @@ func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ adm
 		return err
 	}
 	if p.defaultSet && now.Labels[cluster.ClusterSetLabel] == "" {
-		if err := unstructured.SetNestedField(object.Object, cluster.DefaultSet, "metadata", "labels", cluster.ClusterSetLabel); err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("the label %s cannot be set: %v", cluster.ClusterSetLabel, err))
+		if err := set(object, cluster.DefaultSet, "metadata", "labels", cluster.ClusterSetLabel); err != nil {
+			return err
 		}
 	}
 	finalizers := slices.Clone(now.Finalizers)
@@ -112,7 +112,25 @@ func (p *managedClusters) stampTaints(object *unstructured.Unstructured, now, be
 		}
 		list = append(list, m)
 	}
-	return unstructured.SetNestedSlice(object.Object, list, "spec", "taints")
+	return set(object, list, "spec", "taints")
+}
+
+// set sets a field. A null on the way to it counts as an empty object.
+func set(object *unstructured.Unstructured, value any, path ...string) error {
+	at := object.Object
+	for i, name := range path[:len(path)-1] {
+		next, ok := at[name].(map[string]any)
+		if !ok && at[name] != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("%s is not an object, so %s cannot be set in it", strings.Join(path[:i+1], "."), path[i+1]))
+		}
+		if next == nil {
+			next = map[string]any{}
+			at[name] = next
+		}
+		at = next
+	}
+	at[path[len(path)-1]] = value
+	return nil
 }
 
 // stampTaints returns the taints with their timeAdded, or the keys of those
@@ -122,9 +140,15 @@ func stampTaints(taints, before []clusterv1.Taint, create bool, now time.Time) (
 	for i := range stamped {
 		t := &stamped[i]
 		at := slices.IndexFunc(before, func(o clusterv1.Taint) bool { return o.Key == t.Key })
+		untouched := slices.ContainsFunc(before, func(o clusterv1.Taint) bool {
+			return o.Key == t.Key && o.Value == t.Value && o.Effect == t.Effect && o.TimeAdded.Equal(t.TimeAdded)
+		})
 		switch {
 		case create:
 			t.TimeAdded = &metav1.Time{Time: now}
+		case untouched && !t.TimeAdded.IsZero():
+			// Several taints may have one key, with different effects. Each may be
+			// written back as it is.
 		case at < 0 || before[at].Value != t.Value || before[at].Effect != t.Effect:
 			if !t.TimeAdded.IsZero() {
 				forbidden = append(forbidden, t.Key)

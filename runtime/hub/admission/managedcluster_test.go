@@ -27,6 +27,7 @@ func TestTaintsAreStampedWithTheTime(t *testing.T) {
 		"created with a time of its own":  {true, []clusterv1.Taint{taint("a", "", &then)}, nil, []*metav1.Time{&at}, nil},
 		"added":                           {false, []clusterv1.Taint{taint("a", "", &then), taint("b", "", nil)}, []clusterv1.Taint{taint("a", "", &then)}, []*metav1.Time{&then, &at}, nil},
 		"added with a time":               {false, []clusterv1.Taint{taint("b", "", &then)}, nil, nil, []string{"b"}},
+		"two of one key, written back":    {false, []clusterv1.Taint{taint("a", "", &then), taint("a", "x", &at)}, []clusterv1.Taint{taint("a", "", &then), taint("a", "x", &at)}, []*metav1.Time{&then, &at}, nil},
 		"value changed":                   {false, []clusterv1.Taint{taint("a", "x", nil)}, []clusterv1.Taint{taint("a", "", &then)}, []*metav1.Time{&at}, nil},
 		"value changed and time kept":     {false, []clusterv1.Taint{taint("a", "x", &then)}, []clusterv1.Taint{taint("a", "", &then)}, nil, []string{"a"}},
 		"unchanged":                       {false, []clusterv1.Taint{taint("a", "", &then)}, []clusterv1.Taint{taint("a", "", &then)}, []*metav1.Time{&then}, nil},

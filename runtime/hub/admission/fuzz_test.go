@@ -1,0 +1,274 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/apis/certificates"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
+)
+
+// decided is an authorizer that says the same to everything.
+func decided(allow bool) access {
+	return access{authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		if allow {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	})}
+}
+
+// object reads what a client may send; nil when it isn't even an object.
+func object(data []byte) *unstructured.Unstructured {
+	var m map[string]any
+	if err := utiljson.Unmarshal(data, &m); err != nil || m == nil {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: m}
+}
+
+func attributes(now, before *unstructured.Unstructured, resource schema.GroupVersionResource, groups ...string) admission.Attributes {
+	op, old := admission.Create, runtime.Object(nil)
+	if before != nil {
+		op, old = admission.Update, before
+	}
+	who := &user.DefaultInfo{Name: "somebody", Groups: groups}
+	return admission.NewAttributesRecord(now, old, schema.GroupVersionKind{}, now.GetNamespace(), now.GetName(), resource, "", op, nil, false, who)
+}
+
+func as[T any](t *testing.T, u *unstructured.Unstructured) T {
+	t.Helper()
+	var out T
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &out); err != nil {
+		t.Fatalf("what was let in can't be read: %v", err)
+	}
+	return out
+}
+
+// mustExplain fails when a refusal is not one that a client can understand.
+func mustExplain(t *testing.T, err error) {
+	t.Helper()
+	if !apierrors.IsBadRequest(err) && !apierrors.IsForbidden(err) {
+		t.Errorf("refused with %T: %v", err, err)
+	}
+}
+
+func FuzzManagedCluster(f *testing.F) {
+	for _, x := range []struct{ now, before string }{
+		{`{"metadata":{"name":"paris"}}`, ``},
+		{`{"metadata":{"name":"paris","labels":{"cluster.open-cluster-management.io/clusterset":"blue"}},"spec":{"hubAcceptsClient":true}}`, ``},
+		{`{"metadata":{"name":"paris"},"spec":{"taints":[{"key":"a","effect":"NoSelect","timeAdded":"2026-01-01T00:00:00Z"},{"key":"a","effect":"NoSelect"}]}}`, ``},
+		{`{"metadata":{"name":"paris"},"spec":{"taints":[{"key":"a","effect":"NoSelect"}]}}`, `{"metadata":{"name":"paris"},"spec":{"taints":[{"key":"a","effect":"NoSelect","timeAdded":"2026-01-01T00:00:00Z"}]}}`},
+		{`{"metadata":{"name":"paris"},"spec":{"hubAcceptsClient":true}}`, `{"metadata":{"name":"paris"},"spec":{"hubAcceptsClient":false}}`},
+		{`{"metadata":{"name":"A_B"},"spec":{"managedClusterClientConfigs":[{"url":"http://x"}]}}`, ``},
+		{`{"metadata":{"name":"rome","deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["x"]}}`, `{"metadata":{"name":"rome","finalizers":["x","y"]}}`},
+		{`{"metadata":[],"spec":"x"}`, `{}`},
+		{`{"metadata":{"labels":"x"},"spec":{"taints":{"a":1}}}`, ``},
+		{`{"spec":null}`, `{"metadata":null}`},
+	} {
+		for _, allow := range []bool{true, false} {
+			f.Add([]byte(x.now), []byte(x.before), allow, "")
+			f.Add([]byte(x.now), []byte(x.before), allow, "paris")
+		}
+	}
+	empty := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, data, oldData []byte, allow bool, bound string) {
+		now, before := object(data), object(oldData)
+		if now == nil {
+			return
+		}
+		p := &managedClusters{
+			access: decided(allow), namespaces: namespaces{corelisters.NewNamespaceLister(empty)}, clock: clocktesting.NewFakePassiveClock(at),
+			defaultSet: true, cleanResources: true, tokens: &tokenScopes{secrets: corelisters.NewSecretLister(empty)},
+		}
+		var groups []string
+		if bound != "" {
+			groups = []string{cluster.BoundBootstrapGroup(bound)}
+		}
+		resource := clusterv1.GroupVersion.WithResource("managedclusters")
+		a := attributes(now, before, resource, groups...)
+		if err := p.Admit(context.Background(), a, nil); err != nil {
+			mustExplain(t, err)
+			return
+		}
+		// A write of what was read changes nothing.
+		again := now.DeepCopy()
+		if err := p.Admit(context.Background(), attributes(again, now.DeepCopy(), resource, groups...), nil); err != nil {
+			t.Errorf("written back, it is refused: %v", err)
+		}
+		if !reflect.DeepEqual(again, now) {
+			t.Errorf("written back, it becomes %v, and was %v", again, now)
+		}
+		if err := p.Validate(context.Background(), a, nil); err != nil {
+			mustExplain(t, err)
+			return
+		}
+		mc := as[clusterv1.ManagedCluster](t, now)
+		var was clusterv1.ManagedCluster
+		if before != nil {
+			was = as[clusterv1.ManagedCluster](t, before)
+		}
+		for _, c := range mc.Spec.ManagedClusterClientConfigs {
+			if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" {
+				t.Errorf("let in with the address %q", c.URL)
+			}
+		}
+		if !allow && mc.Spec.AcceptsClient() && !was.Spec.AcceptsClient() {
+			t.Error("accepted by one who may not")
+		}
+		if set := mc.Labels[cluster.ClusterSetLabel]; !allow && set != was.Labels[cluster.ClusterSetLabel] {
+			t.Errorf("moved to the set %q by one who may not", set)
+		}
+		if bound != "" && mc.Name != bound {
+			t.Errorf("a token for %q has written %q", bound, mc.Name)
+		}
+		if mc.DeletionTimestamp != nil {
+			return
+		}
+		if mc.Labels[cluster.ClusterSetLabel] == "" {
+			t.Error("let in without a set")
+		}
+		for _, taint := range mc.Spec.Taints {
+			if taint.TimeAdded.IsZero() && before == nil {
+				t.Errorf("the taint %q has no time", taint.Key)
+			}
+		}
+	})
+}
+
+func FuzzManagedClusterSetBinding(f *testing.F) {
+	for _, seed := range []string{
+		`{"metadata":{"namespace":"a","name":"blue"},"spec":{"clusterSet":"blue"}}`,
+		`{"metadata":{"namespace":"a","name":"blue"},"spec":{"clusterSet":"red"}}`,
+		`{"metadata":{"name":""},"spec":{}}`, `{"spec":[]}`, `{"metadata":{"name":1}}`,
+	} {
+		f.Add([]byte(seed), true, false)
+		f.Add([]byte(seed), false, false)
+		f.Add([]byte(seed), false, true)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, allow, update bool) {
+		now := object(data)
+		if now == nil {
+			return
+		}
+		before := (*unstructured.Unstructured)(nil)
+		if update {
+			before = now.DeepCopy()
+		}
+		p := &setBindings{access: decided(allow)}
+		if err := p.Validate(context.Background(), attributes(now, before, clusterv1beta2.GroupVersion.WithResource("managedclustersetbindings")), nil); err != nil {
+			mustExplain(t, err)
+			return
+		}
+		b := as[clusterv1beta2.ManagedClusterSetBinding](t, now)
+		if b.Name != b.Spec.ClusterSet {
+			t.Errorf("the binding %q binds %q", b.Name, b.Spec.ClusterSet)
+		}
+		if !allow && !update {
+			t.Error("bound by one who may not")
+		}
+	})
+}
+
+func FuzzManifestWork(f *testing.F) {
+	const good = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"}}`
+	for _, seed := range []string{
+		`{"spec":{"workload":{"manifests":[` + good + `]}}}`,
+		`{"spec":{"workload":{"manifests":[` + good + `,` + good + `]}}}`,
+		`{"spec":{"workload":{"manifests":[` + good + `]},"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"a","name":"b"}}}}}`,
+		`{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"a"}}]}}}`,
+		`{"spec":{"workload":{"manifests":[1,"x",null,[]]}}}`, `{"spec":{"workload":{}}}`, `{"spec":{"executor":{}}}`, `{}`,
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
+	} {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, allow bool) {
+		now := object(data)
+		if now == nil {
+			return
+		}
+		p := &manifestWorks{decided(allow)}
+		if err := p.Validate(context.Background(), attributes(now, nil, workv1.GroupVersion.WithResource("manifestworks")), nil); err != nil {
+			mustExplain(t, err)
+			return
+		}
+		w := as[workv1.ManifestWork](t, now)
+		if w.DeletionTimestamp != nil {
+			return
+		}
+		if len(w.Spec.Workload.Manifests) == 0 {
+			t.Error("let in without manifests")
+		}
+		size := 0
+		for _, m := range w.Spec.Workload.Manifests {
+			size += len(m.Raw)
+			var o struct{ Metadata metav1.ObjectMeta }
+			if err := json.Unmarshal(m.Raw, &o); err == nil && o.Metadata.Name == "" {
+				t.Errorf("let in without a name: %s", m.Raw)
+			}
+		}
+		if size > 500*1024 {
+			t.Errorf("let in with %d bytes", size)
+		}
+		if e := w.Spec.Executor; !allow && e != nil && e.Subject.ServiceAccount != nil {
+			t.Error("executes as another by one who may not")
+		}
+	})
+}
+
+func FuzzBoundToken(f *testing.F) {
+	for _, c := range []string{"paris", "rome", "paris-2"} {
+		_, request := certtest.Request(f, cluster.CommonName(c, "a"), cluster.Group(c))
+		f.Add("paris", c, c+"-x", "", request)
+		f.Add("paris", "paris", "", c+"-", request)
+	}
+	f.Add("", "", "", "", []byte(nil))
+	f.Fuzz(func(t *testing.T, bound, label, name, generateName string, data []byte) {
+		if bound == "" || strings.Contains(bound, ",") {
+			return
+		}
+		request := &certificates.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: name, GenerateName: generateName, Labels: map[string]string{cluster.NameLabel: label}},
+			Spec:       certificates.CertificateSigningRequestSpec{SignerName: "kubernetes.io/kube-apiserver-client", Request: data},
+		}
+		who := &user.DefaultInfo{Name: "system:bootstrap:abcdef", Groups: []string{cluster.BoundBootstrapGroup(bound)}}
+		a := admission.NewAttributesRecord(request, nil, schema.GroupVersionKind{}, "", name,
+			schema.GroupVersionResource{Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"}, "", admission.Create, nil, false, who)
+		if err := (&boundTokens{}).Validate(context.Background(), a, nil); err != nil {
+			mustExplain(t, err)
+			return
+		}
+		identity, err := csr.Parse(request.Labels, request.Spec.SignerName, data)
+		if err != nil || identity.Cluster != bound || label != bound {
+			t.Errorf("a token for %q has asked for %+v (%v)", bound, identity, err)
+		}
+		if !strings.HasPrefix(name, bound+"-") && !strings.HasPrefix(generateName, bound+"-") {
+			t.Errorf("a token for %q has made the request %q%q", bound, name, generateName)
+		}
+	})
+}

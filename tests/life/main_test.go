@@ -1,0 +1,14 @@
+// Package life follows a cluster from its first certificate request to the day
+// when it leaves.
+package life
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+)
+
+// env is the managed cluster.
+var env testenv.Env
+
+func TestMain(m *testing.M) { testenv.Main(m, &env, testenv.ManagedCluster()) }
