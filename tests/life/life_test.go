@@ -101,6 +101,17 @@ func (m *member) until(check func() error) {
 	})
 }
 
+// settled waits until check is content, while the clock stands still.
+func (m *member) settled(check func() bool) {
+	m.t.Helper()
+	testenv.Eventually(m.t, func() error {
+		if !check() {
+			return fmt.Errorf("it goes on")
+		}
+		return nil
+	})
+}
+
 // giveBootstrap puts a bootstrap kubeconfig where the agent finds it.
 func (m *member) giveBootstrap(content []byte) {
 	m.t.Helper()

@@ -23,22 +23,18 @@ import (
 // joinClusters lets real agents join, one after the other, and prints what each
 // costs the hub: from its first request until it is available and untainted.
 // They all report on one dev cluster, in namespaces of their own.
-func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, n int) error {
-	managed, err := startProcess(muster, "devcluster", filepath.Join(dir, "devcluster"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = managed.stop() }()
+func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *hub, n int) error {
 	before, err := requests(ctx, config)
 	if err != nil {
 		return err
 	}
 	var took time.Duration
 	for i := range n {
-		d, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, fmt.Sprintf("joined-%d", i))
+		d, stop, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, fmt.Sprintf("joined-%d", i))
 		if err != nil {
 			return err
 		}
+		stop()
 		took += d
 	}
 	after, err := requests(ctx, config)
@@ -52,7 +48,8 @@ func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, 
 	return nil
 }
 
-func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, managed string, c client.WithWatch, name string) (time.Duration, error) {
+// joinCluster starts an agent and returns when its cluster is available.
+func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, managed string, c client.WithWatch, name string, flags ...string) (took time.Duration, stop func(), err error) {
 	id := fmt.Sprintf("%06d", time.Now().UnixNano()%1_000_000)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id},
@@ -64,40 +61,42 @@ func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, m
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}
 	for _, o := range []client.Object{secret, mc} {
 		if err := c.Create(ctx, o); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
 	content, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: config.Host, CAData: config.CAData, Token: id + ".0123456789abcdef"}.YAML()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	bootstrap := filepath.Join(dir, name+".kubeconfig")
 	if err := os.WriteFile(bootstrap, content, 0o600); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	events, err := c.Watch(ctx, &clusterv1.ManagedClusterList{}, client.MatchingFields{"metadata.name": name})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer events.Stop()
 	agent := exec.Command(muster, "agent", "--cluster-name", name, "--bootstrap-kubeconfig", bootstrap, "--kubeconfig", managed, "--namespace", name)
+	agent.Args = append(agent.Args, flags...)
 	begin := time.Now()
 	if err := agent.Start(); err != nil {
-		return 0, fmt.Errorf("start the agent: %w", err)
+		return 0, nil, fmt.Errorf("start the agent: %w", err)
 	}
-	defer func() {
+	stop = func() {
 		_ = agent.Process.Kill()
 		_ = agent.Wait()
-	}()
+	}
 	for {
 		select {
 		case e := <-events.ResultChan():
 			mc, ok := e.Object.(*clusterv1.ManagedCluster)
 			if ok && meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable) && len(mc.Spec.Taints) == 0 {
-				return time.Since(begin), nil
+				return time.Since(begin), stop, nil
 			}
 		case <-time.After(time.Minute):
-			return 0, fmt.Errorf("the cluster %s has not become available within a minute", name)
+			stop()
+			return 0, nil, fmt.Errorf("the cluster %s has not become available within a minute", name)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,7 +80,7 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		if err != nil {
 			return err
 		}
-		if err := joinClusters(ctx, muster, dir, config, c, 5); err != nil {
+		if err := agents(ctx, muster, dir, config, c); err != nil {
 			return err
 		}
 		if err := acceptClusters(ctx, h, config, c, clusters); err != nil {
@@ -88,6 +89,20 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		fmt.Printf("%-48s %8.1f MB\n", fmt.Sprintf("resident with %d clusters", clusters), h.resident())
 	}
 	return nil
+}
+
+// agents measures what clusters with agents cost, which all live in one dev
+// cluster.
+func agents(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch) error {
+	managed, err := startProcess(muster, "devcluster", filepath.Join(dir, "devcluster"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = managed.stop() }()
+	if err := joinClusters(ctx, muster, dir, config, c, managed, 5); err != nil {
+		return err
+	}
+	return steadyState(ctx, muster, dir, config, c, managed)
 }
 
 // hub is a running hub or dev cluster.

@@ -88,6 +88,8 @@ type Controller struct {
 	told    string
 	leftOut int
 	retry   wait.DelayFunc
+	// accepted is when the hub was first seen to have accepted the cluster.
+	accepted time.Time
 
 	mu          sync.Mutex
 	certificate *metav1.Condition

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,13 @@ type bench struct {
 
 func newBench(t *testing.T, accepted metav1.ConditionStatus, conditions ...metav1.Condition) *bench {
 	t.Helper()
+	// The hub has judged the clock, unless a test says otherwise.
+	synced := metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue, Reason: "x"}
+	if i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == cluster.ConditionClockSynced }); i < 0 {
+		conditions = append(conditions, synced)
+	} else if conditions[i].Status == "" {
+		conditions = slices.Delete(conditions, i, i+1)
+	}
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Status: clusterv1.ManagedClusterStatus{
 		Conditions: append([]metav1.Condition{{Type: cluster.ConditionHubAccepted, Status: accepted, Reason: "x"}}, conditions...),
 	}}
@@ -97,6 +105,26 @@ func TestReportIsOneWriteAndThenNone(t *testing.T) {
 	cpu := mc.Status.Capacity["cpu"]
 	if !meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionJoined) || !meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable) || cpu.String() != "4" {
 		t.Errorf("got %+v", mc.Status)
+	}
+}
+
+func TestFirstReportLetsTheHubJudgeTheClockFirst(t *testing.T) {
+	b := newBench(t, "True", metav1.Condition{Type: cluster.ConditionClockSynced})
+	again, _ := b.look()
+	if b.writes != 0 || again != time.Second {
+		t.Errorf("%d writes before the verdict, and another look after %s, want none and 1s", b.writes, again)
+	}
+	b.clock.Step(time.Second)
+	b.look()
+	if b.writes != 1 {
+		t.Errorf("%d writes when the hub does not judge, want 1", b.writes)
+	}
+}
+
+func TestNothingIsReportedWithAClockThatIsWrong(t *testing.T) {
+	b := newBench(t, "True", metav1.Condition{Type: cluster.ConditionClockSynced, Status: metav1.ConditionFalse, Reason: "x"})
+	if _, err := b.reconcile(t.Context()); err == nil || b.writes != 0 {
+		t.Errorf("%d writes and the error %v", b.writes, err)
 	}
 }
 

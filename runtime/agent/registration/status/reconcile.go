@@ -34,6 +34,9 @@ func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err er
 	if meta.IsStatusConditionFalse(mc.Status.Conditions, cluster.ConditionClockSynced) {
 		return after, errClock
 	}
+	if left := c.awaitVerdict(mc); left > 0 {
+		return left, nil
+	}
 	mc, errConfigs := c.addClientConfigs(ctx, mc)
 	reported := mc.DeepCopy()
 	c.reportJoined(reported)
@@ -55,6 +58,23 @@ func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err er
 		}
 	}
 	return after, nil
+}
+
+// verdictPatience is how long the first report waits for the hub's verdict.
+const verdictPatience = time.Second
+
+// awaitVerdict is how long to wait for the hub to judge the cluster's clock,
+// which it does after the first heartbeat, with a write to the same object. A
+// report at the same moment would be in vain. Hubs without a verdict are not
+// waited for long.
+func (c *Controller) awaitVerdict(mc *clusterv1.ManagedCluster) time.Duration {
+	if meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionClockSynced) != nil {
+		return 0
+	}
+	if c.accepted.IsZero() {
+		c.accepted = c.Clock.Now()
+	}
+	return verdictPatience - c.Clock.Since(c.accepted)
 }
 
 func filled(ch <-chan struct{}) bool {

@@ -25,6 +25,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/membership"
 )
 
+// eventUpdated is what upstream's controller calls a change of the list in its
+// log.
+const eventUpdated = "ManagedNamespacesUpdated"
+
 // Controller reconciles the managed namespaces in the status of ManagedClusters.
 type Controller struct {
 	client client.Client
@@ -104,6 +108,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("tell the cluster %s its managed namespaces: %w", mc.Name, err)
 	}
+	log.FromContext(ctx).Info("managed namespaces changed", "event", eventUpdated, "cluster", mc.Name, "count", len(want))
 	return reconcile.Result{}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -67,6 +68,13 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 				return reconcile.Result{}, err
 			}
 			continue
+		}
+		err := c.client.Get(ctx, client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{})
+		if apierrors.IsNotFound(err) {
+			continue // one that the cache has yet to hear of wakes us when it does
+		}
+		if err != nil {
+			return reconcile.Result{}, err
 		}
 		if err := apply.Delete(ctx, c.client, role); err != nil {
 			return reconcile.Result{}, err

@@ -22,20 +22,29 @@ import (
 // lowest is beyond the last priority.
 const lowest = 101
 
-// watched is how the hub watches a resource anyway, in whatever version it is to
-// be cleaned: its kind, and a list to read from the cache. ok is false when the
-// hub does not watch it.
-func watched(r schema.GroupVersionResource) (_ client.Object, _ client.ObjectList, ok bool) {
+// known is a resource that the hub watches anyway.
+type known struct {
+	object client.Object
+	list   client.ObjectList
+	// served is the resource in the version in which the hub watches it. Objects
+	// are deleted in it, too: the version that was asked for may not be served,
+	// and then the objects that the cache holds would never go.
+	served schema.GroupVersionResource
+}
+
+// watched is how the hub watches a resource, in whatever version it is to be
+// cleaned. ok is false when the hub does not watch it.
+func watched(r schema.GroupVersionResource) (_ known, ok bool) {
 	switch r.GroupResource() {
 	case schema.GroupResource{Group: addon.GroupName, Resource: "managedclusteraddons"}:
-		return &addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}, true
+		return known{&addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}, addonv1alpha1.GroupVersion.WithResource(r.Resource)}, true
 	case schema.GroupResource{Group: work.GroupName, Resource: "manifestworks"}:
 		object, list := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
 		object.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
 		list.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWorkList"))
-		return object, list, true
+		return known{object, list, workv1.GroupVersion.WithResource(r.Resource)}, true
 	}
-	return nil, nil, false
+	return known{}, false
 }
 
 // remaining is what is left of one resource.
@@ -64,6 +73,9 @@ func (c cleaner) clean(ctx context.Context, namespace string, r schema.GroupVers
 			return remaining{}, err
 		}
 	}
+	if k, ok := watched(r); ok {
+		r = k.served
+	}
 	left := remaining{total: len(objects)}
 	turn := lowest
 	for _, o := range objects {
@@ -87,11 +99,12 @@ func (c cleaner) clean(ctx context.Context, namespace string, r schema.GroupVers
 }
 
 func (c cleaner) list(ctx context.Context, namespace string, r schema.GroupVersionResource) ([]metav1.Object, error) {
-	_, list, ok := watched(r)
-	if ok {
-		if err := c.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	var list runtime.Object
+	if k, ok := watched(r); ok {
+		if err := c.client.List(ctx, k.list, client.InNamespace(namespace)); err != nil {
 			return nil, err
 		}
+		list = k.list
 	} else {
 		found, err := c.live.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {

@@ -76,8 +76,8 @@ func (c *Controller) Register(m manager.Manager) error {
 	}
 	b := builder.ControllerManagedBy(m).Named("gc").For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned))
 	for _, r := range c.resources {
-		if kind, _, ok := watched(r); ok {
-			b = b.Watches(kind, byNamespace)
+		if k, ok := watched(r); ok {
+			b = b.Watches(k.object, byNamespace)
 		}
 	}
 	return b.Complete(c)
@@ -104,6 +104,9 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, c.addFinalizer(ctx, mc)
 	case !controllerutil.ContainsFinalizer(mc, cluster.ResourceCleanupFinalizer):
 		return reconcile.Result{}, nil
+	case len(c.resources) == 0:
+		// Nobody has looked whether the namespace is empty, so nothing is said.
+		return reconcile.Result{}, c.removeFinalizer(ctx, mc)
 	}
 	resource, left, err := c.clean(ctx, mc.Name, nil)
 	if err != nil {
@@ -136,7 +139,7 @@ func (c *Controller) clean(ctx context.Context, namespace string, mayDelete func
 // again is when to look at a resource again: at its next event, when it is
 // watched.
 func again(r schema.GroupVersionResource) reconcile.Result {
-	if _, _, ok := watched(r); ok {
+	if _, ok := watched(r); ok {
 		return reconcile.Result{}
 	}
 	return reconcile.Result{RequeueAfter: lookAgain}
@@ -182,12 +185,19 @@ func (c *Controller) release(ctx context.Context, mc *clusterv1.ManagedCluster) 
 	if err := c.report(ctx, mc, metav1.ConditionTrue, cluster.ReasonNoResource, cluster.MessageNoResource); err != nil {
 		return err
 	}
+	if err := c.removeFinalizer(ctx, mc); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("the namespace of a deleted cluster is empty", "event", eventCompleted, "cluster", mc.Name)
+	return nil
+}
+
+func (c *Controller) removeFinalizer(ctx context.Context, mc *clusterv1.ManagedCluster) error {
 	before := mc.DeepCopy()
 	controllerutil.RemoveFinalizer(mc, cluster.ResourceCleanupFinalizer)
 	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the finalizer from the cluster %s: %w", mc.Name, err)
 	}
-	log.FromContext(ctx).Info("the namespace of a deleted cluster is empty", "event", eventCompleted, "cluster", mc.Name)
 	return nil
 }
 

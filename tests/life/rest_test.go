@@ -1,0 +1,104 @@
+package life
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+// revision counts the writes to a hub's store, whoever makes them.
+func (h *fleetHub) revision() int {
+	h.t.Helper()
+	list, err := h.kube.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
+	must(h.t, err)
+	n, err := strconv.Atoi(list.ResourceVersion)
+	must(h.t, err)
+	return n
+}
+
+// beats is how many heartbeats the agent has given.
+func (m *member) beats() (int, error) {
+	response, err := http.Get("http://" + m.options.HealthAddress + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), "muster_agent_heartbeats_total "); ok {
+			return strconv.Atoi(value)
+		}
+	}
+	return 0, fmt.Errorf("there is no count of heartbeats")
+}
+
+// A fleet that nothing happens to costs its hub one write for each heartbeat:
+// neither the agent nor the hub's controllers write what has not changed.
+func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
+	clk := clocktesting.NewFakeClock(time.Now())
+	h, m := newHub(t, clk), newMember(t, clk)
+	m.giveBootstrap(h.kubeconfig(h.token(cluster.BoundBootstrapGroup(name))))
+	m.start()
+	m.accept(h, true)
+	m.alive(h, clk.Now())
+	settle := func() int {
+		t.Helper()
+		last, same := -1, 0
+		m.settled(func() bool {
+			if now := h.revision(); now != last {
+				last, same = now, 0
+			}
+			same++
+			return same > 20
+		})
+		return last
+	}
+
+	writes := settle()
+	first, err := m.beats()
+	must(t, err)
+	const beats = 20
+	for i := range beats {
+		// Longer than a period with its jitter: a heartbeat, and a look at the API
+		// server's health, are due.
+		clk.Step(76 * time.Second)
+		m.settled(func() bool {
+			n, err := m.beats()
+			must(t, err)
+			return n > first+i
+		})
+	}
+	now, err := m.beats()
+	must(t, err)
+	if got, want := settle()-writes, now-first; got != want || want < beats {
+		t.Errorf("%d writes for %d heartbeats", got, want)
+	}
+
+	// What does change costs one write, of whatever size.
+	writes = settle()
+	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "zone"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "a"}}
+	must(t, env.Client().Create(context.Background(), claim))
+	t.Cleanup(func() { must(t, env.Client().Delete(context.Background(), claim)) })
+	m.settled(func() bool {
+		mc := &clusterv1.ManagedCluster{}
+		must(t, h.client.Get(context.Background(), types.NamespacedName{Name: name}, mc))
+		return len(mc.Status.ClusterClaims) == 1
+	})
+	if got := settle() - writes; got != 1 {
+		t.Errorf("%d writes for a change of the status, want 1", got)
+	}
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+// quiet is for how long nothing may be written before what is measured next
+// counts as begun, or ended.
+const quiet = 2 * time.Second
+
+// steadyState measures what a cluster costs the hub in the years after its
+// join: each heartbeat, each renewal of its certificate, each change of its
+// status, and nothing at all.
+func steadyState(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *hub) error {
+	const name = "steady"
+	health, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	_, stop, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, name, "--health-address", health)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	local, err := localClient(managed.kubeconfig)
+	if err != nil {
+		return err
+	}
+	s := steady{ctx: ctx, config: config, hub: c, local: local, name: name, health: health}
+	return errors.Join(s.rest(30*time.Second), s.heartbeats(20), s.statusChanges(10), s.renewals(5))
+}
+
+type steady struct {
+	ctx          context.Context
+	config       *rest.Config
+	hub, local   client.Client
+	name, health string
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func localClient(kubeconfig string) (client.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+}
+
+// settle returns the counts once nothing is written any longer. It subtracts
+// what reading them costs.
+func (s *steady) settle() (counts, error) {
+	last, err := requests(s.ctx, s.config)
+	for reads := 1.0; err == nil; reads++ {
+		time.Sleep(quiet)
+		var now counts
+		now, err = requests(s.ctx, s.config)
+		if now.writes == last.writes {
+			now.reads -= reads
+			return now, err
+		}
+		last = now
+	}
+	return counts{}, err
+}
+
+// cost prints what n repetitions of something cost each, own of the writes
+// being the benchmark's.
+func (s *steady) cost(what string, n float64, own float64, do func() error) error {
+	before, err := s.settle()
+	if err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("measure %s: %w", what, err)
+	}
+	after, err := s.settle()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-48s %8.2f writes, %.2f conflicts\n", "requests per "+what, (after.writes-before.writes-own)/n, (after.conflicts-before.conflicts)/n)
+	return nil
+}
+
+// rest lets the cluster be for a while that is too short for a heartbeat, and
+// long enough for everything else that somebody might do every few seconds.
+func (s *steady) rest(d time.Duration) error {
+	return s.cost(fmt.Sprintf("%s of rest between heartbeats", d), 1, 0, func() error {
+		time.Sleep(d)
+		return nil
+	})
+}
+
+// heartbeats makes the cluster give them every second.
+func (s *steady) heartbeats(n int) error {
+	if err := s.pace(1); err != nil {
+		return err
+	}
+	// The pace is the fleet's ordinary one again before the counts are read, so
+	// that they can settle.
+	first, err := s.beats()
+	if err != nil {
+		return err
+	}
+	before, err := requests(s.ctx, s.config)
+	if err != nil {
+		return err
+	}
+	last := first
+	for last < first+n {
+		time.Sleep(100 * time.Millisecond)
+		if last, err = s.beats(); err != nil {
+			return err
+		}
+	}
+	after, err := requests(s.ctx, s.config)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per heartbeat",
+		(after.writes-before.writes)/float64(last-first), (after.reads-before.reads-1)/float64(last-first), (after.conflicts-before.conflicts)/float64(last-first))
+	return s.pace(60)
+}
+
+func (s *steady) pace(seconds int) error {
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+	patch := fmt.Appendf(nil, `{"spec":{"leaseDurationSeconds":%d}}`, seconds)
+	if err := s.hub.Patch(s.ctx, mc, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return err
+	}
+	time.Sleep(quiet) // for all that follows from the change itself
+	return nil
+}
+
+// beats is how many heartbeats the agent has given.
+func (s *steady) beats() (int, error) {
+	response, err := http.Get("http://" + s.health + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), "muster_agent_heartbeats_total "); ok {
+			return strconv.Atoi(value)
+		}
+	}
+	return 0, errors.New("the agent does not count its heartbeats")
+}
+
+// statusChanges adds claims to the cluster, one after the other.
+func (s *steady) statusChanges(n int) error {
+	return s.cost("status change", float64(n), 0, func() error {
+		for i := range n {
+			claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("bench-%d", i)}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
+			if err := s.local.Create(s.ctx, claim); err != nil {
+				return err
+			}
+			err := eventually(func() (bool, error) {
+				mc := &clusterv1.ManagedCluster{}
+				err := s.hub.Get(s.ctx, types.NamespacedName{Name: s.name}, mc)
+				return len(mc.Status.ClusterClaims) > i, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// renewals makes the agent lose its certificate, so that it asks for another
+// one with the one that it still has in memory, as it does in good time before
+// a certificate expires.
+func (s *steady) renewals(n int) error {
+	return s.cost("renewal of a certificate", float64(n), 0, func() error {
+		for range n {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: cluster.HubKubeconfigSecret}}
+			if err := s.local.Delete(s.ctx, secret); err != nil {
+				return err
+			}
+			err := eventually(func() (bool, error) {
+				err := s.local.Get(s.ctx, client.ObjectKeyFromObject(secret), secret)
+				if apierrors.IsNotFound(err) {
+					return false, nil
+				}
+				return len(secret.Data[cluster.TLSCertKey]) > 0, err
+			})
+			if err != nil {
+				return err
+			}
+			time.Sleep(quiet) // until the agent has reported it
+		}
+		return nil
+	})
+}
+
+func eventually(check func() (bool, error)) error {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if done, err := check(); done || err != nil {
+			return err
+		}
+	}
+	return errors.New("it has not happened within a minute")
+}
