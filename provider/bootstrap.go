@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math/big"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -40,10 +42,15 @@ const (
 // bootstrapToken is a credential with which an agent registers.
 type bootstrapToken struct {
 	ID, Secret string
-	// Cluster is whose agent the token is for; empty for any.
-	Cluster     string
-	Groups      string
-	Description string
+	// Clusters are whose agents the token is for; any when there are none.
+	Clusters []string
+	// Scope is what it may be used for beyond that. The hub keeps who used it.
+	Scope cluster.TokenScope
+	// TakesRequests has the hub delete undecided certificate requests that were
+	// made with the token together with it.
+	TakesRequests bool
+	Groups        string
+	Description   string
 	// Expires is when the hub stops taking the token; zero is never.
 	Expires time.Time
 	// TTL is how the configuration put the lifetime; empty when it did not.
@@ -54,13 +61,13 @@ type bootstrapToken struct {
 func (t bootstrapToken) String() string { return t.ID + "." + t.Secret }
 
 // newBootstrapToken makes one up.
-func newBootstrapToken(managedCluster, groups, description string) (bootstrapToken, error) {
+func newBootstrapToken(clusters []string, groups, description string) (bootstrapToken, error) {
 	id, err := randomText(tokenIDLength)
 	if err != nil {
 		return bootstrapToken{}, err
 	}
 	secret, err := randomText(tokenSecretLength)
-	return bootstrapToken{ID: id, Secret: secret, Cluster: managedCluster, Groups: groups, Description: description}, err
+	return bootstrapToken{ID: id, Secret: secret, Clusters: clusters, Groups: groups, Description: description}, err
 }
 
 // randomText is unguessable text of lower-case letters and digits.
@@ -96,9 +103,12 @@ func (t bootstrapToken) object() *corev1.Secret {
 	secret := &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: data}
 	secret.Namespace, secret.Name = metav1.NamespaceSystem, tokenSecretName(t.ID)
 	secret.Labels = map[string]string{"app": "cluster-manager"} // by which clusteradm finds tokens
-	secret.Annotations = map[string]string{}
-	if t.Cluster != "" {
-		secret.Annotations[clusterAnnotation] = t.Cluster
+	secret.Annotations = t.Scope.Annotations()
+	if len(t.Clusters) > 0 {
+		secret.Annotations[clusterAnnotation] = strings.Join(t.Clusters, ",")
+	}
+	if t.TakesRequests {
+		secret.Annotations[cluster.TokenRevocationAnnotation] = cluster.RevokeRequests
 	}
 	if t.TTL != "" {
 		secret.Annotations[ttlAnnotation] = t.TTL
@@ -106,18 +116,25 @@ func (t bootstrapToken) object() *corev1.Secret {
 	return secret
 }
 
-// tokenOf reads a token back.
+// tokenOf reads a token back. A scope that can't be read counts as none: the hub
+// refuses such a token.
 func tokenOf(secret *corev1.Secret) bootstrapToken {
 	t := bootstrapToken{
-		ID:          string(secret.Data[tokenIDKey]),
-		Secret:      string(secret.Data[tokenSecretKey]),
-		Groups:      string(secret.Data[groupsKey]),
-		Description: string(secret.Data[descriptionKey]),
-		Cluster:     secret.Annotations[clusterAnnotation],
-		TTL:         secret.Annotations[ttlAnnotation],
+		ID:            string(secret.Data[tokenIDKey]),
+		Secret:        string(secret.Data[tokenSecretKey]),
+		Groups:        string(secret.Data[groupsKey]),
+		Description:   string(secret.Data[descriptionKey]),
+		TTL:           secret.Annotations[ttlAnnotation],
+		TakesRequests: secret.Annotations[cluster.TokenRevocationAnnotation] == cluster.RevokeRequests,
 	}
-	if bound, ok := cluster.BoundCluster(t.Groups); ok {
-		t.Cluster = bound
+	if names := secret.Annotations[clusterAnnotation]; names != "" {
+		t.Clusters = strings.Split(names, ",")
+	}
+	if bound := cluster.BoundClusters(strings.Split(t.Groups, ",")); len(bound) > 0 {
+		t.Clusters = bound
+	}
+	if scope, err := cluster.ParseTokenScope(secret.Annotations); err == nil {
+		t.Scope = scope
 	}
 	if expires, err := time.Parse(time.RFC3339, string(secret.Data[expirationKey])); err == nil {
 		t.Expires = expires
@@ -125,23 +142,35 @@ func tokenOf(secret *corev1.Secret) bootstrapToken {
 	return t
 }
 
-// tokenGroups is the group that a token for a cluster gets; for any cluster when
-// the name is empty. A hub that knows no bound tokens gets one for any cluster,
-// with a warning.
-func (h *hub) tokenGroups(ctx context.Context, client *kube.Client, name string, diags *diag.Diagnostics) (string, error) {
-	if name == "" {
+// tokenGroups are the groups that a token for clusters gets; for any cluster
+// when there are no names. A hub that knows no bound tokens gets one for any
+// cluster, with a warning.
+func (h *hub) tokenGroups(ctx context.Context, client *kube.Client, names []string, diags *diag.Diagnostics) (string, error) {
+	if len(names) == 0 {
 		return cluster.BootstrapGroup, nil
 	}
-	bound, err := h.approvesBoundTokens(ctx, client)
+	bound, err := h.has(ctx, client, hubinfo.BoundBootstrapApproval)
 	if err != nil {
 		return "", err
 	}
 	if bound {
-		return cluster.BoundBootstrapGroup(name), nil
+		groups := make([]string, 0, len(names))
+		for _, name := range names {
+			groups = append(groups, cluster.BoundBootstrapGroup(name))
+		}
+		return strings.Join(groups, ","), nil
 	}
 	diags.AddWarning("The bootstrap token is not bound to its cluster",
-		fmt.Sprintf("The hub %s does not know tokens that are bound to one cluster, so the token for %q can register any cluster. Keep it short-lived.", client.Host(), name))
+		fmt.Sprintf("The hub %s does not know tokens that are bound to clusters, so the token for %s can register any cluster. Keep it short-lived.", client.Host(), strings.Join(quoted(names), ", ")))
 	return cluster.BootstrapGroup, nil
+}
+
+func quoted(names []string) []string {
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		out = append(out, strconv.Quote(name))
+	}
+	return out
 }
 
 // endpoint is where agents reach the hub and how they verify it.

@@ -128,7 +128,9 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 	}
 	name := model.ManagedCluster.ValueString()
 	doing := "make a bootstrap token"
+	var clusters []string
 	if name != "" {
+		clusters = []string{name}
 		doing += fmt.Sprintf(" for managed cluster %q", name)
 	}
 	ttl := defaultBootstrapTTL
@@ -140,12 +142,12 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
-	groups, err := e.hub.tokenGroups(ctx, client, name, &resp.Diagnostics)
+	groups, err := e.hub.tokenGroups(ctx, client, clusters, &resp.Diagnostics)
 	if err != nil {
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
-	token, err := newBootstrapToken(name, groups, "Made by Terraform, which revokes it.")
+	token, err := newBootstrapToken(clusters, groups, "Made by Terraform, which revokes it.")
 	if err != nil {
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return

@@ -2,11 +2,14 @@ package provider
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -43,7 +46,7 @@ func TestAccBootstrapToken(t *testing.T) {
 				secret := &corev1.Secret{}
 				someone(t).get(secret, "kube-system", "bootstrap-token-"+id)
 				token := tokenOf(secret)
-				if token.String() != first || token.Groups != "system:bootstrappers:managedcluster:bt" || secret.Type != corev1.SecretTypeBootstrapToken || secret.Labels["app"] != "cluster-manager" {
+				if token.String() != first || token.Groups != "system:bootstrappers:managedcluster:bt" || secret.Type != corev1.SecretTypeBootstrapToken || secret.Labels["app"] != "cluster-manager" || !token.TakesRequests {
 					return fmt.Errorf("got %+v of type %s with %v", token, secret.Type, secret.Labels)
 				}
 				if left := time.Until(token.Expires); left < 55*time.Minute || left > time.Hour {
@@ -85,12 +88,171 @@ func TestAccBootstrapToken(t *testing.T) {
 	}
 }
 
-func TestAccBootstrapTokenBadInput(t *testing.T) {
-	accTest(t, resource.TestStep{
-		Config:      `resource "muster_bootstrap_token" "test" { ttl = "soon" }`,
-		PlanOnly:    true,
-		ExpectError: regexp.MustCompile(`"soon" is not a duration`),
+// A token's scope is kept by the hub, and what it counted comes back.
+func TestAccBootstrapTokenScope(t *testing.T) {
+	config := func(body string) string {
+		return "resource \"muster_bootstrap_token\" \"test\" {\n" + body + "\n}\n"
+	}
+	const labels = `cluster_labels = { env = "edge", "cluster.open-cluster-management.io/clusterset" = "edge" }`
+	var token string
+	register := func(name string) error {
+		o := someone(t)
+		ca, err := o.client.CAData()
+		if err != nil {
+			return err
+		}
+		agent, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: token}, "agent", kube.DefaultRetryBudget)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := o.context()
+		defer cancel()
+		mc := &clusterv1.ManagedCluster{}
+		mc.Name = name
+		return agent.Create(ctx, mc)
+	}
+	remember := func(s *terraform.State) error {
+		token = s.RootModule().Resources[tokenAddress].Primary.Attributes["token"]
+		return nil
+	}
+	usedBy := func(names ...string) []statecheck.StateCheck {
+		var checks []knownvalue.Check
+		for _, name := range names {
+			checks = append(checks, knownvalue.StringExact(name))
+		}
+		return []statecheck.StateCheck{statecheck.ExpectKnownValue(tokenAddress, tfjsonpath.New("used_by"), knownvalue.ListExact(checks))}
+	}
+	t.Cleanup(func() {
+		for _, name := range []string{"scoped-a", "scoped-b"} {
+			someone(t).remove(&clusterv1.ManagedCluster{}, "", name)
+		}
 	})
+	accTest(t,
+		resource.TestStep{Config: config(labels + "\n  max_clusters = 1"), Check: remember, ConfigStateChecks: usedBy()},
+		resource.TestStep{
+			PreConfig: func() {
+				if err := register("scoped-a"); err != nil {
+					t.Fatal(err)
+				}
+				if err := register("scoped-b"); err == nil || !strings.Contains(err.Error(), "may register 1 clusters") {
+					t.Fatalf("a second cluster: %v", err)
+				}
+				mc := &clusterv1.ManagedCluster{}
+				someone(t).get(mc, "", "scoped-a")
+				if mc.Labels["env"] != "edge" || mc.Labels[cluster.ClusterSetLabel] != "edge" {
+					t.Fatalf("labels %v", mc.Labels)
+				}
+			},
+			Config:            config(labels + "\n  max_clusters = 2"),
+			ConfigPlanChecks:  resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectResourceAction(tokenAddress, plancheck.ResourceActionUpdate)}},
+			ConfigStateChecks: usedBy("scoped-a"),
+		},
+		resource.TestStep{
+			PreConfig: func() {
+				if err := register("scoped-b"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Config:      config(labels + "\n  max_clusters = 1"),
+			ExpectError: regexp.MustCompile(`(?s)max_clusters is 1, and 2 clusters were registered.*scoped-a, scoped-b`),
+		},
+		resource.TestStep{
+			// Without limit and labels, the count stays.
+			Config:            config(""),
+			ConfigStateChecks: append(usedBy("scoped-a", "scoped-b"), statecheck.ExpectKnownValue(tokenAddress, tfjsonpath.New("max_clusters"), knownvalue.Null())),
+		},
+		resource.TestStep{
+			PreConfig: func() {
+				secret := &corev1.Secret{}
+				id, _, _ := strings.Cut(token, ".")
+				someone(t).patch(secret, "kube-system", "bootstrap-token-"+id, `{"metadata":{"annotations":{"muster-fleet.io/token-max-clusters":"1000"}}}`)
+			},
+			// A limit that somebody else set, where the configuration has none, is
+			// theirs.
+			Config:           config(""),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}},
+		},
+		resource.TestStep{
+			// A configuration that sets one takes it over.
+			Config:           config("max_clusters = 500"),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PostApplyPostRefresh: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}},
+		},
+	)
+}
+
+func TestAccBootstrapTokenForSeveralClusters(t *testing.T) {
+	config := func(names string) string {
+		return fmt.Sprintf("resource \"muster_bootstrap_token\" \"test\" {\n  managed_clusters = [%s]\n}\n", names)
+	}
+	groups := func(want string) resource.TestCheckFunc {
+		return func(s *terraform.State) error {
+			secret := &corev1.Secret{}
+			someone(t).get(secret, "kube-system", "bootstrap-token-"+s.RootModule().Resources[tokenAddress].Primary.Attributes["token_id"])
+			if got := tokenOf(secret).Groups; got != want {
+				return fmt.Errorf("groups %q, want %q", got, want)
+			}
+			return nil
+		}
+	}
+	accTest(t,
+		resource.TestStep{
+			Config: config(`"sc-b", "sc-a"`),
+			Check:  groups("system:bootstrappers:managedcluster:sc-a,system:bootstrappers:managedcluster:sc-b"),
+		},
+		resource.TestStep{
+			ResourceName: tokenAddress, ImportState: true, ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "token_id",
+			ImportStateIdFunc: func(s *terraform.State) (string, error) {
+				return s.RootModule().Resources[tokenAddress].Primary.Attributes["token_id"], nil
+			},
+		},
+		resource.TestStep{
+			Config:           config(`"sc-a"`),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectResourceAction(tokenAddress, plancheck.ResourceActionReplace)}},
+		},
+	)
+}
+
+// What an upstream hub would not keep is not promised.
+func TestTokenScopeNeedsAHubThatKeepsIt(t *testing.T) {
+	for name, x := range map[string]struct {
+		maps  map[string]string
+		model bootstrapTokenModel
+		want  string // a part of the error
+	}{
+		"upstream's, with a limit":       {nil, bootstrapTokenModel{MaxClusters: types.Int64Value(2)}, "max_clusters is set"},
+		"upstream's, with both":          {nil, bootstrapTokenModel{MaxClusters: types.Int64Value(2), ClusterLabels: stringMapValue(map[string]string{"a": "b"})}, "cluster_labels and max_clusters is set"},
+		"upstream's, without":            {nil, bootstrapTokenModel{}, ""},
+		"muster's, with a limit":         {map[string]string{"muster-hub-info": `{"features":"TokenScope"}`}, bootstrapTokenModel{MaxClusters: types.Int64Value(2)}, ""},
+		"an older muster's, with labels": {map[string]string{"muster-hub-info": `{"features":"BoundBootstrapApproval"}`}, bootstrapTokenModel{ClusterLabels: stringMapValue(map[string]string{"a": "b"})}, "cluster_labels is set"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, client := publishing(t, x.maps)
+			r := &bootstrapTokenResource{hubResource{hub: h}}
+			var diags diag.Diagnostics
+			if ok := r.keepsScope(t.Context(), client, &x.model, "make a bootstrap token", &diags); ok != (x.want == "") {
+				t.Errorf("kept: %v, %v", ok, diags)
+			}
+			if x.want != "" && (!diags.HasError() || !strings.Contains(diags[0].Detail(), x.want)) {
+				t.Errorf("got %v, want %q", diags, x.want)
+			}
+		})
+	}
+}
+
+func TestAccBootstrapTokenBadInput(t *testing.T) {
+	for body, want := range map[string]string{
+		`ttl = "soon"`:                                        `"soon" is not a duration`,
+		`max_clusters = 0`:                                    `(?s)max_clusters.*between 1 and 1000`,
+		`cluster_labels = { "a b" = "c" }`:                    `a b`,
+		`managed_clusters = ["A"]`:                            `"A" cannot be used as cluster name`,
+		"managed_cluster = \"a\"\nmanaged_clusters = [\"b\"]": `managed_clusters`,
+	} {
+		accTest(t, resource.TestStep{
+			Config:      "resource \"muster_bootstrap_token\" \"test\" {\n" + body + "\n}\n",
+			PlanOnly:    true,
+			ExpectError: regexp.MustCompile(want),
+		})
+	}
 }
 
 func TestAccBootstrapKubeconfig(t *testing.T) {
@@ -168,18 +330,20 @@ func TestAccBootstrapTokenIsBound(t *testing.T) {
 }
 
 func TestTokensRoundTrip(t *testing.T) {
-	token, err := newBootstrapToken("c1", cluster.BoundBootstrapGroup("c1"), "why")
+	token, err := newBootstrapToken([]string{"c1", "c2"}, cluster.BoundBootstrapGroup("c1")+","+cluster.BoundBootstrapGroup("c2"), "why")
 	if err != nil {
 		t.Fatal(err)
 	}
 	token.TTL, token.Expires = "1h", time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	if got := tokenOf(token.object()); got != token {
+	token.Scope = cluster.TokenScope{Labels: map[string]string{"env": "prod"}, MaxClusters: 3}
+	token.TakesRequests = true
+	if got := tokenOf(token.object()); !reflect.DeepEqual(got, token) {
 		t.Errorf("got %+v, want %+v", got, token)
 	}
 	if !regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`).MatchString(token.String()) {
 		t.Errorf("%q has not the form of a token", token)
 	}
-	other, err := newBootstrapToken("c1", "g", "")
+	other, err := newBootstrapToken(nil, "g", "")
 	if err != nil || other.ID == token.ID || other.Secret == token.Secret {
 		t.Errorf("two tokens are alike: %v, %v, %v", token, other, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -277,7 +278,7 @@ func (a *acceptance) follow(ctx context.Context, object *clusterv1.ManagedCluste
 	}
 	approve := a.model.ApproveCSR.ValueBool()
 	if a.model.ApproveCSR.IsNull() {
-		byItself, err := a.hub.approvesBoundTokens(ctx, a.client)
+		byItself, err := a.hub.has(ctx, a.client, hubinfo.BoundBootstrapApproval)
 		if err != nil {
 			addAPIError(diags, a.client, "find out whether the hub approves certificate requests", err)
 			return

@@ -89,10 +89,9 @@ func newClient(connection kube.Connection, version string, budget time.Duration)
 	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Static(), RetryBudget: budget})
 }
 
-// approvesBoundTokens reports whether the hub takes bootstrap tokens bound to
-// one cluster and approves their certificate requests, as muster's does and an
-// upstream hub does not.
-func (h *hub) approvesBoundTokens(ctx context.Context, client *kube.Client) (bool, error) {
+// has reports whether the hub has a feature of muster's hubs, which an upstream
+// hub has not.
+func (h *hub) has(ctx context.Context, client *kube.Client, feature string) (bool, error) {
 	h.featuresMu.Lock()
 	defer h.featuresMu.Unlock()
 	if !h.featuresRead {
@@ -103,7 +102,7 @@ func (h *hub) approvesBoundTokens(ctx context.Context, client *kube.Client) (boo
 		}
 		h.features, h.featuresRead = info.Data, true
 	}
-	return hubinfo.Has(h.features, hubinfo.BoundBootstrapApproval), nil
+	return hubinfo.Has(h.features, feature), nil
 }
 
 // configured takes the hub out of what Configure was given. Terraform calls

@@ -41,21 +41,22 @@ func publishing(t *testing.T, maps map[string]string) (*hub, *kube.Client) {
 func TestTokensAreBoundWhereTheHubKnowsHow(t *testing.T) {
 	musterHub := map[string]string{"muster-hub-info": `{"features":"Other,BoundBootstrapApproval"}`}
 	for name, test := range map[string]struct {
-		maps    map[string]string
-		cluster string
-		want    string
-		warns   bool
+		maps     map[string]string
+		clusters []string
+		want     string
+		warns    bool
 	}{
-		"muster's hub":                   {musterHub, "c1", cluster.BoundBootstrapGroup("c1"), false},
-		"an upstream hub":                {nil, "c1", cluster.BootstrapGroup, true},
-		"a hub without that feature":     {map[string]string{"muster-hub-info": `{"features":"Other"}`}, "c1", cluster.BootstrapGroup, true},
-		"any cluster, on muster's hub":   {musterHub, "", cluster.BootstrapGroup, false},
-		"any cluster, on upstream's hub": {nil, "", cluster.BootstrapGroup, false},
+		"muster's hub":                   {musterHub, []string{"c1"}, cluster.BoundBootstrapGroup("c1"), false},
+		"muster's hub, two clusters":     {musterHub, []string{"c1", "c2"}, cluster.BoundBootstrapGroup("c1") + "," + cluster.BoundBootstrapGroup("c2"), false},
+		"an upstream hub":                {nil, []string{"c1"}, cluster.BootstrapGroup, true},
+		"a hub without that feature":     {map[string]string{"muster-hub-info": `{"features":"Other"}`}, []string{"c1"}, cluster.BootstrapGroup, true},
+		"any cluster, on muster's hub":   {musterHub, nil, cluster.BootstrapGroup, false},
+		"any cluster, on upstream's hub": {nil, nil, cluster.BootstrapGroup, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, client := publishing(t, test.maps)
 			var diags diag.Diagnostics
-			got, err := h.tokenGroups(t.Context(), client, test.cluster, &diags)
+			got, err := h.tokenGroups(t.Context(), client, test.clusters, &diags)
 			if err != nil || got != test.want || (diags.WarningsCount() > 0) != test.warns {
 				t.Errorf("got %q, %v, %v, want %q", got, err, diags, test.want)
 			}

@@ -28,8 +28,16 @@ func known(value attr.Value) bool {
 	return err == nil && terraform.IsFullyKnown()
 }
 
-// stringList is the list in Go; nil when it is null. Elements have to be known.
-func stringList(list types.List) []string {
+// elements is a list or a set.
+type elements interface {
+	IsNull() bool
+	IsUnknown() bool
+	Elements() []attr.Value
+}
+
+// stringList is a list or set in Go; nil when it is null. Elements have to be
+// known.
+func stringList(list elements) []string {
 	if list.IsNull() || list.IsUnknown() {
 		return nil
 	}
@@ -65,6 +73,14 @@ func stringListValue(texts []string) types.List {
 		elements = append(elements, types.StringValue(text))
 	}
 	return types.ListValueMust(types.StringType, elements)
+}
+
+func stringSetValue(texts []string) types.Set {
+	elements := make([]attr.Value, 0, len(texts))
+	for _, text := range texts {
+		elements = append(elements, types.StringValue(text))
+	}
+	return types.SetValueMust(types.StringType, elements)
 }
 
 func stringMapValue(texts map[string]string) types.Map {
