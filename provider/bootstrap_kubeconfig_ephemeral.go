@@ -4,23 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 var (
-	_ ephemeral.EphemeralResourceWithConfigure = (*bootstrapKubeconfigEphemeral)(nil)
-	_ ephemeral.EphemeralResourceWithRenew     = (*bootstrapKubeconfigEphemeral)(nil)
-	_ ephemeral.EphemeralResourceWithClose     = (*bootstrapKubeconfigEphemeral)(nil)
+	_ ephemeral.EphemeralResourceWithConfigure      = (*bootstrapKubeconfigEphemeral)(nil)
+	_ ephemeral.EphemeralResourceWithValidateConfig = (*bootstrapKubeconfigEphemeral)(nil)
+	_ ephemeral.EphemeralResourceWithRenew          = (*bootstrapKubeconfigEphemeral)(nil)
+	_ ephemeral.EphemeralResourceWithClose          = (*bootstrapKubeconfigEphemeral)(nil)
 )
 
 const (
@@ -35,18 +40,13 @@ type bootstrapKubeconfigEphemeral struct{ hub *hub }
 
 type bootstrapKubeconfigModel struct {
 	ManagedCluster types.String `tfsdk:"managed_cluster"`
+	Credential     types.String `tfsdk:"credential"`
 	TTL            types.String `tfsdk:"ttl"`
 	Server         types.String `tfsdk:"server"`
 	CA             types.String `tfsdk:"cluster_ca_certificate"`
 	Kubeconfig     types.String `tfsdk:"kubeconfig"`
 	Token          types.String `tfsdk:"token"`
 	ExpiresAt      types.String `tfsdk:"expires_at"`
-}
-
-// openToken is what is remembered between Open, Renew and Close.
-type openToken struct {
-	ID  string        `json:"id"`
-	TTL time.Duration `json:"ttl"`
 }
 
 func newBootstrapKubeconfigEphemeral() ephemeral.EphemeralResource {
@@ -72,8 +72,14 @@ func (e *bootstrapKubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.Sch
 				Optional:            true,
 				Validators:          []validator.String{nameValidator{"cluster name"}},
 			},
+			"credential": schema.StringAttribute{
+				MarkdownDescription: fmt.Sprintf("What the agent introduces itself with. `%s`, the default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs whose API server takes no bootstrap tokens, as those of most cloud providers; "+
+					"it can register any cluster, and Terraform does not prolong it, so `ttl` has to last for the whole run. Both are revoked when Terraform is done.", credentialToken, credentialServiceAccount, cluster.Namespace, cluster.BootstrapServiceAccount),
+				Optional:   true,
+				Validators: []validator.String{stringvalidator.OneOf(credentialToken, credentialServiceAccount)},
+			},
 			"ttl": schema.StringAttribute{
-				MarkdownDescription: fmt.Sprintf("How long the token stays valid when Terraform is killed and can't revoke it, such as `30m`. At least `1m`; defaults to `%s`.", shortDuration(defaultBootstrapTTL)),
+				MarkdownDescription: fmt.Sprintf("How long the token stays valid when Terraform is killed and can't revoke it, such as `30m`. At least `1m`, with a service account `%s`; defaults to `%s`.", shortDuration(minimumServiceAccountTTL), shortDuration(defaultBootstrapTTL)),
 				Optional:            true,
 				Validators:          []validator.String{durationValidator{minimumBootstrapTTL}},
 			},
@@ -101,6 +107,18 @@ func (e *bootstrapKubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.Sch
 			},
 		},
 	}
+}
+
+// ValidateConfig refuses lives that Kubernetes gives no service account's token.
+func (e *bootstrapKubeconfigEphemeral) ValidateConfig(ctx context.Context, req ephemeral.ValidateConfigRequest, resp *ephemeral.ValidateConfigResponse) {
+	var model bootstrapKubeconfigModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
+	ttl, err := time.ParseDuration(model.TTL.ValueString())
+	if err != nil || model.Credential.ValueString() != credentialServiceAccount || ttl >= minimumServiceAccountTTL {
+		return
+	}
+	resp.Diagnostics.AddAttributeError(path.Root("ttl"), "The token's life is too short",
+		fmt.Sprintf("ttl is %q, and tokens of service accounts live for %s at least. Use a longer one, or credential = %q.", model.TTL.ValueString(), shortDuration(minimumServiceAccountTTL), credentialToken))
 }
 
 func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) {
@@ -142,24 +160,14 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
-	groups, err := e.hub.tokenGroups(ctx, client, clusters, &resp.Diagnostics)
+	made, err := e.issue(ctx, client, &model, clusters, ttl, &resp.Diagnostics)
 	if err != nil {
-		addAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	token, err := newBootstrapToken(clusters, groups, "Made by Terraform, which revokes it.")
-	if err != nil {
-		addAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	token.Expires = time.Now().Add(ttl)
-	if err := client.Apply(ctx, token.object(), kube.ApplyOptions{Manager: fieldManager}); err != nil {
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
 	config, err := kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Context: "bootstrap",
-		Server: where.Server, CAData: where.CA, Token: token.String(),
+		Server: where.Server, CAData: where.CA, Token: made.Token,
 	}.YAML()
 	if err != nil {
 		addAPIError(&resp.Diagnostics, client, doing, err)
@@ -168,16 +176,31 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 	model.Server = types.StringValue(where.Server)
 	model.CA = types.StringValue(string(where.CA))
 	model.Kubeconfig = types.StringValue(string(config))
-	model.Token = types.StringValue(token.String())
-	model.ExpiresAt = types.StringValue(token.Expires.UTC().Format(time.RFC3339))
+	model.Token = types.StringValue(made.Token)
+	model.ExpiresAt = types.StringValue(made.Expires.UTC().Format(time.RFC3339))
 	resp.Diagnostics.Append(resp.Result.Set(ctx, &model)...)
-	private, err := json.Marshal(openToken{ID: token.ID, TTL: ttl})
+	private, err := json.Marshal(made.openCredential)
 	if err != nil {
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, privateToken, private)...)
-	resp.RenewAt = token.Expires.Add(-ttl / 2)
+	if made.Renewable {
+		resp.RenewAt = made.Expires.Add(-ttl / 2)
+	}
+}
+
+// issue makes the credential of the kind that is asked for.
+func (e *bootstrapKubeconfigEphemeral) issue(ctx context.Context, client *kube.Client, model *bootstrapKubeconfigModel, clusters []string, ttl time.Duration, diags *diag.Diagnostics) (credential, error) {
+	if model.Credential.ValueString() != credentialServiceAccount {
+		return e.hub.bootstrapTokenCredential(ctx, client, clusters, ttl, diags)
+	}
+	if len(clusters) > 0 {
+		diags.AddWarning("The token is not bound to its cluster",
+			fmt.Sprintf("credential is %q, so the token for %s can register any cluster, as the service account can. Where the hub takes bootstrap tokens, use credential = %q.",
+				credentialServiceAccount, strings.Join(quoted(clusters), ", "), credentialToken))
+	}
+	return serviceAccountCredential(ctx, client, ttl)
 }
 
 // unlessSet is an unknown value in place of one that is left out.
@@ -196,22 +219,25 @@ func (e *bootstrapKubeconfigEphemeral) Renew(ctx context.Context, req ephemeral.
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	var token openToken
-	if err := json.Unmarshal(private, &token); err != nil {
+	var open openCredential
+	if err := json.Unmarshal(private, &open); err != nil {
 		addAPIError(&resp.Diagnostics, client, "renew a bootstrap token", err)
 		return
 	}
-	expires := time.Now().Add(token.TTL)
+	if !open.Renewable {
+		return
+	}
+	expires := time.Now().Add(open.TTL)
 	secret := &corev1.Secret{}
-	secret.Namespace, secret.Name = metav1.NamespaceSystem, tokenSecretName(token.ID)
+	secret.Namespace, secret.Name = open.Namespace, open.Name
 	err := client.MergePatch(ctx, secret, fieldManager, map[string]any{
 		"data": map[string][]byte{expirationKey: []byte(expires.UTC().Format(time.RFC3339))},
 	})
 	if err != nil {
-		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("renew the bootstrap token %q", token.ID), err)
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("renew the bootstrap token in the Secret %s/%s", open.Namespace, open.Name), err)
 		return
 	}
-	resp.RenewAt = expires.Add(-token.TTL / 2)
+	resp.RenewAt = expires.Add(-open.TTL / 2)
 }
 
 // Close revokes the token.
@@ -225,12 +251,12 @@ func (e *bootstrapKubeconfigEphemeral) Close(ctx context.Context, req ephemeral.
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	var token openToken
-	if err := json.Unmarshal(private, &token); err != nil {
+	var open openCredential
+	if err := json.Unmarshal(private, &open); err != nil {
 		addAPIError(&resp.Diagnostics, client, "revoke a bootstrap token", err)
 		return
 	}
-	if _, err := client.Delete(ctx, &corev1.Secret{}, metav1.NamespaceSystem, tokenSecretName(token.ID), ""); err != nil {
-		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("revoke the bootstrap token %q, which expires by itself", token.ID), err)
+	if err := open.revoke(ctx, client); err != nil {
+		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("revoke the bootstrap token by deleting the Secret %s/%s; it expires by itself", open.Namespace, open.Name), err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
@@ -293,6 +294,81 @@ resource "echo" "test" {}`,
 	id, _, _ := strings.Cut(opened, ".")
 	if someone(t).exists(&corev1.Secret{}, "kube-system", "bootstrap-token-"+id) {
 		t.Error("the token is still valid after Terraform is done")
+	}
+}
+
+// A service account's token registers any cluster, and is void once Terraform is
+// done.
+func TestAccBootstrapKubeconfigOfAServiceAccount(t *testing.T) {
+	var opened string
+	login := func() error {
+		o := someone(t)
+		ca, err := o.client.CAData()
+		if err != nil {
+			return err
+		}
+		agent, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: opened}, "agent", kube.DefaultRetryBudget)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := o.context()
+		defer cancel()
+		return agent.List(ctx, &clusterv1.ManagedClusterList{}, kube.ListOptions{})
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		TerraformVersionChecks:   []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_10_0)},
+		Steps: []resource.TestStep{
+			{
+				Config: `
+ephemeral "muster_bootstrap_kubeconfig" "test" {
+  credential = "service_account"
+  ttl        = "5m"
+}
+provider "echo" {
+  data = ephemeral.muster_bootstrap_kubeconfig.test
+}
+resource "echo" "test" {}`,
+				ExpectError: regexp.MustCompile(`ttl is "5m", and tokens of service accounts live for 10m at least`),
+			},
+			{
+				Config: `
+ephemeral "muster_bootstrap_kubeconfig" "test" {
+  credential = "service_account"
+  ttl        = "15m"
+}
+provider "echo" {
+  data = ephemeral.muster_bootstrap_kubeconfig.test
+}
+resource "echo" "test" {}`,
+				Check: func(s *terraform.State) error {
+					attributes := s.RootModule().Resources["echo.test"].Primary.Attributes
+					opened = attributes["data.token"]
+					config, err := clientcmd.Load([]byte(attributes["data.kubeconfig"]))
+					if err != nil {
+						return err
+					}
+					if config.AuthInfos["bootstrap"].Token != opened || strings.Count(opened, ".") != 2 {
+						return fmt.Errorf("the kubeconfig has no token of a service account")
+					}
+					return nil
+				},
+			},
+		},
+	})
+	if err := login(); !apierrors.IsUnauthorized(err) {
+		t.Errorf("the token is still good after Terraform is done: %v", err)
+	}
+	secrets := &corev1.SecretList{}
+	ctx, cancel := someone(t).context()
+	defer cancel()
+	if err := someone(t).client.List(ctx, secrets, kube.ListOptions{Namespace: cluster.Namespace}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range secrets.Items {
+		if strings.HasPrefix(s.Name, "terraform-bootstrap-") {
+			t.Errorf("the Secret %s is left", s.Name)
+		}
 	}
 }
 

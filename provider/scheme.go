@@ -2,6 +2,7 @@ package provider
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,6 +21,7 @@ func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(
 		corev1.AddToScheme,
+		authenticationv1.AddToScheme,
 		appsv1.AddToScheme,
 		rbacv1.AddToScheme,
 		certificatesv1.AddToScheme,

@@ -184,6 +184,16 @@ func (c *Client) UpdateSubresource(ctx context.Context, obj Object, subresource,
 	return decodeFresh(request.SubResource(subresource).Param("fieldManager", manager).Body(obj).Do(ctx), obj)
 }
 
+// CreateSubresource posts to a subresource, such as a service account's token,
+// and reads the answer into body. Like Create, it is not repeated.
+func (c *Client) CreateSubresource(ctx context.Context, of Object, subresource string, body Object) error {
+	request, err := c.request(of, http.MethodPost, of.GetNamespace(), of.GetName())
+	if err != nil {
+		return err
+	}
+	return decodeFresh(request.SubResource(subresource).Body(body).Do(ctx), body)
+}
+
 // decodeFresh decodes into a new object first, because decoding JSON into a
 // used one would leave behind the map entries that the answer lacks.
 func decodeFresh(result rest.Result, obj Object) error {
