@@ -252,6 +252,7 @@ func (a *acceptance) decide(ctx context.Context, diags *diag.Diagnostics) *clust
 // certificate request.
 func (a *acceptance) follow(ctx context.Context, object *clusterv1.ManagedCluster, diags *diag.Diagnostics) {
 	if !a.model.Accepted.ValueBool() {
+		a.followDenial(ctx, object, diags)
 		return
 	}
 	granted := func(exists bool) (bool, error) {
@@ -287,5 +288,31 @@ func (a *acceptance) follow(ctx context.Context, object *clusterv1.ManagedCluste
 	}
 	if approve {
 		approveRequests(ctx, a.client, a.name(), stringList(a.model.Requesters), a.timeout, diags)
+	}
+}
+
+// denialPatience is how long a denial is waited for that works may hold up.
+const denialPatience = 15 * time.Second
+
+// followDenial waits until the hub has withdrawn the rights of a cluster that
+// it had accepted. The agent keeps those to its works until none is left, which
+// may be never, so that is only told.
+func (a *acceptance) followDenial(ctx context.Context, object *clusterv1.ManagedCluster, diags *diag.Diagnostics) {
+	withdrawn := func(exists bool) (bool, error) {
+		return !exists || !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionHubAccepted), nil
+	}
+	if done, _ := withdrawn(true); done {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, min(denialPatience, a.timeout))
+	defer cancel()
+	err := a.client.Wait(bounded, object, "", a.name(), withdrawn)
+	switch {
+	case isTimeout(err):
+		diags.AddWarning(fmt.Sprintf("Managed cluster %q is denied and still has works", a.name()),
+			fmt.Sprintf("Its agent has lost all rights but those to the ManifestWorks in its namespace, which it keeps until they are gone, to clean up behind them. "+
+				"Delete them to make the denial complete:\n  kubectl delete manifestworks -n %s --all", a.name()))
+	case err != nil:
+		addAPIError(diags, a.client, fmt.Sprintf("wait for the denial of managed cluster %q", a.name()), err)
 	}
 }

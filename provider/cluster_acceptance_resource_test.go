@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"regexp"
@@ -16,11 +17,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 const acceptanceAddress = "muster_cluster_acceptance.test"
@@ -80,6 +83,74 @@ resource "muster_cluster_acceptance" "test" {
 		resource.TestStep{Config: acceptanceConfig("ca-basic", "accepted = false"), Check: accepts(false)},
 		resource.TestStep{Config: acceptanceConfig("ca-basic", ""), Check: accepts(true)},
 		resource.TestStep{Config: clusterConfig("ca-basic", ""), Check: accepts(false)},
+	)
+}
+
+// A denial takes the agent's rights, an acceptance gives them back, whoever
+// denied it.
+func TestAccClusterAcceptanceDeniesAndAcceptsAgain(t *testing.T) {
+	rights := func(want bool) resource.TestCheckFunc {
+		return func(*terraform.State) error {
+			o := someone(t)
+			object := &clusterv1.ManagedCluster{}
+			o.get(object, "", "ca-again")
+			if got := meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionHubAccepted); got != want {
+				return fmt.Errorf("the condition of acceptance is %v, want %v", got, want)
+			}
+			for _, binding := range []string{cluster.RegistrationBindingName("ca-again"), cluster.WorkBindingName("ca-again")} {
+				if got := o.exists(&rbacv1.RoleBinding{}, "ca-again", binding); got != want {
+					return fmt.Errorf("the binding %s is there: %v, want %v", binding, got, want)
+				}
+			}
+			return nil
+		}
+	}
+	work := &workv1.ManifestWork{}
+	work.Namespace, work.Name, work.Finalizers = "ca-again", "held", []string{"example.org/held"}
+	work.Spec.Workload.Manifests = []workv1.Manifest{{}}
+	work.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)
+	t.Cleanup(func() {
+		ctx, cancel := someone(t).context()
+		defer cancel()
+		_ = someone(t).client.MergePatch(ctx, work, outsiderManager, json.RawMessage(`{"metadata":{"finalizers":null}}`))
+	})
+	accTest(t,
+		resource.TestStep{Config: acceptanceConfig("ca-again", ""), Check: rights(true)},
+		resource.TestStep{Config: acceptanceConfig("ca-again", "accepted = false"), Check: rights(false)},
+		resource.TestStep{Config: acceptanceConfig("ca-again", "accepted = true"), Check: rights(true)},
+		resource.TestStep{
+			PreConfig: func() {
+				o := someone(t)
+				o.patch(&clusterv1.ManagedCluster{}, "", "ca-again", `{"spec":{"hubAcceptsClient":false}}`)
+				object := &clusterv1.ManagedCluster{}
+				o.wait(object, "", "ca-again", func() bool {
+					return meta.IsStatusConditionFalse(object.Status.Conditions, cluster.ConditionHubAccepted)
+				})
+			},
+			Config: acceptanceConfig("ca-again", ""),
+			Check:  rights(true),
+		},
+		// With works left, the denial is done as far as it goes.
+		resource.TestStep{
+			PreConfig: func() { someone(t).apply(work) },
+			Config:    acceptanceConfig("ca-again", "accepted = false\n  timeouts { update = \"2s\" }"),
+			Check: func(*terraform.State) error {
+				object := &clusterv1.ManagedCluster{}
+				someone(t).get(object, "", "ca-again")
+				if object.Spec.AcceptsClient() || someone(t).exists(&rbacv1.RoleBinding{}, "ca-again", cluster.RegistrationBindingName("ca-again")) {
+					return fmt.Errorf("the cluster has its rights")
+				}
+				return nil
+			},
+		},
+		resource.TestStep{
+			PreConfig: func() {
+				someone(t).patch(work, "ca-again", "held", `{"metadata":{"finalizers":null}}`)
+				someone(t).remove(work, "ca-again", "held")
+			},
+			Config: acceptanceConfig("ca-again", ""),
+			Check:  rights(true),
+		},
 	)
 }
 

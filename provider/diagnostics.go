@@ -40,6 +40,9 @@ func remedy(host string, err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "The server does not know these credentials. They may have expired: renew the token, certificate or kubeconfig."
 	case apierrors.IsForbidden(err):
+		if right := missingRight(err.Error()); right != "" {
+			return "The hub knows who is asking but does not allow it. Let a cluster role with this rule be bound to the identity, or use another one: " + right
+		}
 		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound to the identity, or use another one."
 	case kube.IsMissingNamespace(err):
 		return "Create the namespace on the hub first: kubectl create namespace, or another provider's resource that this one depends on."
@@ -55,6 +58,22 @@ func remedy(host string, err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return "Check that the server runs and that its address, certificate authority and proxy in the configuration are right."
+	}
+	return ""
+}
+
+// missingRight is the rule that allows what the hub's admission has refused, of
+// which its words say nothing.
+func missingRight(refusal string) string {
+	switch {
+	case strings.Contains(refusal, "cannot update the HubAcceptsClient field"):
+		return "the verb update on managedclusters/accept in the API group " + cluster.RegisterGroupName + "."
+	case strings.Contains(refusal, "cannot add/remove a ManagedCluster to/from ManagedClusterSet"):
+		return "the verb create on managedclustersets/join in the API group " + cluster.GroupName + ", for the set that the cluster leaves and for the one that it enters."
+	case strings.Contains(refusal, "is not allowed to bind cluster set"):
+		return "the verb create on managedclustersets/bind in the API group " + cluster.GroupName + ", for the set."
+	case strings.Contains(refusal, "cannot manipulate the Manifestwork with executor"):
+		return "the verb execute-as on manifestworks in the API group " + work.GroupName + ", in the cluster's namespace, with the resource name system:serviceaccount:<namespace>:<name> of the executor."
 	}
 	return ""
 }

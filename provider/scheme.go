@@ -12,6 +12,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -29,6 +30,7 @@ func newScheme() *runtime.Scheme {
 		clusterv1beta1.AddToScheme,
 		clusterv1beta2.AddToScheme,
 		workv1.AddToScheme,
+		multiclusterv1alpha1.AddToScheme,
 	)
 	utilruntime.Must(builder.AddToScheme(scheme)) // fails only for a kind that is defined twice
 	return scheme

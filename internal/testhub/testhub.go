@@ -71,9 +71,9 @@ type Process struct {
 	log    *tail
 }
 
-// StartHub starts a hub whose state is in dir.
-func StartHub(program, dir string) (*Process, error) {
-	return start(&Process{program: program, args: []string{"hub"}, dir: dir}, "0")
+// StartHub starts a hub whose state is in dir, with further flags.
+func StartHub(program, dir string, flags ...string) (*Process, error) {
+	return start(&Process{program: program, args: append([]string{"hub"}, flags...), dir: dir}, "0")
 }
 
 // StartCluster starts a dev cluster whose state is in dir.
