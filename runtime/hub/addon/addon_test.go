@@ -294,10 +294,12 @@ func TestAClusterThatCannotHaveAddOnsYetIsNotLabelled(t *testing.T) {
 }
 
 func TestLabelsThatOthersChangeArePutRight(t *testing.T) {
-	w := newWorld(t)
+	w, other := newWorld(t), newWorld(t)
 	w.addOn("a", metav1.ConditionTrue)
+	other.addOn("a", metav1.ConditionTrue)
+	other.is(metav1.ConditionTrue)
 	env.StartManager(t, func(m manager.Manager) error { return discovery.NewController(m.GetClient()).Register(m) })
-	until := func() {
+	until := func(w *world) {
 		t.Helper()
 		testenv.Eventually(t, func() error {
 			if got := w.features(); !maps.Equal(got, map[string]string{"a": "available"}) {
@@ -306,10 +308,11 @@ func TestLabelsThatOthersChangeArePutRight(t *testing.T) {
 			return nil
 		})
 	}
+	until(other)               // the controller runs
 	w.is(metav1.ConditionTrue) // its first report
-	until()
+	until(w)
 	for _, labels := range []string{`{"` + prefix + `a":"unhealthy"}`, `{"` + prefix + `a":null}`, `{"` + prefix + `stale":"available"}`} {
 		w.must(w.Patch(context.Background(), w.cluster(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
-		until()
+		until(w)
 	}
 }

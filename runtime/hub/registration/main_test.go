@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -45,8 +46,11 @@ type world struct {
 func newWorld(t testing.TB, change func(*clusterv1.ManagedCluster)) *world {
 	t.Helper()
 	w := &world{TB: t, Client: env.Client()}
-	w.name = testenv.Namespace(t, w.Client)
-	w.merge(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, `{"metadata":{"labels":{%q:%q}}}`, cluster.NameLabel, w.name)
+	// Labelled from the start: other namespaces are given a config map.
+	w.name = "test-" + string(uuid.NewUUID()[:8])
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{cluster.NameLabel: w.name}}}
+	w.must(w.Create(context.Background(), ns))
+	t.Cleanup(func() { w.must(w.Delete(context.Background(), ns)) })
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	if change != nil {
 		change(mc)
