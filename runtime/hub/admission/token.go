@@ -151,9 +151,9 @@ func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admi
 	if !ok {
 		return nil
 	}
-	object, err := meta.Accessor(a.GetObject())
-	if err != nil {
-		return nil // a subresource, such as an access review
+	object, ok := a.GetObject().(metav1.Object)
+	if !ok {
+		return nil // a subresource, such as an eviction
 	}
 	var name string
 	switch {

@@ -179,3 +179,20 @@ func TestSilenceIsToldInTheClustersNamespace(t *testing.T) {
 		return fmt.Errorf("no such event among %+v", list.Items)
 	})
 }
+
+// A lease that was restored without its label is out of the controllers' sight.
+func TestALeaseWithoutTheLabelIsLabelled(t *testing.T) {
+	w := newWorld(t, nil)
+	w.report(accepted, metav1.ConditionTrue)
+	l := w.lease()
+	l.Labels = nil
+	l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
+	w.make(l)
+	run(t, func(m manager.Manager) error {
+		return lease.NewController(m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
+	})
+	w.untilItSays(available, metav1.ConditionUnknown, stopped, stoppedText)
+	if err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l); err != nil || l.Labels["open-cluster-management.io/cluster-name"] != w.name {
+		t.Errorf("labels %v (%v)", l.Labels, err)
+	}
+}

@@ -99,8 +99,24 @@ func (c *Controller) create(ctx context.Context, name string) error {
 			RenewTime:      &metav1.MicroTime{Time: c.clock.Now()},
 		},
 	}
-	if err := c.client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := c.client.Create(ctx, lease)
+	if apierrors.IsAlreadyExists(err) {
+		return c.adopt(ctx, name)
+	}
+	if err != nil {
 		return fmt.Errorf("create the lease of the cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+// adopt labels a lease that the cache does not show for want of a label, such as
+// one that was restored from a backup without it. Without the label nobody would
+// ever notice that the cluster has fallen silent.
+func (c *Controller) adopt(ctx context.Context, name string) error {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: cluster.LeaseName}}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, cluster.NameLabel, name)
+	if err := c.client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("label the lease of the cluster %s: %w", name, err)
 	}
 	return nil
 }
