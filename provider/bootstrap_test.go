@@ -135,7 +135,7 @@ func TestAccBootstrapTokenScope(t *testing.T) {
 				if err := register("scoped-a"); err != nil {
 					t.Fatal(err)
 				}
-				if err := register("scoped-b"); err == nil || !strings.Contains(err.Error(), "may register 1 clusters") {
+				if err := register("scoped-b"); err == nil || !strings.Contains(err.Error(), "may register 1 cluster ") {
 					t.Fatalf("a second cluster: %v", err)
 				}
 				mc := &clusterv1.ManagedCluster{}

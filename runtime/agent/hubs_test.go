@@ -152,6 +152,21 @@ func TestAgentMovesBetweenHubs(t *testing.T) {
 		t.Fatalf("the agent went back to %s", f.server())
 	}
 
+	// A hub that is only silent between heartbeats keeps it: the allowed silence
+	// is over four times before the next one, which is the first thing that a
+	// session does when it begins anew.
+	lease = f.leaseOn(&second)
+	passed := f.options.Clock.Now().Add(45 * time.Second)
+	testenv.Eventually(t, func() error {
+		if f.options.Clock.Now().Before(passed) {
+			return fmt.Errorf("the time is not over")
+		}
+		return nil
+	})
+	if f.leaseOn(&second).ResourceVersion != lease.ResourceVersion {
+		t.Fatal("the agent has given up a hub that answers")
+	}
+
 	// An outage that lasts sends it back.
 	mc := f.get()
 	must(t, fleet.client.Status().Patch(t.Context(), mc, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":null}}`))))

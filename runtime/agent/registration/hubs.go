@@ -120,8 +120,9 @@ func (s *session) watchHub(ctx context.Context) {
 	}
 	changed := s.clusters.Subscribe()
 	s.contact()
+	wait := s.HubTimeout
 	for {
-		silence := s.Clock.NewTimer(s.HubTimeout - s.Clock.Since(*s.lastContact.Load()))
+		silence := s.Clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -129,7 +130,7 @@ func (s *session) watchHub(ctx context.Context) {
 				s.end(errDenied)
 			}
 		case <-silence.C():
-			if s.Clock.Since(*s.lastContact.Load()) >= s.HubTimeout {
+			if s.lost(ctx) {
 				s.end(errSilent)
 			}
 		}
@@ -137,7 +138,33 @@ func (s *session) watchHub(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if wait = s.HubTimeout - s.Clock.Since(*s.lastContact.Load()); wait <= 0 {
+			wait = s.HubTimeout // it answers, and the next heartbeat is still to come
+		}
 	}
+}
+
+// lost tells whether the hub has to be given up: it has not been heard of for as
+// long as is allowed, and does not answer when asked, or answers without taking
+// heartbeats. Heartbeats may be further apart than what is allowed.
+func (s *session) lost(ctx context.Context) bool {
+	silent := s.Clock.Since(*s.lastContact.Load())
+	if silent < s.HubTimeout {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := s.hub.Get(ctx, client.ObjectKey{Name: s.ClusterName}, &clusterv1.ManagedCluster{})
+	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		return true
+	}
+	mc, _ := s.clusters.Get(s.ClusterName)
+	period := heartbeat.Period(mc)
+	if period == 0 {
+		s.contact()
+		return false
+	}
+	return silent >= max(s.HubTimeout, 2*period)
 }
 
 // contact notes that the hub has answered.

@@ -213,8 +213,12 @@ func usedUp(id string, scope cluster.TokenScope) error {
 	if len(names) > shown {
 		names, more = slices.Clone(names[:shown]), fmt.Sprintf(" and %d more", len(scope.UsedBy)-shown)
 	}
-	return fmt.Errorf("the bootstrap token %q may register %d clusters and was used for %s%s: use another token, or raise its limit",
-		id, scope.MaxClusters, strings.Join(names, ", "), more)
+	limit := "1 cluster"
+	if scope.MaxClusters != 1 {
+		limit = fmt.Sprintf("%d clusters", scope.MaxClusters)
+	}
+	return fmt.Errorf("the bootstrap token %q may register %s and was used for %s%s: use another token, or raise its limit",
+		id, limit, strings.Join(names, ", "), more)
 }
 
 func (p *tokenUses) note(ctx context.Context, secret *corev1.Secret, scope cluster.TokenScope) error {
