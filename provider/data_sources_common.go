@@ -85,7 +85,28 @@ type observedClusterModel struct {
 	Capacity          types.Map        `tfsdk:"capacity"`
 	Allocatable       types.Map        `tfsdk:"allocatable"`
 	Taints            []taintModel     `tfsdk:"taints"`
+	ManagedNamespaces []namespaceModel `tfsdk:"managed_namespaces"`
 	Conditions        []conditionModel `tfsdk:"conditions"`
+}
+
+// namespaceModel is a namespace that a cluster set wants in its clusters.
+type namespaceModel struct {
+	Name       types.String `tfsdk:"name"`
+	ClusterSet types.String `tfsdk:"cluster_set"`
+	Available  types.Bool   `tfsdk:"available"`
+	Message    types.String `tfsdk:"message"`
+}
+
+func namespaceModels(namespaces []clusterv1.ClusterSetManagedNamespaceConfig) []namespaceModel {
+	models := []namespaceModel{}
+	for _, n := range namespaces {
+		m := namespaceModel{Name: types.StringValue(n.Name), ClusterSet: types.StringValue(n.ClusterSet), Available: types.BoolValue(false), Message: types.StringNull()}
+		if c := meta.FindStatusCondition(n.Conditions, cluster.ConditionNamespaceAvailable); c != nil {
+			m.Available, m.Message = types.BoolValue(c.Status == metav1.ConditionTrue), optionalString(c.Message)
+		}
+		models = append(models, m)
+	}
+	return models
 }
 
 func observedClusterAttributes() map[string]schema.Attribute {
@@ -113,6 +134,16 @@ func observedClusterAttributes() map[string]schema.Attribute {
 				"key":    text("Key."),
 				"value":  text("Value."),
 				"effect": text("Effect."),
+			}},
+		},
+		"managed_namespaces": schema.ListNestedAttribute{
+			MarkdownDescription: "Namespaces that the cluster's sets want in it (`managed_namespaces` of `muster_managed_cluster_set`), by set and name.",
+			Computed:            true,
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"name":        text("Name of the namespace."),
+				"cluster_set": text("Cluster set that wants it."),
+				"available":   schema.BoolAttribute{MarkdownDescription: "Whether the agent has made it.", Computed: true},
+				"message":     text("What the agent says about it; null until it does."),
 			}},
 		},
 		"conditions": conditionsAttribute("All conditions."),
@@ -154,6 +185,7 @@ func observedCluster(object *clusterv1.ManagedCluster) observedClusterModel {
 		Capacity:          stringMapValue(capacity),
 		Allocatable:       stringMapValue(allocatable),
 		Taints:            taints,
+		ManagedNamespaces: namespaceModels(object.Status.ManagedNamespaces),
 		Conditions:        conditionModels(object.Status.Conditions),
 	}
 }

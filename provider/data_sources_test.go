@@ -41,6 +41,54 @@ func TestAccManagedClusterData(t *testing.T) {
 	)
 }
 
+// What a set wants in its clusters shows in each of them, with what the agent
+// says.
+func TestAccManagedNamespacesData(t *testing.T) {
+	const address = "data.muster_managed_cluster.test"
+	config := `
+resource "muster_managed_cluster_set" "spaced" {
+  name               = "spaced"
+  managed_namespaces = ["team-b", "team-a"]
+}
+` + clusterConfig("data-spaced", `cluster_set = "spaced"`) + `
+data "muster_managed_cluster" "test" {
+  name       = muster_managed_cluster.test.name
+  depends_on = [muster_managed_cluster_set.spaced]
+}
+`
+	entry := func(i int, attribute string, want knownvalue.Check) statecheck.StateCheck {
+		return statecheck.ExpectKnownValue(address, tfjsonpath.New("managed_namespaces").AtSliceIndex(i).AtMapKey(attribute), want)
+	}
+	accTest(t,
+		resource.TestStep{Config: config},
+		resource.TestStep{
+			PreConfig: func() {
+				o, mc := someone(t), &clusterv1.ManagedCluster{}
+				o.wait(mc, "", "data-spaced", func() bool { return len(mc.Status.ManagedNamespaces) == 2 })
+				mc.Status.ManagedNamespaces[0].Conditions = []metav1.Condition{{
+					Type: cluster.ConditionNamespaceAvailable, Status: metav1.ConditionTrue, Reason: "NamespaceApplied",
+					Message: "Namespace successfully applied and managed", LastTransitionTime: metav1.Now(),
+				}}
+				ctx, cancel := o.context()
+				defer cancel()
+				if err := o.client.UpdateSubresource(ctx, mc, "status", outsiderManager); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Config: config,
+			ConfigStateChecks: []statecheck.StateCheck{
+				entry(0, "name", knownvalue.StringExact("team-a")),
+				entry(0, "cluster_set", knownvalue.StringExact("spaced")),
+				entry(0, "available", knownvalue.Bool(true)),
+				entry(0, "message", knownvalue.StringExact("Namespace successfully applied and managed")),
+				entry(1, "name", knownvalue.StringExact("team-b")),
+				entry(1, "available", knownvalue.Bool(false)),
+				entry(1, "message", knownvalue.Null()),
+			},
+		},
+	)
+}
+
 func TestAccManagedClustersData(t *testing.T) {
 	const address = "data.muster_managed_clusters.test"
 	config := func(body string) string {

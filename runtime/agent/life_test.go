@@ -253,6 +253,42 @@ func TestChangedBootstrapSecretLeadsToTheOtherHub(t *testing.T) {
 	})
 }
 
+func TestDeletedBootstrapSecretIsNoReasonToLeave(t *testing.T) {
+	f := newCluster(t, "secretless")
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.options.Namespace, Name: cluster.BootstrapSecret},
+		Data:       map[string][]byte{cluster.KubeconfigKey: f.bootstrapKubeconfig(fleet.url, "hub")},
+	}
+	must(t, env.Client().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.options.Namespace}}))
+	must(t, env.Client().Create(t.Context(), secret))
+	f.options.BootstrapKubeconfig = ""
+	f.join()
+	was, requests := f.identity(), len(f.requests())
+	must(t, env.Client().Delete(t.Context(), secret))
+	// Neither now nor after a restart, when there is nothing to compare with.
+	for range 2 {
+		f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
+			meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "Test"})
+		})
+		f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
+		f.stopAgent()
+		f.start()
+	}
+	if now := f.identity(); now[cluster.TLSCertKey] != was[cluster.TLSCertKey] || len(f.requests()) != requests {
+		t.Errorf("the agent has asked for another identity (%d requests)", len(f.requests()))
+	}
+	// One that leads elsewhere counts, as if the first had been changed.
+	secret.ResourceVersion = ""
+	secret.Data[cluster.KubeconfigKey] = f.bootstrapKubeconfig(fleet.url, "another-name")
+	must(t, env.Client().Create(t.Context(), secret))
+	testenv.Eventually(t, func() error {
+		if len(f.requests()) == requests {
+			return fmt.Errorf("the agent has not asked for a new identity")
+		}
+		return nil
+	})
+}
+
 func TestWorkRunsOnceTheClusterIsAccepted(t *testing.T) {
 	f := newCluster(t, "working")
 	runs := make(chan agent.WorkOptions, 10)

@@ -53,6 +53,9 @@ func steadyState(ctx context.Context, muster, dir string, config *rest.Config, c
 }
 
 type steady struct {
+	// readRate is how many reads a second the hub makes for itself, to notice
+	// kinds that are new or gone.
+	readRate     float64
 	ctx          context.Context
 	config       *rest.Config
 	hub, local   client.Client
@@ -92,30 +95,39 @@ func (s *steady) settle() (counts, error) {
 	return counts{}, err
 }
 
-// cost prints what n repetitions of something cost each, own of the writes
-// being the benchmark's.
-func (s *steady) cost(what string, n float64, own float64, do func() error) error {
+// cost prints what n repetitions of something cost each, beyond what the hub
+// reads at rest. own of the writes are the benchmark's, and as many of the reads
+// as do returns.
+func (s *steady) cost(what string, n float64, own float64, do func() (reads float64, err error)) error {
 	before, err := s.settle()
 	if err != nil {
 		return err
 	}
-	if err := do(); err != nil {
+	begin := time.Now()
+	ownReads, err := do()
+	if err != nil {
 		return fmt.Errorf("measure %s: %w", what, err)
 	}
 	after, err := s.settle()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-48s %8.2f writes, %.2f conflicts\n", "requests per "+what, (after.writes-before.writes-own)/n, (after.conflicts-before.conflicts)/n)
+	reads := after.reads - before.reads - ownReads
+	took := time.Since(begin).Seconds()
+	if s.readRate == 0 { // the first measurement is that of the rest
+		s.readRate = reads / took
+	}
+	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per "+what,
+		(after.writes-before.writes-own)/n, max(0, reads-s.readRate*took)/n, (after.conflicts-before.conflicts)/n)
 	return nil
 }
 
 // rest lets the cluster be for a while that is too short for a heartbeat, and
 // long enough for everything else that somebody might do every few seconds.
 func (s *steady) rest(d time.Duration) error {
-	return s.cost(fmt.Sprintf("%s of rest between heartbeats", d), 1, 0, func() error {
+	return s.cost(fmt.Sprintf("%s of rest between heartbeats", d), 1, 0, func() (float64, error) {
 		time.Sleep(d)
-		return nil
+		return 0, nil
 	})
 }
 
@@ -134,6 +146,7 @@ func (s *steady) heartbeats(n int) error {
 	if err != nil {
 		return err
 	}
+	begin := time.Now()
 	last := first
 	for last < first+n {
 		time.Sleep(100 * time.Millisecond)
@@ -145,8 +158,9 @@ func (s *steady) heartbeats(n int) error {
 	if err != nil {
 		return err
 	}
+	reads := max(0, after.reads-before.reads-1-s.readRate*time.Since(begin).Seconds())
 	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per heartbeat",
-		(after.writes-before.writes)/float64(last-first), (after.reads-before.reads-1)/float64(last-first), (after.conflicts-before.conflicts)/float64(last-first))
+		(after.writes-before.writes)/float64(last-first), reads/float64(last-first), (after.conflicts-before.conflicts)/float64(last-first))
 	return s.pace(60)
 }
 
@@ -178,22 +192,23 @@ func (s *steady) beats() (int, error) {
 
 // statusChanges adds claims to the cluster, one after the other.
 func (s *steady) statusChanges(n int) error {
-	return s.cost("status change", float64(n), 0, func() error {
+	return s.cost("status change", float64(n), 0, func() (reads float64, err error) {
 		for i := range n {
 			claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("bench-%d", i)}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
 			if err := s.local.Create(s.ctx, claim); err != nil {
-				return err
+				return reads, err
 			}
 			err := eventually(func() (bool, error) {
 				mc := &clusterv1.ManagedCluster{}
+				reads++
 				err := s.hub.Get(s.ctx, types.NamespacedName{Name: s.name}, mc)
 				return len(mc.Status.ClusterClaims) > i, err
 			})
 			if err != nil {
-				return err
+				return reads, err
 			}
 		}
-		return nil
+		return reads, nil
 	})
 }
 
@@ -201,11 +216,11 @@ func (s *steady) statusChanges(n int) error {
 // one with the one that it still has in memory, as it does in good time before
 // a certificate expires.
 func (s *steady) renewals(n int) error {
-	return s.cost("renewal of a certificate", float64(n), 0, func() error {
+	return s.cost("renewal of a certificate", float64(n), 0, func() (float64, error) {
 		for range n {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: cluster.HubKubeconfigSecret}}
 			if err := s.local.Delete(s.ctx, secret); err != nil {
-				return err
+				return 0, err
 			}
 			err := eventually(func() (bool, error) {
 				err := s.local.Get(s.ctx, client.ObjectKeyFromObject(secret), secret)
@@ -215,11 +230,11 @@ func (s *steady) renewals(n int) error {
 				return len(secret.Data[cluster.TLSCertKey]) > 0, err
 			})
 			if err != nil {
-				return err
+				return 0, err
 			}
 			time.Sleep(quiet) // until the agent has reported it
 		}
-		return nil
+		return 0, nil
 	})
 }
 
