@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fakewatch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -33,7 +34,7 @@ type sources struct {
 
 func newSources(t *testing.T, file, secret string) *sources {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	c, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build())
 	m := mirror.New(mirror.Options[*corev1.Secret]{Client: c, List: &corev1.SecretList{}})
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	s := &sources{source: newSource(path, "ns", m), t: t, local: c}
@@ -50,6 +51,7 @@ func newSources(t *testing.T, file, secret string) *sources {
 	running.Go(func() { m.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	<-s.changed
+	fakewatch.Await(t, open, 1)
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fakewatch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
@@ -62,9 +63,10 @@ type patient struct {
 
 func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Object) *patient {
 	t.Helper()
+	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
 	p := &patient{
 		t:     t,
-		hub:   fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build(),
+		hub:   hub,
 		clock: clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0)),
 		beats: make(chan struct{}, 100),
 	}
@@ -79,6 +81,7 @@ func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Ob
 		})
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
+	fakewatch.Await(t, open, 1)
 	return p
 }
 

@@ -11,12 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fakewatch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 )
 
@@ -37,18 +37,9 @@ func run(t *testing.T, c client.WithWatch, change func(*mirror.Options[*corev1.N
 	return m
 }
 
-// watchable is a server that tells when a watch is open. Unlike a real one, the
-// fake behind it does not deliver what happened between a list and the watch
-// that follows.
+// watchable is a server that tells when a watch is open.
 func watchable(objects ...client.Object) (c client.WithWatch, open <-chan struct{}) {
-	opened := make(chan struct{}, 100)
-	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), interceptor.Funcs{
-		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) (watch.Interface, error) {
-			w, err := c.Watch(ctx, list, o...)
-			opened <- struct{}{}
-			return w, err
-		},
-	}), opened
+	return fakewatch.Client(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build())
 }
 
 func await(t *testing.T, what string, ch <-chan struct{}) {

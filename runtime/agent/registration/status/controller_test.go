@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fakewatch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -51,16 +52,20 @@ func newBench(t *testing.T, accepted metav1.ConditionStatus, conditions ...metav
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
+	hub, hubWatches := fakewatch.Client(hub)
+	local, localWatches := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(node(false, "4", "4")).Build())
 	p, _, _ := proberOf(t, b.codes)
 	b.Controller = New(Options{
 		ClusterName: "c1", HubURL: "https://hub", Hub: hub,
 		Clusters:  mirror.New(mirror.Options[*clusterv1.ManagedCluster]{Client: hub, List: &clusterv1.ManagedClusterList{}}),
-		Local:     fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(node(false, "4", "4")).Build(),
+		Local:     local,
 		LocalREST: p.client,
 		LastBeat:  func() time.Time { return b.beat },
 		Clock:     b.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	b.fill()
+	fakewatch.Await(t, hubWatches, 1)
+	fakewatch.Await(t, localWatches, 3)
 	return b
 }
 
