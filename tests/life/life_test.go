@@ -2,6 +2,8 @@ package life
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -32,11 +34,15 @@ const (
 	name      = "paris"
 	namespace = "life-agent"
 
-	// lifetime is what the agent asks for its certificates, and due is when it
-	// renews one at the latest: with 20 percent of its life left, the five
-	// minutes before its request included.
+	// lifetime is what the agent asks for its certificates. Each is good for the
+	// five minutes before its request as well, so that a fifth of its life, with
+	// which an agent renews it at the latest, are thirteen minutes.
 	lifetime = time.Hour
-	due      = 48 * time.Minute
+	late     = 12 * time.Minute
+
+	// passing is how much time passes at most while something is waited for: more
+	// than any pause of the agent, and too little for a certificate to expire.
+	passing = 4 * time.Minute
 )
 
 // member is the cluster whose life this is.
@@ -56,8 +62,17 @@ func newMember(t testing.TB, clk *clocktesting.FakeClock) *member {
 		ClientCertExpirationSeconds: int32(lifetime / time.Second), HealthAddress: listener.Addr().String(), Clock: clk,
 	}}
 	must(t, listener.Close())
-	t.Cleanup(m.halt)
+	t.Cleanup(func() { m.halt(); m.uninstall() })
 	return m
+}
+
+// uninstall removes what the agent has in the cluster, and waits until it is
+// gone.
+func (m *member) uninstall() {
+	m.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	must(m.t, client.IgnoreNotFound(env.Client().Delete(context.Background(), ns)))
+	m.gone(env.Client(), ns)
 }
 
 // start runs the agent.
@@ -89,16 +104,30 @@ func (m *member) halt() {
 	}
 }
 
-// until lets time pass, a little at a time, until check is content.
+// until lets time pass, a little at a time, until check is content. What does
+// not depend on the agent's clock is better waited for with testenv.Eventually.
 func (m *member) until(check func() error) {
 	m.t.Helper()
+	start := m.clock.Now()
 	testenv.Eventually(m.t, func() error {
 		err := check()
-		if err != nil {
+		if err != nil && m.clock.Since(start) < passing {
 			m.clock.Step(time.Second)
 		}
 		return err
 	})
+}
+
+// goOnUntilRenewalIsDue lets the time pass until the agent has to have begun to
+// renew its certificate.
+func (m *member) goOnUntilRenewalIsDue() {
+	m.t.Helper()
+	block, _ := pem.Decode([]byte(m.certificate()))
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	must(m.t, err)
+	if left := certificate.NotAfter.Sub(m.clock.Now()); left > late {
+		m.clock.Step(left - late)
+	}
 }
 
 // settled waits until check is content, while the clock stands still.
@@ -152,17 +181,15 @@ func (m *member) says(part string) {
 	})
 }
 
-// on waits until the cluster is in a state on a hub.
-func (m *member) on(h *fleetHub, check func(*clusterv1.ManagedCluster) error) *clusterv1.ManagedCluster {
-	m.t.Helper()
-	mc := &clusterv1.ManagedCluster{}
-	m.until(func() error {
+// look asks a hub for the cluster, and looks at it.
+func (h *fleetHub) look(check func(*clusterv1.ManagedCluster) error) func() error {
+	return func() error {
+		mc := &clusterv1.ManagedCluster{}
 		if err := h.client.Get(context.Background(), types.NamespacedName{Name: name}, mc); err != nil {
 			return err
 		}
 		return check(mc)
-	})
-	return mc
+	}
 }
 
 func is(condition string, status metav1.ConditionStatus) func(*clusterv1.ManagedCluster) error {
@@ -188,8 +215,8 @@ func (m *member) alive(h *fleetHub, after time.Time) {
 		}
 		return nil
 	})
-	m.on(h, is(cluster.ConditionAvailable, metav1.ConditionTrue))
-	m.on(h, is(cluster.ConditionClockSynced, metav1.ConditionTrue))
+	m.until(h.look(is(cluster.ConditionAvailable, metav1.ConditionTrue)))
+	m.until(h.look(is(cluster.ConditionClockSynced, metav1.ConditionTrue)))
 }
 
 func (m *member) accept(h *fleetHub, yes bool) {
@@ -259,7 +286,7 @@ func (m *member) giveWork(h *fleetHub, work string) {
 	mw.Spec.Workload.Manifests = []workv1.Manifest{{}}
 	mw.Spec.Workload.Manifests[0].Raw = raw
 	must(m.t, h.client.Create(context.Background(), mw))
-	m.until(func() error {
+	testenv.Eventually(m.t, func() error {
 		return env.Client().Get(context.Background(), types.NamespacedName{Namespace: "default", Name: work}, &corev1.ConfigMap{})
 	})
 }
@@ -267,7 +294,7 @@ func (m *member) giveWork(h *fleetHub, work string) {
 // gone waits until an object is no more.
 func (m *member) gone(c client.Client, o client.Object) {
 	m.t.Helper()
-	m.until(func() error {
+	testenv.Eventually(m.t, func() error {
 		if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%T %s is still there (%v)", o, o.GetName(), err)
 		}
@@ -306,7 +333,7 @@ func TestLifeOfACluster(t *testing.T) {
 	renew := func(h *fleetHub) {
 		t.Helper()
 		was := m.certificate()
-		clk.Step(due)
+		m.goOnUntilRenewalIsDue()
 		m.renewed(h, was)
 		renewals++
 	}
@@ -318,7 +345,7 @@ func TestLifeOfACluster(t *testing.T) {
 	step("an outage of the hub while a renewal is due")
 	was := m.certificate()
 	first.halt()
-	clk.Step(due)
+	m.goOnUntilRenewalIsDue()
 	m.says("cannot be reached")
 	first.start()
 	m.renewed(first, was)
@@ -331,12 +358,12 @@ func TestLifeOfACluster(t *testing.T) {
 	// denied.
 	must(t, first.client.Delete(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "one"}}))
 	m.lacksWork("one")
-	m.on(first, is(cluster.ConditionHubAccepted, metav1.ConditionFalse))
+	testenv.Eventually(t, first.look(is(cluster.ConditionHubAccepted, metav1.ConditionFalse)))
 	m.says("has denied the cluster")
-	clk.Step(due)
+	m.goOnUntilRenewalIsDue()
 	// The hub looks at the lease when something happens, or by the real clock.
 	must(t, first.client.Patch(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"y"}}}`))))
-	m.on(first, is(cluster.ConditionAvailable, metav1.ConditionUnknown))
+	testenv.Eventually(t, first.look(is(cluster.ConditionAvailable, metav1.ConditionUnknown)))
 	if n := len(m.requests(first)); n != 0 || m.certificate() != was {
 		t.Errorf("the denied cluster has asked for a certificate (%d requests)", n)
 	}
@@ -396,9 +423,7 @@ func TestLifeOfACluster(t *testing.T) {
 	m.lacksWork("three")
 	m.halt()
 	must(t, second.client.Delete(ctx, token))
-	agentNamespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	must(t, env.Client().Delete(ctx, agentNamespace))
-	m.gone(env.Client(), agentNamespace)
+	m.uninstall()
 
 	// Upstream, too, leaves the namespace with its lease, for an administrator to
 	// delete.
