@@ -98,14 +98,7 @@ func TestAccBootstrapTokenScope(t *testing.T) {
 	var token string
 	register := func(name string) error {
 		o := someone(t)
-		ca, err := o.client.CAData()
-		if err != nil {
-			return err
-		}
-		agent, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: token}, "agent", kube.DefaultRetryBudget)
-		if err != nil {
-			return err
-		}
+		agent := o.withToken(token)
 		ctx, cancel := o.context()
 		defer cancel()
 		mc := &clusterv1.ManagedCluster{}
@@ -303,14 +296,7 @@ func TestAccBootstrapKubeconfigOfAServiceAccount(t *testing.T) {
 	var opened string
 	login := func() error {
 		o := someone(t)
-		ca, err := o.client.CAData()
-		if err != nil {
-			return err
-		}
-		agent, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: opened}, "agent", kube.DefaultRetryBudget)
-		if err != nil {
-			return err
-		}
+		agent := o.withToken(opened)
 		ctx, cancel := o.context()
 		defer cancel()
 		return agent.List(ctx, &clusterv1.ManagedClusterList{}, kube.ListOptions{})
@@ -378,15 +364,8 @@ func TestAccBootstrapTokenIsBound(t *testing.T) {
 		Config: `resource "muster_bootstrap_token" "test" { managed_cluster = "bound" }`,
 		Check: func(s *terraform.State) error {
 			o := someone(t)
-			ca, err := o.client.CAData()
-			if err != nil {
-				return err
-			}
 			token := s.RootModule().Resources[tokenAddress].Primary.Attributes["token"]
-			agent, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: token}, "agent", kube.DefaultRetryBudget)
-			if err != nil {
-				return err
-			}
+			agent := o.withToken(token)
 			ctx, cancel := o.context()
 			defer cancel()
 			other := &clusterv1.ManagedCluster{}

@@ -222,15 +222,7 @@ func requestCertificate(t *testing.T, name string) {
 		if token.Groups != cluster.BootstrapGroup {
 			continue
 		}
-		ca, err := o.client.CAData()
-		if err != nil {
-			t.Fatal(err)
-		}
-		agent, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: token.String()}, "agent", kube.DefaultRetryBudget)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := agent.Create(ctx, certificateRequest(t, name)); err != nil {
+		if err := o.withToken(token.String()).Create(ctx, certificateRequest(t, name)); err != nil {
 			t.Fatal(err)
 		}
 		return

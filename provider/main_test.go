@@ -140,6 +140,21 @@ type outsider struct {
 	client *kube.Client
 }
 
+// withToken is a client with a token in place of the outsider's rights, as an
+// agent's.
+func (o *outsider) withToken(token string) *kube.Client {
+	o.t.Helper()
+	ca, err := o.client.CAData()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	client, err := newClient(kube.Connection{Host: o.client.Host(), CA: string(ca), Token: token}, "agent", kube.DefaultRetryBudget)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return client
+}
+
 const outsiderManager = "kubectl-edit"
 
 func (o *outsider) context() (context.Context, context.CancelFunc) {

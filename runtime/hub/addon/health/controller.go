@@ -9,11 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,6 +20,7 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 )
 
 // Controller reconciles the add-ons of silent clusters.
@@ -34,15 +33,12 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	byNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-	})
 	silence := predicate.NewPredicateFuncs(func(o client.Object) bool { return unknown(o.(*clusterv1.ManagedCluster)) != nil })
 	comeOrChanged := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
 	return builder.ControllerManagedBy(m).
 		Named("addon-health").
 		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(silence)).
-		Watches(&addonv1alpha1.ManagedClusterAddOn{}, byNamespace, builder.WithPredicates(comeOrChanged)).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(comeOrChanged)).
 		Complete(c)
 }
 

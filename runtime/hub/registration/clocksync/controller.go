@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 )
 
 // Controller reconciles the clock condition of ManagedClusters.
@@ -47,9 +47,7 @@ func (c *Controller) Register(m manager.Manager) error {
 	}
 	return builder.ControllerManagedBy(m).
 		Named("clocksync").
-		Watches(&coordinationv1.Lease{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-		}), builder.WithPredicates(renewed)).
+		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(renewed)).
 		Complete(c)
 }
 

@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 )
 
 // Controller reconciles the leases of ManagedClusters.
@@ -42,14 +42,11 @@ func NewController(c client.Client, recorder events.EventRecorder, clk clock.Pas
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	byNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-	})
 	return builder.ControllerManagedBy(m).
 		Named("lease").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(&clusterv1.ManagedCluster{}).
-		Watches(&coordinationv1.Lease{}, byNamespace, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			return o.GetName() == cluster.LeaseName
 		}))).
 		Complete(c)

@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 )
 
 // What upstream's controller calls a change of the acceptance in its log.
@@ -73,9 +74,6 @@ func (c *Controller) Register(m manager.Manager) error {
 	mended := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 	})
-	byNamespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-	})
 	// The last work to go lets a deleted or denied cluster go on.
 	gone := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -90,7 +88,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&rbacv1.ClusterRole{}, byLabel, mended).
 		Watches(&rbacv1.ClusterRoleBinding{}, byLabel, mended).
 		Watches(&rbacv1.RoleBinding{}, byLabel, mended).
-		WatchesMetadata(works, byNamespace, gone).
+		WatchesMetadata(works, enqueue.ClusterOfNamespace(), gone).
 		Complete(c)
 }
 
