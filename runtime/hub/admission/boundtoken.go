@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,13 +37,15 @@ func (p *boundTokens) Validate(_ context.Context, a admission.Attributes, _ admi
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), request.Name,
 			fmt.Errorf("the bootstrap token of user %q is bound to %s: %w", a.GetUserInfo().GetName(), namesOf(bound), why))
 	}
+	// The request's own name counts, if it came with one: the prefix for generated
+	// names is then of no effect.
 	identity, err := csr.Parse(request.Labels, request.Spec.SignerName, request.Spec.Request)
 	switch {
 	case err != nil:
 		return refuse(err)
 	case !slices.Contains(bound, identity.Cluster):
 		return refuse(fmt.Errorf("the request is for the cluster %q", identity.Cluster))
-	case !strings.HasPrefix(request.Name, identity.Cluster+"-") && !strings.HasPrefix(request.GenerateName, identity.Cluster+"-"):
+	case !strings.HasPrefix(cmp.Or(a.GetName(), request.GenerateName), identity.Cluster+"-"):
 		return refuse(fmt.Errorf("the request's name must begin with %q", identity.Cluster+"-"))
 	}
 	return nil

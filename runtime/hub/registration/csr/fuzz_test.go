@@ -1,12 +1,21 @@
 package csr_test
 
 import (
+	"crypto"
+	"crypto/ed25519"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"math/big"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/pkg/apis/certificates"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -35,6 +44,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(x.name, signer, block.Bytes)
 		f.Add(x.name, "kubernetes.io/kubelet-serving", request)
 	}
+	ca, caKey := authority(f)
 	f.Fuzz(func(t *testing.T, name, signer string, request []byte) {
 		got, err := csr.Parse(map[string]string{cluster.NameLabel: name}, signer, request)
 		if err != nil {
@@ -46,18 +56,52 @@ func FuzzParse(f *testing.F) {
 		if signer != "kubernetes.io/kube-apiserver-client" || name == "" || got.Cluster != name {
 			t.Fatalf("%+v from the label %q and the signer %q", got, name, signer)
 		}
-		block, _ := pem.Decode(request)
-		parsed, err := x509.ParseCertificateRequest(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
+		user := signed(t, ca, caKey, request)
+		if user == nil {
+			return
 		}
-		if want := "system:open-cluster-management:" + name + ":" + got.Agent; parsed.Subject.CommonName != want || got.CommonName != want || got.Agent == "" {
-			t.Errorf("the certificate would be %q's, not %q's", parsed.Subject.CommonName, want)
+		if want := "system:open-cluster-management:" + name + ":" + got.Agent; user.GetName() != want || got.CommonName != want || got.Agent == "" || strings.Contains(got.Agent, ":") {
+			t.Errorf("the certificate is %q's and the identity %+v, want %q", user.GetName(), got, want)
 		}
-		for _, o := range parsed.Subject.Organization {
-			if !slices.Contains([]string{"system:open-cluster-management:" + name, "system:open-cluster-management:managed-clusters"}, o) {
-				t.Errorf("the certificate would be in the group %q", o)
-			}
+		// The group of all clusters is optional, the cluster's own is not.
+		groups := slices.DeleteFunc(user.GetGroups(), func(g string) bool { return g == "system:open-cluster-management:managed-clusters" })
+		if !slices.Equal(groups, []string{"system:open-cluster-management:" + name}) {
+			t.Errorf("the certificate is in the groups %q, besides that of all clusters", groups)
 		}
 	})
+}
+
+// authority makes a certificate authority.
+func authority(t testing.TB) (*x509.Certificate, crypto.Signer) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, PublicKey: key.Public()}, key
+}
+
+// signed is who an API server takes the holder of a requested certificate for,
+// once a signer has signed it; nil when that can't be.
+func signed(t *testing.T, ca *x509.Certificate, key crypto.Signer, request []byte) user.Info {
+	t.Helper()
+	parsed, err := certificates.ParseCSR(request) // as the signer does
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(nil, &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: parsed.Subject, DNSNames: parsed.DNSNames, NotAfter: time.Now().Add(time.Hour),
+	}, ca, ca.PublicKey, key)
+	if err != nil {
+		return nil // no signer takes it
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil // no server reads it
+	}
+	response, ok, err := x509request.CommonNameUserConversion.User([]*x509.Certificate{certificate})
+	if err != nil || !ok {
+		return nil // no server lets it in
+	}
+	return response.User
 }
