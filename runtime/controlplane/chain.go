@@ -190,6 +190,9 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	// API servers that share a store tell each other by leases that they live,
 	// which nothing here asks about: six writes a minute of a server that is idle.
 	generic.DisabledPostStartHooks.Insert("start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector")
+	// By others, straight in the store, they tell where they are: six more, that
+	// no count of requests shows.
+	generic.DisabledPostStartHooks.Insert("peer-endpoint-reconciler-controller")
 	if len(o.Authorizers) == 0 {
 		return nil
 	}
