@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -179,12 +180,30 @@ func (h *fleetHub) token(group string) *corev1.Secret {
 	return s
 }
 
+// refuses returns an error unless the hub refuses a token, or takes it.
+func (h *fleetHub) refuses(token *corev1.Secret, want bool) error {
+	h.t.Helper()
+	c, err := kubernetes.NewForConfig(&rest.Config{
+		Host: h.url, TLSClientConfig: rest.TLSClientConfig{CAData: h.config.CAData}, BearerToken: credentials(token),
+	})
+	must(h.t, err)
+	_, err = c.AuthenticationV1().SelfSubjectReviews().Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if got := apierrors.IsUnauthorized(err); got != want || err != nil && !got {
+		return fmt.Errorf("the hub refuses the token: %t, want %t (%w)", got, want, err)
+	}
+	return nil
+}
+
+func credentials(token *corev1.Secret) string {
+	return fmt.Sprintf("%s.%s", token.Data["token-id"], token.Data["token-secret"])
+}
+
 // kubeconfig is a bootstrap kubeconfig with a token.
 func (h *fleetHub) kubeconfig(token *corev1.Secret) []byte {
 	h.t.Helper()
 	content, err := kubeconfig.Config{
-		Cluster: "hub", User: "bootstrap", Context: "bootstrap", Server: h.url, CAData: h.config.CAData,
-		Token: fmt.Sprintf("%s.%s", token.Data["token-id"], token.Data["token-secret"]),
+		Cluster: "hub", User: "bootstrap", Context: "bootstrap", Server: "https://" + h.agentHost(), CAData: h.config.CAData,
+		Token: credentials(token),
 	}.YAML()
 	must(h.t, err)
 	return content

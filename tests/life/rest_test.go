@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -71,15 +72,17 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	writes := settle()
 	first, err := m.beats()
 	must(t, err)
+	before := h.requests()
 	const beats = 20
 	for i := range beats {
-		// Longer than a period with its jitter: a heartbeat, and a look at the API
-		// server's health, are due.
-		clk.Step(76 * time.Second)
+		// A heartbeat is due, and a look at the cluster's health and version, after
+		// which the status is the same.
+		looks := h.requests()[home]["GET"]
+		clk.Step(beat)
 		m.settled(func() bool {
 			n, err := m.beats()
 			must(t, err)
-			return n > first+i
+			return n > first+i && h.requests()[home]["GET"] >= looks+2
 		})
 	}
 	now, err := m.beats()
@@ -87,9 +90,20 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	if got, want := settle()-writes, now-first; got != want || want < beats {
 		t.Errorf("%d writes for %d heartbeats", got, want)
 	}
+	// The store does not see a request that changes nothing.
+	spent := h.requests().since(before)
+	if got, want := spent[h.agentHost()], (methods{"PUT": now - first}); !maps.Equal(got, want) {
+		t.Errorf("the agent has sent %v to the hub for %d heartbeats, want %v", got, now-first, want)
+	}
+	if got := spent[h.ownHost()].writes(); len(got) > 0 {
+		t.Errorf("the hub's controllers have sent %v for %d heartbeats", got, now-first)
+	}
+	if got := spent[home].writes(); len(got) > 0 {
+		t.Errorf("the agent has sent %v to the managed cluster for %d heartbeats", got, now-first)
+	}
 
 	// What does change costs one write, of whatever size.
-	writes = settle()
+	writes, before = settle(), h.requests()
 	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "zone"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "a"}}
 	must(t, env.Client().Create(context.Background(), claim))
 	t.Cleanup(func() { must(t, env.Client().Delete(context.Background(), claim)) })
@@ -100,5 +114,12 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	})
 	if got := settle() - writes; got != 1 {
 		t.Errorf("%d writes for a change of the status, want 1", got)
+	}
+	spent = h.requests().since(before)
+	if got, want := spent[h.agentHost()], (methods{"PATCH": 1}); !maps.Equal(got, want) {
+		t.Errorf("the agent has sent %v to the hub for a change of the status, want %v", got, want)
+	}
+	if got := spent[h.ownHost()].writes(); len(got) > 0 {
+		t.Errorf("the hub's controllers have sent %v for a change of the status", got)
 	}
 }

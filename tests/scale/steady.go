@@ -114,11 +114,11 @@ func (s *steady) cost(what string, n float64, own float64, do func() (reads floa
 	}
 	reads := after.reads - before.reads - ownReads
 	took := time.Since(begin).Seconds()
-	if s.readRate == 0 { // the first measurement is that of the rest
-		s.readRate = reads / took
-	}
 	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per "+what,
 		(after.writes-before.writes-own)/n, max(0, reads-s.readRate*took)/n, (after.conflicts-before.conflicts)/n)
+	if s.readRate == 0 { // the first measurement is that of the rest, and tells all its reads
+		s.readRate = reads / took
+	}
 	return nil
 }
 
@@ -136,8 +136,6 @@ func (s *steady) heartbeats(n int) error {
 	if err := s.pace(1); err != nil {
 		return err
 	}
-	// The pace is the fleet's ordinary one again before the counts are read, so
-	// that they can settle.
 	first, err := s.beats()
 	if err != nil {
 		return err
