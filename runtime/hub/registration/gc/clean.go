@@ -98,23 +98,30 @@ func (c cleaner) clean(ctx context.Context, namespace string, r schema.GroupVers
 	return left, nil
 }
 
+// list returns the objects of a resource. That there are none is only believed
+// of the hub itself: a cache may yet have to hear of a work that was created
+// just before its cluster was deleted, and the cluster would go without it.
 func (c cleaner) list(ctx context.Context, namespace string, r schema.GroupVersionResource) ([]metav1.Object, error) {
-	var list runtime.Object
 	if k, ok := watched(r); ok {
 		if err := c.client.List(ctx, k.list, client.InNamespace(namespace)); err != nil {
 			return nil, err
 		}
-		list = k.list
-	} else {
-		found, err := c.live.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil, nil // the hub does not serve it
+		if objects, err := items(k.list); err != nil || len(objects) > 0 {
+			return objects, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		list = found
+		r = k.served
 	}
+	found, err := c.live.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil // the hub does not serve it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return items(found)
+}
+
+func items(list runtime.Object) ([]metav1.Object, error) {
 	var objects []metav1.Object
 	err := meta.EachListItem(list, func(o runtime.Object) error {
 		m, err := meta.Accessor(o)
