@@ -39,9 +39,12 @@ func isMember(mc *clusterv1.ManagedCluster, sets []clusterv1beta2.ManagedCluster
 	})
 }
 
-// ours tells whether it is this hub that keeps a profile.
+// ours tells whether it is this hub that keeps a profile. The label says so, by
+// which everybody selects; and the spec still does when somebody has taken the
+// label away, as it can't be changed.
 func ours(p *v1alpha1.ClusterProfile) bool {
-	return p.Labels[multicluster.ClusterManagerLabel] == multicluster.ClusterManagerName
+	return p.Labels[multicluster.ClusterManagerLabel] == multicluster.ClusterManagerName ||
+		p.Spec.ClusterManager.Name == multicluster.ClusterManagerName
 }
 
 // complete gives a profile what is to be said about a cluster, apart from its
@@ -67,10 +70,7 @@ func complete(p *v1alpha1.ClusterProfile, mc *clusterv1.ManagedCluster) {
 // report gives a profile the status of a cluster.
 func report(s *v1alpha1.ClusterProfileStatus, mc *clusterv1.ManagedCluster) {
 	s.Version.Kubernetes = mc.Status.Version.Kubernetes
-	s.Properties = nil
-	for _, c := range mc.Status.ClusterClaims {
-		s.Properties = append(s.Properties, v1alpha1.Property{Name: c.Name, Value: c.Value})
-	}
+	s.Properties = properties(mc.Status.ClusterClaims)
 	for to, from := range map[string]string{
 		multicluster.ConditionControlPlaneHealthy: cluster.ConditionAvailable,
 		multicluster.ConditionJoined:              cluster.ConditionJoined,
@@ -89,4 +89,20 @@ func report(s *v1alpha1.ClusterProfileStatus, mc *clusterv1.ManagedCluster) {
 		}
 		return 1
 	})
+}
+
+// properties are the claims that a profile takes. A cluster's status may name a
+// claim twice, of which the first counts, and leave out names and values; one
+// such claim would have the whole status of the profile refused.
+func properties(claims []clusterv1.ManagedClusterClaim) []v1alpha1.Property {
+	var out []v1alpha1.Property
+	seen := make(map[string]bool, len(claims))
+	for _, c := range claims {
+		if c.Name == "" || c.Value == "" || seen[c.Name] {
+			continue
+		}
+		seen[c.Name] = true
+		out = append(out, v1alpha1.Property{Name: c.Name, Value: c.Value})
+	}
+	return out
 }
