@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 )
 
@@ -49,7 +50,7 @@ func Run(ctx context.Context, o Options) error {
 	options.Metrics = metrics.registration()
 	installed := newInstallation(local.config, o.Clock, log)
 	options.Ready = installed.tried
-	options.Accepted = o.accepted(local.config, installed)
+	options.Accepted = o.accepted(local.config, installed, work.NewMetrics(metrics.registry))
 	reg := registration.New(options)
 
 	serve, err := o.healthServer(metrics, reg)
@@ -74,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // accepted is what runs once the hub has accepted the cluster.
-func (o Options) accepted(local *rest.Config, installed *installation) func(context.Context, registration.Hub) error {
+func (o Options) accepted(local *rest.Config, installed *installation, metrics *work.Metrics) func(context.Context, registration.Hub) error {
 	return func(ctx context.Context, hub registration.Hub) error {
 		// Works are accounted for in kinds of the wire.
 		select {
@@ -82,12 +83,17 @@ func (o Options) accepted(local *rest.Config, installed *installation) func(cont
 		case <-ctx.Done():
 			return nil
 		}
-		return o.Work(ctx, WorkOptions{
-			ClusterName:    o.ClusterName,
-			AgentID:        o.AgentID,
-			HubHost:        hub.Host,
-			Hub:            hub.Config,
-			ManagedCluster: rest.CopyConfig(local),
+		return o.Work(ctx, work.Options{
+			ClusterName:         o.ClusterName,
+			AgentID:             o.AgentID,
+			HubHost:             hub.Host,
+			Hub:                 hub.Config,
+			ManagedCluster:      rest.CopyConfig(local),
+			EvictionGracePeriod: o.EvictionGracePeriod,
+			MaxJSONRawLength:    o.MaxJSONRawLength,
+			Features:            o.Features,
+			Metrics:             metrics,
+			Clock:               o.Clock,
 		})
 	}
 }

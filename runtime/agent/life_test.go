@@ -22,7 +22,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -291,9 +291,9 @@ func TestDeletedBootstrapSecretIsNoReasonToLeave(t *testing.T) {
 
 func TestWorkRunsOnceTheClusterIsAccepted(t *testing.T) {
 	f := newCluster(t, "working")
-	runs := make(chan agent.WorkOptions, 10)
+	runs := make(chan work.Options, 10)
 	f.options.AgentID = "klusterlet-1"
-	f.options.Work = func(ctx context.Context, o agent.WorkOptions) error {
+	f.options.Work = func(ctx context.Context, o work.Options) error {
 		runs <- o
 		<-ctx.Done()
 		return nil

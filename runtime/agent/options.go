@@ -88,6 +88,15 @@ type Options struct {
 	// asked how it is (--cluster-healthcheck-period); a minute by default.
 	ClusterHealthCheckPeriod time.Duration
 
+	// EvictionGracePeriod is how long the objects of a work stay that the hub no
+	// longer has (--appliedmanifestwork-eviction-grace-period); an hour by default,
+	// and for ever from 100 years on.
+	EvictionGracePeriod time.Duration
+	// MaxJSONRawLength is the longest JSON, in bytes, that the feedback of works
+	// holds with the gate features.RawFeedbackJSONString (--max-json-raw-length);
+	// 1024 by default.
+	MaxJSONRawLength int
+
 	// HealthAddress, such as ":8000", serves /livez, /readyz, /healthz and
 	// /metrics (--health-address). Empty means that nothing is served.
 	HealthAddress string
@@ -103,24 +112,7 @@ type Options struct {
 }
 
 // Work carries out the works that a hub has for a cluster, until ctx ends.
-type Work func(ctx context.Context, o WorkOptions) error
-
-// WorkOptions are what Work needs.
-type WorkOptions struct {
-	ClusterName string
-	// AgentID is the one given to the agent; empty when none was.
-	AgentID string
-	// HubHost is the hub's address exactly as in the agent's kubeconfig.
-	HubHost             string
-	Hub, ManagedCluster *rest.Config
-}
-
-func carryOutWorks(ctx context.Context, o WorkOptions) error {
-	return work.Run(ctx, work.Options{
-		ClusterName: o.ClusterName, AgentID: o.AgentID, HubHost: o.HubHost,
-		Hub: o.Hub, ManagedCluster: o.ManagedCluster,
-	})
-}
+type Work func(ctx context.Context, o work.Options) error
 
 // Complete sets defaults.
 func (o *Options) Complete() {
@@ -136,6 +128,12 @@ func (o *Options) Complete() {
 	if o.ClusterHealthCheckPeriod == 0 {
 		o.ClusterHealthCheckPeriod = status.DefaultHealthPeriod
 	}
+	if o.EvictionGracePeriod == 0 {
+		o.EvictionGracePeriod = work.DefaultEvictionGracePeriod
+	}
+	if o.MaxJSONRawLength == 0 {
+		o.MaxJSONRawLength = work.DefaultMaxJSONRawLength
+	}
 	if o.Features == nil {
 		o.Features = features.NewAgent()
 	}
@@ -143,7 +141,7 @@ func (o *Options) Complete() {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Work == nil {
-		o.Work = carryOutWorks
+		o.Work = work.Run
 	}
 }
 
@@ -159,6 +157,7 @@ func (o *Options) Validate() error {
 		o.validateClaims(),
 		o.validateURLs(),
 		o.validateHubs(),
+		o.validateWorks(),
 		o.validateHealth(),
 	)
 }
@@ -240,6 +239,17 @@ func (o *Options) validateURLs() error {
 		}
 	}
 	return nil
+}
+
+func (o *Options) validateWorks() error {
+	var problems []error
+	if o.EvictionGracePeriod < 0 {
+		problems = append(problems, fmt.Errorf("--appliedmanifestwork-eviction-grace-period %s is negative: use 0s or more, or leave it out for %s", o.EvictionGracePeriod, work.DefaultEvictionGracePeriod))
+	}
+	if o.MaxJSONRawLength < 0 {
+		problems = append(problems, fmt.Errorf("--max-json-raw-length %d is negative: use 1 or more, or leave it out for %d bytes", o.MaxJSONRawLength, work.DefaultMaxJSONRawLength))
+	}
+	return errors.Join(problems...)
 }
 
 func (o *Options) validateHealth() error {

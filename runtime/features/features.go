@@ -48,8 +48,14 @@ const (
 	// its hub denies the cluster or is gone for too long.
 	MultipleHubs featuregate.Feature = "MultipleHubs"
 
-	executorValidatingCaches featuregate.Feature = "ExecutorValidatingCaches"
-	rawFeedbackJSONString    featuregate.Feature = "RawFeedbackJsonString"
+	// ExecutorValidatingCaches remembers what the executors of works may do, and
+	// watches roles and bindings to know when that changes.
+	ExecutorValidatingCaches featuregate.Feature = "ExecutorValidatingCaches"
+	// RawFeedbackJSONString lets feedback report values of any type, as JSON.
+	RawFeedbackJSONString featuregate.Feature = "RawFeedbackJsonString"
+	// DerivedProgressing, which upstream does not have, finds the conditions that
+	// rollouts go by without rules: from the status of the kinds that are known.
+	DerivedProgressing featuregate.Feature = "DerivedProgressing"
 )
 
 // Gates of both.
@@ -72,6 +78,9 @@ func about() map[featuregate.Feature]string {
 		ClusterClaim:               "report the ClusterClaims of the managed cluster",
 		ClusterProperty:            "report the ClusterProperties (about.k8s.io) of the managed cluster",
 		MultipleHubs:               "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
+		ExecutorValidatingCaches:   "remember what the executors of works may do, and watch roles and bindings for changes of that",
+		RawFeedbackJSONString:      "report values of any type in the feedback of works, as JSON",
+		DerivedProgressing:         "tell how the works of replica sets progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
 		addonManagement:            noEffect,
 		v1beta1CSRAPICompatibility: noEffect,
 		sigPlacementDecision:       noEffect,
@@ -118,8 +127,9 @@ func NewAgent() featuregate.MutableFeatureGate {
 		MultipleHubs:               {Default: false, PreRelease: featuregate.Alpha},
 		addonManagement:            {Default: true, PreRelease: featuregate.Beta},
 		v1beta1CSRAPICompatibility: {Default: false, PreRelease: featuregate.Alpha},
-		executorValidatingCaches:   {Default: false, PreRelease: featuregate.Alpha},
-		rawFeedbackJSONString:      {Default: false, PreRelease: featuregate.Alpha},
+		ExecutorValidatingCaches:   {Default: false, PreRelease: featuregate.Alpha},
+		RawFeedbackJSONString:      {Default: false, PreRelease: featuregate.Alpha},
+		DerivedProgressing:         {Default: true, PreRelease: featuregate.Beta},
 	})
 }
 
@@ -150,7 +160,7 @@ func Check(g featuregate.FeatureGate) error {
 func missing(f featuregate.Feature) bool {
 	switch f {
 	case clusterImporter, placementDebugServer, nilExecutorValidating, manifestWorkReplicaSet, cloudEventsDrivers,
-		cleanUpCompletedManifestWork, executorValidatingCaches, rawFeedbackJSONString:
+		cleanUpCompletedManifestWork:
 		return true
 	}
 	return false

@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 	}{
 		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement",
 			"ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer NilExecutorValidating ManifestWorkReplicaSet CloudEventsDrivers CleanUpCompletedManifestWork"},
-		"agent": {features.NewAgent(), "ClusterClaim AddonManagement",
+		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing",
 			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,17 +34,17 @@ func (a *agent) announce(ctx context.Context, amw *workv1.AppliedManifestWork, m
 }
 
 // bookkeep writes down what a work has made and deletes what it no longer
-// holds. pending is true while some of that is still there.
+// holds. pending is what of that is still there.
 //
 // Until a work has been reported as applied once, nothing is deleted: a hub
 // that was restored from a backup first sees what there is. And while the
 // identity of any of its objects is not known, nothing is deleted either.
-func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork, manifests []*manifest, outcomes []outcome) (pending bool, err error) {
+func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork, manifests []*manifest, outcomes []outcome) (pending []remainder, err error) {
 	var held []workv1.AppliedManifestResourceMeta
 	for i, m := range manifests {
 		switch o := outcomes[i]; {
 		case !m.identified() || !o.known():
-			return false, nil
+			return nil, nil
 		case o.exists:
 			held = append(held, resourceMeta(m, o.uid))
 		case m.owned: // still to be made
@@ -61,12 +61,12 @@ func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *work
 			held = append(held, r)
 			continue
 		}
-		gone, err := a.objects.remove(ctx, r, amw)
+		left, err := a.objects.remove(ctx, r, amw)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("delete the %s %s/%s, which the work %s no longer holds: %w", r.Resource, r.Namespace, r.Name, mw.Name, err))
+			problems = append(problems, fmt.Errorf("delete the %s, which the work %s no longer holds: %w", nameOf(r), mw.Name, err))
 		}
-		if !gone {
-			held, pending = append(held, r), true
+		if left != nil {
+			held, pending = append(held, r), append(pending, *left)
 		}
 	}
 	if err := a.writeApplied(ctx, amw, held); err != nil {
@@ -103,25 +103,31 @@ func (a *agent) writeApplied(ctx context.Context, amw *workv1.AppliedManifestWor
 }
 
 // remove deletes one object that a work has made, unless it is somebody else's
-// by now. gone is true when there is nothing left to wait for.
-func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork) (gone bool, err error) {
+// by now. It returns what is left of it, or nil when there is nothing to wait
+// for.
+func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork) (*remainder, error) {
 	gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 	live, err := o.get(ctx, gvr, r.Namespace, r.Name)
-	if err != nil || live == nil {
-		return err == nil, err
+	if err != nil {
+		return &remainder{what: nameOf(r)}, err
+	}
+	if live == nil {
+		return nil, nil
 	}
 	mine, others := owners(live.GetOwnerReferences(), amw.UID)
 	switch {
 	case !mine:
-		return true, nil // orphaned, or taken away from us
+		return nil, nil // orphaned, or taken away from us
 	case others:
 		resource := o.resource(gvr, r.Namespace)
-		_, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false)
-		return err == nil, client.IgnoreNotFound(err)
+		if _, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false); client.IgnoreNotFound(err) != nil {
+			return remains(r, live), err
+		}
+		return nil, nil
 	case r.UID != "" && r.UID != string(live.GetUID()):
-		return true, nil // another object of the same name
+		return nil, nil // another object of the same name
 	case live.GetDeletionTimestamp() != nil:
-		return false, nil
+		return remains(r, live), nil
 	}
 	background := metav1.DeletePropagationBackground
 	uid := live.GetUID()
@@ -129,12 +135,17 @@ func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMe
 		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return true, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return remains(r, live), err
 	}
 	// Most objects are gone at once.
-	live, err = o.get(ctx, gvr, r.Namespace, r.Name)
-	return err == nil && (live == nil || live.GetUID() != uid), err
+	if live, err = o.get(ctx, gvr, r.Namespace, r.Name); err != nil {
+		return &remainder{what: nameOf(r)}, err
+	}
+	if live == nil || live.GetUID() != uid {
+		return nil, nil
+	}
+	return remains(r, live), nil
 }

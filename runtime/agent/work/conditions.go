@@ -14,46 +14,70 @@ import (
 )
 
 // status is what a work's status becomes with the outcomes of its manifests.
-// Conditions that others wrote stay.
-func status(before workv1.ManifestWorkStatus, generation int64, manifests []*manifest, outcomes []outcome) workv1.ManifestWorkStatus {
+// Conditions that others wrote stay. derive says whether the conditions about a
+// rollout are found without rules, too.
+func status(mw *workv1.ManifestWork, manifests []*manifest, outcomes []outcome, derive bool) workv1.ManifestWorkStatus {
+	before, generation := mw.Status, mw.Generation
 	after := *before.DeepCopy()
 	after.ResourceStatus.Manifests = nil
-	applied, available, missing, unknown := true, 0, 0, 0
+	applied, kept := true, false
 	for i, m := range manifests {
-		entry := manifestStatus(find(before.ResourceStatus.Manifests, m.meta), generation, m, outcomes[i])
-		after.ResourceStatus.Manifests = append(after.ResourceStatus.Manifests, entry)
-		applied = applied && outcomes[i].applied == nil
-		switch c := meta.FindStatusCondition(entry.Conditions, work.ConditionAvailable); c.Status {
-		case metav1.ConditionTrue:
-			available++
-		case metav1.ConditionFalse:
-			missing++
-		default:
-			unknown++
+		old := find(before.ResourceStatus.Manifests, m.meta)
+		if outcomes[i].kept {
+			kept = true
+			if old == nil {
+				continue // it came when the work was complete, and is not applied
+			}
 		}
+		after.ResourceStatus.Manifests = append(after.ResourceStatus.Manifests, manifestStatus(old, generation, m, outcomes[i]))
+		applied = applied && outcomes[i].applied == nil
 	}
-	total := len(manifests)
-	if total == 0 {
+	pruneRuleConditions(&after.Conditions, generation)
+	if len(after.ResourceStatus.Manifests) == 0 {
 		return after
 	}
-	if applied {
+	switch {
+	case kept:
+	case applied:
 		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonWorkApplied, Message: work.MessageWorkApplied, ObservedGeneration: generation})
-	} else {
+	default:
 		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonWorkFailed, Message: work.MessageWorkFailed, ObservedGeneration: generation})
 	}
+	set(&after.Conditions, available(after.ResourceStatus.Manifests, generation))
+	aggregated := aggregate(after.ResourceStatus.Manifests, generation)
+	for _, c := range aggregated {
+		set(&after.Conditions, c)
+	}
+	setDerived(&after.Conditions, mw, manifests, outcomes, derive)
+	return after
+}
+
+// available sums up whether the objects of a work are there.
+func available(entries []workv1.ManifestCondition, generation int64) metav1.Condition {
+	there, missing, unknown := 0, 0, 0
+	for _, e := range entries {
+		switch c := meta.FindStatusCondition(e.Conditions, work.ConditionAvailable); {
+		case c == nil || c.Status == metav1.ConditionUnknown:
+			unknown++
+		case c.Status == metav1.ConditionTrue:
+			there++
+		default:
+			missing++
+		}
+	}
+	total := len(entries)
 	c := metav1.Condition{Type: work.ConditionAvailable, ObservedGeneration: generation}
 	switch {
 	case missing > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonResourcesMissing, fmt.Sprintf("%d of %d resources are not available", missing, total)
-	case unknown > 0 && available == 0:
+	case unknown > 0 && there == 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonResourcesUnknown, work.MessageNoResource
 	case unknown > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonResourcesUnknown, fmt.Sprintf("%d of %d resources have unknown status", unknown, total)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, work.ReasonResourcesAvailable, work.MessageResourcesAvailable
 	}
-	set(&after.Conditions, c)
-	return after
+	return c
 }
 
 // refused is what the status of a work becomes that cannot be carried out as a
@@ -74,14 +98,9 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 		entry.Conditions = append(entry.Conditions, before.Conditions...)
 		entry.StatusFeedbacks = before.StatusFeedbacks
 	}
-	c := metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonManifestApplied, Message: work.MessageManifestApplied, ObservedGeneration: generation}
-	switch {
-	case errors.Is(o.applied, errIgnoreFields):
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonIgnoreFieldError, o.applied.Error()
-	case o.applied != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonManifestFailed, "Failed to apply manifest: "+o.applied.Error()
+	if !o.kept {
+		set(&entry.Conditions, manifestApplied(o, generation))
 	}
-	set(&entry.Conditions, c)
 	// Whether the object exists has no generation: it is as it is now.
 	set(&entry.Conditions, availability(m, o))
 	if o.exists {
@@ -91,8 +110,23 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 			meta.RemoveStatusCondition(&entry.Conditions, work.ConditionStatusFeedbackSynced)
 		}
 		meta.SetStatusCondition(&entry.Conditions, feedbackSynced(m, o))
+		setRuleConditions(&entry.Conditions, o.conditions, generation)
+	} else {
+		keepRuleConditions(entry.Conditions, m, generation)
 	}
+	pruneRuleConditions(&entry.Conditions, generation)
 	return entry
+}
+
+func manifestApplied(o outcome, generation int64) metav1.Condition {
+	c := metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonManifestApplied, Message: work.MessageManifestApplied, ObservedGeneration: generation}
+	switch {
+	case errors.Is(o.applied, errIgnoreFields):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonIgnoreFieldError, o.applied.Error()
+	case o.applied != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonManifestFailed, "Failed to apply manifest: "+o.applied.Error()
+	}
+	return c
 }
 
 func availability(m *manifest, o outcome) metav1.Condition {

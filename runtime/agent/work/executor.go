@@ -59,10 +59,14 @@ func (o *objects) mayApply(ctx context.Context, executor *workv1.ManifestWorkExe
 				Verb: verb, Group: m.gvr.Group, Version: m.gvr.Version, Resource: m.gvr.Resource, Namespace: m.meta.Namespace, Name: m.meta.Name,
 			},
 		}}
-		if err := o.reviews.Create(ctx, review); err != nil {
+		may, err := o.grants.allowed(grant{user, verb, m.gvr.Group, m.gvr.Version, m.gvr.Resource, m.meta.Namespace, m.meta.Name}, func() (bool, error) {
+			err := o.reviews.Create(ctx, review)
+			return review.Status.Allowed, err
+		})
+		if err != nil {
 			return fmt.Errorf("ask whether %s may %s the %s %s: %w", user, verb, m.meta.Resource, m.meta.Name, err)
 		}
-		if !review.Status.Allowed {
+		if !may {
 			return denied
 		}
 	}

@@ -1,9 +1,9 @@
 package work
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,8 +43,10 @@ var wellKnown = map[schema.GroupVersionKind][]workv1.JSONPath{
 }
 
 // readFeedback evaluates the rules on an object. What can be read is returned
-// beside the error about what cannot.
-func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured) feedback {
+// beside the error about what cannot. Values that are no plain text, integer or
+// truth value are reported as JSON of at most maxRaw bytes; with 0 they are not
+// reported.
+func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured, maxRaw int) feedback {
 	var out feedback
 	var problems []error
 	for _, r := range rules {
@@ -59,7 +61,7 @@ func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured
 			paths = known
 		}
 		for _, p := range paths {
-			value, err := evaluate(p, object)
+			value, err := evaluate(p, object, maxRaw)
 			if err != nil {
 				problems = append(problems, err)
 			} else if value != nil {
@@ -72,7 +74,7 @@ func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured
 }
 
 // evaluate reads one value; nil when the object has none there.
-func evaluate(p workv1.JSONPath, object *unstructured.Unstructured) (*workv1.FieldValue, error) {
+func evaluate(p workv1.JSONPath, object *unstructured.Unstructured, maxRaw int) (*workv1.FieldValue, error) {
 	if p.Version != "" && p.Version != object.GroupVersionKind().Version {
 		return nil, fmt.Errorf("the path %q is for version %s, and the object is of version %s", p.Name, p.Version, object.GroupVersionKind().Version)
 	}
@@ -88,24 +90,46 @@ func evaluate(p workv1.JSONPath, object *unstructured.Unstructured) (*workv1.Fie
 	if err != nil {
 		return nil, fmt.Errorf("the path %q (%s): %w", p.Name, p.Path, err)
 	}
-	if len(results) == 0 || len(results[0]) == 0 {
+	if len(results) == 0 {
 		return nil, nil
 	}
-	return fieldValue(p.Name, results[0][0])
+	var found []any
+	for _, v := range results[0] {
+		if v.IsValid() && v.CanInterface() && v.Interface() != nil {
+			found = append(found, v.Interface())
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, nil
+	case len(found) > 1 && maxRaw > 0:
+		return rawValue(p.Name, found, maxRaw)
+	}
+	return fieldValue(p.Name, found[0], maxRaw)
 }
 
-func fieldValue(name string, v reflect.Value) (*workv1.FieldValue, error) {
-	if !v.IsValid() || !v.CanInterface() || v.Interface() == nil {
-		return nil, nil
-	}
-	switch x := v.Interface().(type) {
+func fieldValue(name string, v any, maxRaw int) (*workv1.FieldValue, error) {
+	switch x := v.(type) {
 	case int64:
 		return &workv1.FieldValue{Type: workv1.ValueTypeInteger, Integer: &x}, nil
 	case string:
 		return &workv1.FieldValue{Type: workv1.ValueTypeString, String: &x}, nil
 	case bool:
-		return &workv1.FieldValue{Type: workv1.ValueTypeBoolean, Boolean: ptr.To(x)}, nil
-	default:
-		return nil, fmt.Errorf("the type %T of the value for %s is not found", x, name)
+		return &workv1.FieldValue{Type: workv1.ValueTypeBoolean, Boolean: &x}, nil
 	}
+	if maxRaw == 0 {
+		return nil, fmt.Errorf("the type %T of the value for %s is not found", v, name)
+	}
+	return rawValue(name, v, maxRaw)
+}
+
+func rawValue(name string, v any, limit int) (*workv1.FieldValue, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("the value for %s cannot be written as JSON: %w", name, err)
+	}
+	if len(data) > limit {
+		return nil, fmt.Errorf("the value for %s takes %d bytes as JSON, more than the %d that --max-json-raw-length allows", name, len(data), limit)
+	}
+	return &workv1.FieldValue{Type: workv1.ValueTypeJSONRaw, JSONRaw: ptr.To(string(data))}, nil
 }

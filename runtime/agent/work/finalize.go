@@ -37,17 +37,12 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 		if err := a.hub.Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("remove the finalizer from the work %s: %w", mw.Name, err)
 		}
-		a.memory.forget(mw.Name)
-		a.watches.set(mw.Name, nil)
+		a.forget(mw.Name)
 		return nil
 	case err != nil:
 		return err
 	}
-	status := *mw.Status.DeepCopy()
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: work.ConditionDeleting, Status: metav1.ConditionTrue, Reason: work.ReasonDeleting, Message: work.MessageDeleting, ObservedGeneration: mw.Generation,
-	})
-	if err := a.report(ctx, mw, status); client.IgnoreNotFound(err) != nil {
+	if err := a.reportDeletion(ctx, mw, amw.Name); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	// An agent that was installed anew has another ID: nobody else would finish.
@@ -64,9 +59,32 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 		}
 	}
 	// Objects on their way out wake this work; it wakes the applied one.
-	a.watches.set(mw.Name, watched(nil, amw))
+	a.watches.set(mw.Name, a.watched(mw, nil, amw))
 	a.applied.add(amw.Name)
 	return nil // the end of the AppliedManifestWork brings us here again
+}
+
+// reportDeletion says that a work is being deleted and, once that is known, what
+// it waits for.
+func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, applied string) error {
+	held, known := a.memory.held(applied)
+	if !known && meta.IsStatusConditionTrue(mw.Status.Conditions, work.ConditionDeleting) {
+		return nil // said before a restart
+	}
+	status := *mw.Status.DeepCopy()
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: work.ConditionDeleting, Status: metav1.ConditionTrue, Reason: work.ReasonDeleting, Message: deletingMessage(held), ObservedGeneration: mw.Generation,
+	})
+	return a.report(ctx, mw, status)
+}
+
+// forget lets go of what is remembered of a work.
+func (a *agent) forget(name string) {
+	a.memory.forget(name)
+	a.memory.hold(work.AppliedManifestWorkName(a.hubHash, name), nil)
+	a.watches.set(name, nil)
+	a.events.forget(name)
+	a.metrics.forget(name)
 }
 
 // reconcileApplied deletes the objects of a deleted AppliedManifestWork, and
@@ -86,15 +104,19 @@ func (a *agent) reconcileApplied(ctx context.Context, name string) (time.Duratio
 		return 0, nil
 	}
 	var left []workv1.AppliedManifestResourceMeta
+	var held []remainder
 	var problems []error
 	for _, r := range amw.Status.AppliedResources {
-		gone, err := a.objects.remove(ctx, r, amw)
+		still, err := a.objects.remove(ctx, r, amw)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("delete the %s %s/%s: %w", r.Resource, r.Namespace, r.Name, err))
+			problems = append(problems, fmt.Errorf("delete the %s: %w", nameOf(r), err))
 		}
-		if !gone {
-			left = append(left, r)
+		if still != nil {
+			left, held = append(left, r), append(held, *still)
 		}
+	}
+	if len(held) > 0 && a.memory.hold(name, held) && strings.HasPrefix(name, a.hubHash+"-") {
+		a.works.add(amw.Spec.ManifestWorkName) // which tells its author
 	}
 	if err := a.writeApplied(ctx, amw, left); client.IgnoreNotFound(err) != nil {
 		problems = append(problems, err)

@@ -1,9 +1,9 @@
 package work
 
 import (
+	"context"
 	"crypto/md5"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,7 +20,7 @@ import (
 // annotation. While that stays the same nothing is applied. The hash of a new
 // object is the one that it has from then on, so that it is not applied a
 // second time, without the fields.
-func withoutIgnored(required *unstructured.Unstructured, ignored []workv1.IgnoreField, exists bool) (*unstructured.Unstructured, error) {
+func withoutIgnored(ctx context.Context, required *unstructured.Unstructured, ignored []workv1.IgnoreField, exists bool) (*unstructured.Unstructured, error) {
 	rest := required.DeepCopy()
 	for _, f := range ignored {
 		// Fields that are ignored when they change on the cluster are applied
@@ -38,15 +38,14 @@ func withoutIgnored(required *unstructured.Unstructured, ignored []workv1.Ignore
 				return nil, err
 			}
 		}
-		if len(f.JQPathExpressions) > 0 {
-			return nil, fmt.Errorf("jqPathExpressions %q are not supported yet: use jsonPointers or jsonPaths", f.JQPathExpressions)
+		for _, p := range f.JQPathExpressions {
+			if err := removeJQPath(ctx, rest, p); err != nil {
+				return nil, err
+			}
 		}
 	}
-	data, err := json.Marshal(rest.Object)
-	if err != nil {
-		return nil, err
-	}
-	sum := md5.Sum(data)
+	// The hash is upstream's, so that taking over from its agent writes nothing.
+	sum := md5.Sum(fmt.Appendf(nil, "&{%v}", rest.Object))
 	out := rest
 	if !exists {
 		out = required.DeepCopy()

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -24,8 +26,13 @@ type manifest struct {
 	hash     [sha256.Size]byte
 	strategy workv1.UpdateStrategy
 	feedback []workv1.FeedbackRule
+	rules    []workv1.ConditionRule
 	owned    bool
 	fresh    bool // the work never held it before
+	// completed says that the manifest has done its work and is not to be applied
+	// any more.
+	completed   bool
+	unknownKind bool // the cluster does not serve it
 	// err says why the manifest cannot be applied at all.
 	err error
 }
@@ -51,9 +58,13 @@ func readManifests(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest 
 		m.err = m.read(raw.Raw, mapper)
 		if m.err == nil {
 			option := optionFor(mw.Spec.ManifestConfigs, m.meta)
-			m.strategy, m.feedback = option.strategy, option.feedback
+			m.strategy, m.feedback, m.rules = option.strategy, option.feedback, option.rules
 			m.owned = isOwned(mw.Spec.DeleteOption, m.meta) && m.strategy.Type != workv1.UpdateStrategyTypeReadOnly
-			m.hash = hashOf(raw.Raw, m.strategy, m.feedback, m.owned)
+			m.hash = hashOf(raw.Raw, m.strategy, m.feedback, m.rules, m.owned)
+			m.completed = m.hasRule(work.ConditionComplete) && wasCompleted(mw, m.meta)
+			if m.strategy.Type != workv1.UpdateStrategyTypeServerSideApply {
+				makeComparable(m.required)
+			}
 		}
 		out = append(out, m)
 	}
@@ -70,6 +81,7 @@ func (m *manifest) read(raw []byte, mapper meta.RESTMapper) error {
 	m.meta.Name, m.meta.Namespace = required.GetName(), required.GetNamespace()
 	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
+		m.unknownKind = true
 		return fmt.Errorf("the server doesn't have a resource type %q", gvk.Kind)
 	}
 	if err != nil {
@@ -82,17 +94,35 @@ func (m *manifest) read(raw []byte, mapper meta.RESTMapper) error {
 	} else if m.meta.Namespace == "" {
 		return errors.New("metadata.namespace is missing: the kind is namespaced, and nothing is assumed")
 	}
+	if m.meta.Name == "" {
+		return errors.New("metadata.name is missing: give the object a name of its own, as metadata.generateName would make another one at each look")
+	}
 	required.SetUID("")
-	delete(required.Object, "status")
 	removeNullCreationTimestamp(required.Object)
-	if gvk.Group == "" && gvk.Kind == "Secret" {
+	m.required = required
+	return nil
+}
+
+// makeComparable gives an object the form in which the server returns it, as far
+// as that decides whether it has to be written.
+func makeComparable(required *unstructured.Unstructured) {
+	delete(required.Object, "status")
+	if isCore(required, "Secret") {
 		foldStringData(required.Object)
 	}
 	if isAggregated(required) {
 		delete(required.Object, "rules") // which the cluster fills in
 	}
-	m.required = required
-	return nil
+}
+
+func (m *manifest) hasRule(condition string) bool {
+	return slices.ContainsFunc(m.rules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
+}
+
+// wasCompleted reports whether a manifest's object has been seen completed.
+func wasCompleted(mw *workv1.ManifestWork, m workv1.ManifestResourceMeta) bool {
+	entry := find(mw.Status.ResourceStatus.Manifests, m)
+	return entry != nil && meta.IsStatusConditionTrue(entry.Conditions, work.ConditionComplete)
 }
 
 // removeNullCreationTimestamp drops what Go programs write for an object that
@@ -140,6 +170,7 @@ func hashOf(raw []byte, parts ...any) [sha256.Size]byte {
 type option struct {
 	strategy workv1.UpdateStrategy
 	feedback []workv1.FeedbackRule
+	rules    []workv1.ConditionRule
 }
 
 // optionFor merges the options whose identifiers match a manifest: of each
@@ -156,6 +187,9 @@ func optionFor(options []workv1.ManifestConfigOption, m workv1.ManifestResourceM
 		}
 		if len(out.feedback) == 0 {
 			out.feedback = o.FeedbackRules
+		}
+		if len(out.rules) == 0 {
+			out.rules = o.ConditionRules
 		}
 	}
 	if out.strategy.Type == "" {

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -112,34 +113,6 @@ func TestMergedMapRemovesByATrailingDash(t *testing.T) {
 	}
 }
 
-func TestFeedback(t *testing.T) {
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "batch/v1", "kind": "Job",
-		"status": map[string]any{"succeeded": int64(1), "ratio": 0.5, "ready": true, "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}},
-	}}
-	paths := func(p ...workv1.JSONPath) []workv1.FeedbackRule {
-		return []workv1.FeedbackRule{{Type: workv1.FeedbackTypeJSONPaths, JSONPaths: p}}
-	}
-	for name, x := range map[string]struct {
-		rules  []workv1.FeedbackRule
-		values int
-		failed bool
-	}{
-		"well known":        {[]workv1.FeedbackRule{{Type: workv1.FeedbackTypeWellKnownStatus}}, 2, false},
-		"paths":             {paths(workv1.JSONPath{Name: "a", Path: ".status.succeeded"}, workv1.JSONPath{Name: "b", Path: ".status.ready"}), 2, false},
-		"a missing one":     {paths(workv1.JSONPath{Name: "a", Path: ".status.failed"}), 0, false},
-		"a broken one":      {paths(workv1.JSONPath{Name: "a", Path: ".status[("}, workv1.JSONPath{Name: "b", Path: ".status.ready"}), 1, true},
-		"another version":   {paths(workv1.JSONPath{Name: "a", Version: "v2", Path: ".status.ready"}), 0, true},
-		"a number with a .": {paths(workv1.JSONPath{Name: "a", Path: ".status.ratio"}), 0, true},
-		"a list":            {paths(workv1.JSONPath{Name: "a", Path: ".status.conditions"}), 0, true},
-	} {
-		got := readFeedback(x.rules, object)
-		if len(got.values) != x.values || (got.err != nil) != x.failed {
-			t.Errorf("%s: got %d values and error %v, want %d and an error %v", name, len(got.values), got.err, x.values, x.failed)
-		}
-	}
-}
-
 func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 	object := func() *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -151,30 +124,39 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 	}
 	pointers := func(p ...string) workv1.IgnoreField { return workv1.IgnoreField{JSONPointers: p} }
 	paths := func(p ...string) workv1.IgnoreField { return workv1.IgnoreField{JSONPaths: p} }
+	jq := func(p ...string) workv1.IgnoreField { return workv1.IgnoreField{JQPathExpressions: p} }
 	for name, x := range map[string]struct {
 		ignored workv1.IgnoreField
 		want    string // of spec and labels; empty for an error
 	}{
-		"pointer":                      {pointers("/spec/replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
-		"pointer with a slash":         {pointers("/metadata/labels/example.org~1team"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
-		"pointer into a list":          {pointers("/spec/containers/1/image"), `{"containers":[{"image":"x","name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
-		"pointer to an item":           {pointers("/spec/containers/0"), `{"containers":[{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
-		"pointer to nothing":           {pointers("/spec/paused", "/spec/containers/7/image", "/spec/replicas/x"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
-		"path":                         {paths(".spec.replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
-		"path in braces":               {paths("{$.spec.replicas}"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
-		"path through all items":       {paths(".spec.containers[*].image"), `{"containers":[{"name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
-		"path through one item":        {paths(`.spec.containers[?(@.name=="b")].image`), `{"containers":[{"image":"x","name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
-		"path with a dot in a name":    {paths(`.metadata.labels.example\.org/team`), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
-		"path with a quoted name":      {paths(`.metadata.labels['example.org/team']`), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
-		"path to nothing":              {paths(".spec.template.spec"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
-		"pointer without a slash":      {pointers("spec"), ""},
-		"path that ends in an item":    {paths(".spec.containers[0]"), ""},
-		"path that cannot be read":     {paths(".spec.containers[(.image"), ""},
-		"jq, which is not implemented": {workv1.IgnoreField{JQPathExpressions: []string{".spec"}}, ""},
+		"pointer":                     {pointers("/spec/replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"pointer with a slash":        {pointers("/metadata/labels/example.org~1team"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
+		"pointer into a list":         {pointers("/spec/containers/1/image"), `{"containers":[{"image":"x","name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"pointer to an item":          {pointers("/spec/containers/0"), `{"containers":[{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"pointer to nothing":          {pointers("/spec/paused", "/spec/containers/7/image", "/spec/replicas/x"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"path":                        {paths(".spec.replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"path in braces":              {paths("{$.spec.replicas}"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"path through all items":      {paths(".spec.containers[*].image"), `{"containers":[{"name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"path through one item":       {paths(`.spec.containers[?(@.name=="b")].image`), `{"containers":[{"image":"x","name":"a"},{"name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"path with a dot in a name":   {paths(`.metadata.labels.example\.org/team`), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
+		"path with a quoted name":     {paths(`.metadata.labels['example.org/team']`), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {}`},
+		"path to nothing":             {paths(".spec.template.spec"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"pointer without a slash":     {pointers("spec"), ""},
+		"path that ends in an item":   {paths(".spec.containers[0]"), ""},
+		"path that cannot be read":    {paths(".spec.containers[(.image"), ""},
+		"jq":                          {jq(".spec.replicas"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}]} {"example.org/team":"a"}`},
+		"jq through items":            {jq(".spec.containers[].image", ".spec.replicas"), `{"containers":[{"name":"a"},{"name":"b"}]} {"example.org/team":"a"}`},
+		"jq to an item":               {jq(`.spec.containers[] | select(.name == "a")`), `{"containers":[{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"jq to nothing":               {jq(".spec.nothing.at.all"), `{"containers":[{"image":"x","name":"a"},{"image":"y","name":"b"}],"replicas":1} {"example.org/team":"a"}`},
+		"jq that cannot be read":      {jq(".spec["), ""},
+		"jq with an unknown function": {jq("nosuch(.spec)"), ""},
+		"jq that is no path":          {jq("1 + 1"), ""},
+		"jq that leaves no object":    {jq("."), ""},
+		"jq that does not end":        {jq(`.spec | last(repeat(.))`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.ignored.Condition = workv1.IgnoreFieldsConditionOnSpokePresent
-			got, err := withoutIgnored(object(), []workv1.IgnoreField{x.ignored}, true)
+			got, err := withoutIgnored(context.Background(), object(), []workv1.IgnoreField{x.ignored}, true)
 			if x.want == "" {
 				if err == nil {
 					t.Fatalf("no error, but %v", got)
@@ -197,7 +179,7 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 				t.Errorf("got  %s %s\nwant %s", text, more, x.want)
 			}
 			// A new object gets everything, and the hash that it has from then on.
-			whole, err := withoutIgnored(object(), []workv1.IgnoreField{x.ignored}, false)
+			whole, err := withoutIgnored(context.Background(), object(), []workv1.IgnoreField{x.ignored}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,12 +196,26 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 func TestFieldsIgnoredWhenTheyChangeAreApplied(t *testing.T) {
 	required := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1)}}}
 	ignored := []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPointers: []string{"/spec/replicas"}}}
-	got, err := withoutIgnored(required, ignored, true)
+	got, err := withoutIgnored(context.Background(), required, ignored, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Object["spec"].(map[string]any)) != 1 {
 		t.Errorf("got %v, want all fields", got)
+	}
+}
+
+// An object that upstream's agent applied is not written again.
+func TestHashIsUpstreams(t *testing.T) {
+	required := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": "test"}, "data": map[string]any{"foo1": "bar1"},
+	}}
+	got, err := withoutIgnored(context.Background(), required, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".data"}}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash := got.GetAnnotations()[work.SpecHashAnnotation]; hash != "4c07ba481d04e9c38e5ed3bf24139537" {
+		t.Errorf("got %s", hash)
 	}
 }
 

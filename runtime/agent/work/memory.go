@@ -2,10 +2,11 @@ package work
 
 import (
 	"crypto/sha256"
+	"reflect"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -19,10 +20,14 @@ type outcome struct {
 	fetched         error // why the object could not be read
 	exists          bool
 	feedback        feedback
+	conditions      []metav1.Condition // that the rules yield
+	progress        progress
+	// kept says that the work is complete: what was said of applying it stays.
+	kept bool
 	// owner is the AppliedManifestWork that the object was given.
 	owner types.UID
-	// executor is who was allowed to apply the manifest, and allowed is when that
-	// was asked.
+	// executor is who has to be allowed to apply the manifest, and allowed is when
+	// that was found to be so.
 	executor string
 	allowed  time.Time
 	mends    mends
@@ -33,29 +38,68 @@ type outcome struct {
 // known reports whether it is known whether the object exists.
 func (o outcome) known() bool { return o.fetched == nil }
 
-// see notes what is in the cluster, which may be nothing.
-func (o *outcome) see(m *manifest, live *unstructured.Unstructured) {
-	if live == nil {
-		return
-	}
-	o.exists, o.uid, o.resourceVersion = true, live.GetUID(), live.GetResourceVersion()
-	o.feedback = readFeedback(m.feedback, live)
-}
-
 // memory remembers what became of the manifests of each work, so that nothing
 // is asked or written again that has not changed. It may be lost at any time.
 type memory struct {
 	mu    sync.Mutex
 	works map[string]map[objectKey]outcome
+	// remainders are the objects that a deleted AppliedManifestWork waits for.
+	remainders map[string][]remainder
 }
 
-func newMemory() *memory { return &memory{works: map[string]map[objectKey]outcome{}} }
+func newMemory() *memory {
+	return &memory{works: map[string]map[objectKey]outcome{}, remainders: map[string][]remainder{}}
+}
+
+// hold remembers what a deleted AppliedManifestWork waits for, and reports
+// whether that is news.
+func (m *memory) hold(applied string, left []remainder) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if reflect.DeepEqual(m.remainders[applied], left) {
+		return false
+	}
+	m.remainders[applied] = left
+	if len(left) == 0 {
+		delete(m.remainders, applied)
+	}
+	return true
+}
+
+func (m *memory) held(applied string) ([]remainder, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left, ok := m.remainders[applied]
+	return left, ok
+}
 
 func (m *memory) get(work string, key objectKey) (outcome, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.works[work][key]
 	return o, ok
+}
+
+// doubtRights has the rights of executors asked for again, and returns the works
+// that have one.
+func (m *memory) doubtRights() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for name, known := range m.works {
+		doubted := make(map[objectKey]outcome, len(known)) // others read the old one
+		executed := false
+		for key, o := range known {
+			executed = executed || o.executor != ""
+			o.allowed = time.Time{}
+			doubted[key] = o
+		}
+		if executed {
+			m.works[name] = doubted
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (m *memory) set(work string, outcomes map[objectKey]outcome) {

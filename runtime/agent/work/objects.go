@@ -24,6 +24,8 @@ type objects struct {
 	mapper  meta.RESTMapper
 	reviews client.Client // for access reviews
 	config  *rest.Config  // for impersonation
+	metrics *Metrics
+	grants  *grants // nil without the gate ExecutorValidatingCaches
 }
 
 // errIgnoreFields marks what went wrong with a manifest's ignored fields.

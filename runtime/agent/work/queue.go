@@ -34,6 +34,9 @@ func newQueue(what string, reconcile func(context.Context, string) (time.Duratio
 func (q *queue) add(name string)    { q.keys.Add(name) }
 func (q *queue) forget(name string) { q.keys.Forget(name) }
 
+// failures is how often in a row a name has failed.
+func (q *queue) failures(name string) int { return q.keys.NumRequeues(name) }
+
 func (q *queue) run(ctx context.Context, workers int) {
 	for range workers {
 		q.running.Go(func() {

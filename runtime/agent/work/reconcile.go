@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,8 +40,7 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 	switch {
 	case apierrors.IsNotFound(err):
 		// Its objects stay for the time being: eviction decides about them.
-		a.memory.forget(name)
-		a.watches.set(name, nil)
+		a.forget(name)
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -50,8 +52,9 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 			return 0, err
 		}
 	}
-	if meta.IsStatusConditionTrue(mw.Status.Conditions, work.ConditionComplete) {
-		return 0, nil // what has been completed stays as it is
+	manifests := readManifests(mw, a.objects.mapper)
+	if isComplete(mw, manifests) {
+		return a.watchOver(ctx, mw, manifests)
 	}
 	amw, err := a.ensureApplied(ctx, mw)
 	if apierrors.IsInvalid(err) {
@@ -61,7 +64,7 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	return a.applyWork(ctx, mw, amw)
+	return a.applyWork(ctx, mw, amw, manifests)
 }
 
 func (a *agent) addFinalizer(ctx context.Context, mw *workv1.ManifestWork) error {
@@ -104,15 +107,14 @@ func (a *agent) ensureApplied(ctx context.Context, mw *workv1.ManifestWork) (*wo
 	return amw, nil
 }
 
-func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork) (time.Duration, error) {
-	manifests := readManifests(mw, a.objects.mapper)
+func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork, manifests []*manifest) (time.Duration, error) {
 	owner := metav1.OwnerReference{
 		APIVersion: workv1.GroupVersion.String(), Kind: "AppliedManifestWork", Name: amw.Name, UID: amw.UID,
 	}
 	c := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionApplied)
 	known := c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == mw.Generation
 	// Watch before applying, so that no change falls in between.
-	a.watches.set(mw.Name, watched(manifests, amw))
+	a.watches.set(mw.Name, a.watched(mw, manifests, amw))
 
 	if err := a.announce(ctx, amw, manifests); err != nil {
 		return 0, err
@@ -123,7 +125,10 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 	}
 	a.memory.set(mw.Name, byObject(manifests, outcomes))
 	pending, err := a.bookkeep(ctx, mw, amw, manifests, outcomes)
-	err = errors.Join(err, a.report(ctx, mw, status(mw.Status, mw.Generation, manifests, outcomes)))
+	next := status(mw, manifests, outcomes, a.derive)
+	setPruned(&next.Conditions, pending, mw.Generation)
+	err = errors.Join(err, a.report(ctx, mw, next))
+	a.events.tell(mw, outcomes, a.works.failures(mw.Name))
 	again := jittered(resync)
 	for _, o := range outcomes {
 		if o.later > 0 {
@@ -131,20 +136,27 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 		}
 	}
 	for i, o := range outcomes {
-		var no *deniedError
-		if errors.As(o.applied, &no) {
-			again = min(again, executorRetry)
+		if o.applied == nil {
 			continue
 		}
-		if o.applied == nil || errors.Is(o.applied, errApplyConflict) {
-			continue // a quick retry would not help
+		if triedRarely(o.applied) {
+			if !errors.Is(o.applied, errApplyConflict) {
+				again = min(again, executorRetry)
+			}
+			continue
 		}
 		err = errors.Join(err, fmt.Errorf("manifest %d of the work %s: %w", i, mw.Name, o.applied))
 	}
-	if err == nil && pending {
+	if err == nil && len(pending) > 0 {
 		err = errors.New("objects are still being deleted")
 	}
 	return again, err
+}
+
+// triedRarely reports whether a quick retry would not help.
+func triedRarely(err error) bool {
+	var no *deniedError
+	return errors.As(err, &no) || errors.Is(err, errApplyConflict)
 }
 
 func jittered(d time.Duration) time.Duration {
@@ -152,16 +164,26 @@ func jittered(d time.Duration) time.Duration {
 }
 
 // watched are the objects whose changes concern a work: those of its manifests,
-// and those that it once made and that are on their way out.
-func watched(manifests []*manifest, amw *workv1.AppliedManifestWork) map[objectKey]schema.GroupVersionResource {
+// those that it once made and that are on their way out, and those whose lack
+// keeps a manifest from being applied: a namespace, or a kind's definition.
+func (a *agent) watched(mw *workv1.ManifestWork, manifests []*manifest, amw *workv1.AppliedManifestWork) map[objectKey]schema.GroupVersionResource {
 	out := map[objectKey]schema.GroupVersionResource{}
 	for _, r := range amw.Status.AppliedResources {
 		gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 		out[objectKey{gvr.GroupResource(), r.Namespace, r.Name}] = gvr
 	}
 	for _, m := range manifests {
-		if m.err == nil {
-			out[m.key()] = m.gvr
+		if m.unknownKind { // until somebody defines it
+			gvr := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+			out[objectKey{GroupResource: gvr.GroupResource()}] = gvr
+		}
+		if m.err != nil {
+			continue
+		}
+		out[m.key()] = m.gvr
+		if last, ok := a.memory.get(mw.Name, m.key()); ok && m.meta.Namespace != "" && apierrors.IsNotFound(last.applied) {
+			gvr := corev1.SchemeGroupVersion.WithResource("namespaces")
+			out[objectKey{gvr.GroupResource(), "", m.meta.Namespace}] = gvr
 		}
 	}
 	return out
@@ -223,14 +245,17 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	if m.err != nil {
 		return outcome{applied: m.err}
 	}
-	o := outcome{hash: m.hash, owner: owner.UID}
+	o := outcome{hash: m.hash, owner: owner.UID, executor: executorName(mw.Spec.Executor)}
 	last, ok := a.memory.get(mw.Name, m.key())
 	// What was applied before only needs to be put right.
 	mend := ok && last.hash == m.hash && last.applied == nil
+	if m.completed {
+		return a.observe(ctx, m, o)
+	}
 	if o.applied = a.objects.mayApply(ctx, mw.Spec.Executor, m); o.applied != nil {
 		return a.observe(ctx, m, o)
 	}
-	o.executor, o.allowed = executorName(mw.Spec.Executor), a.clock.Now()
+	o.allowed = a.clock.Now()
 	if mend {
 		changed, o.mends = false, last.mends
 		if o.later = last.mends.wait(a.clock.Now()); o.later > 0 {
@@ -238,11 +263,16 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 		}
 	}
 	version, watched := a.watches.version(m.gvr, m.key())
+	start := a.clock.Now()
 	r, err := a.objects.apply(ctx, m, owner, changed)
+	a.metrics.applied(m.strategy.Type, a.clock.Since(start), err)
+	if errors.Is(err, errApplyConflict) {
+		a.metrics.conflict(applyConflict)
+	}
 	if o.applied = err; err != nil {
 		return a.observe(ctx, m, o)
 	}
-	o.see(m, r.live)
+	a.see(ctx, &o, m, r.live)
 	// Server-side apply does not tell whether it changed anything.
 	wrote := r.wrote && (m.strategy.Type != workv1.UpdateStrategyTypeServerSideApply || !watched || version != o.resourceVersion)
 	if mend && wrote {
@@ -255,21 +285,43 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	return o
 }
 
-// observe reads the object of a manifest that was not applied: it may exist
-// nevertheless.
-func (a *agent) observe(ctx context.Context, m *manifest, o outcome) outcome {
-	live, err := a.objects.get(ctx, m.gvr, m.meta.Namespace, m.meta.Name)
-	if err != nil {
-		o.fetched = err
-		return o
+// isComplete reports whether a work has done what it is for. Then it stays as it
+// is until there is no rule any more that says so.
+func isComplete(mw *workv1.ManifestWork, manifests []*manifest) bool {
+	c := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionComplete)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return false
 	}
-	o.see(m, live)
-	return o
+	return c.Reason != work.ReasonRulesAggregated ||
+		slices.ContainsFunc(manifests, func(m *manifest) bool { return m.hasRule(work.ConditionComplete) })
+}
+
+// watchOver reports on the objects of a complete work without touching them.
+func (a *agent) watchOver(ctx context.Context, mw *workv1.ManifestWork, manifests []*manifest) (time.Duration, error) {
+	a.watches.set(mw.Name, a.watched(mw, manifests, &workv1.AppliedManifestWork{}))
+	outcomes := make([]outcome, len(manifests))
+	for i, m := range manifests {
+		outcomes[i] = outcome{kept: true, applied: m.err}
+		if m.err == nil {
+			outcomes[i] = a.observe(ctx, m, outcomes[i])
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := a.report(ctx, mw, status(mw, manifests, outcomes, a.derive)); err != nil {
+		return 0, err
+	}
+	if !isComplete(mw, manifests) {
+		a.works.add(mw.Name) // its rules say something else by now
+	}
+	return jittered(resync), nil
 }
 
 // report writes a work's status when it has changed.
 func (a *agent) report(ctx context.Context, mw *workv1.ManifestWork, status workv1.ManifestWorkStatus) error {
 	if apiequality.Semantic.DeepEqual(mw.Status, status) {
+		a.metrics.see(mw)
 		return nil
 	}
 	before := mw.DeepCopy()
@@ -277,6 +329,7 @@ func (a *agent) report(ctx context.Context, mw *workv1.ManifestWork, status work
 	if err := a.hub.Status().Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("report the status of the work %s: %w", mw.Name, err)
 	}
+	a.metrics.see(mw)
 	was, is := meta.FindStatusCondition(before.Status.Conditions, work.ConditionApplied), meta.FindStatusCondition(status.Conditions, work.ConditionApplied)
 	if is != nil && (was == nil || was.Status != is.Status) {
 		slog.Info("work carried out", "work", mw.Name, "applied", is.Status)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
 const (
@@ -39,9 +41,11 @@ const (
 	workers = 10
 	writers = 20
 
-	// defaultEvictionGracePeriod is how long the objects of a work stay that the
+	// DefaultEvictionGracePeriod is how long the objects of a work stay that the
 	// hub no longer has, in case it comes back.
-	defaultEvictionGracePeriod = time.Hour
+	DefaultEvictionGracePeriod = time.Hour
+	// DefaultMaxJSONRawLength is the longest JSON, in bytes, that feedback holds.
+	DefaultMaxJSONRawLength = 1024
 )
 
 // Options say whose works are carried out where.
@@ -58,8 +62,15 @@ type Options struct {
 	// EvictionGracePeriod is how long the objects of a work stay that the hub no
 	// longer has; an hour by default.
 	EvictionGracePeriod time.Duration
+	// Features are the agent's gates; features.NewAgent by default.
+	Features featuregate.FeatureGate
+	// MaxJSONRawLength is the longest JSON, in bytes, that feedback may hold with
+	// the gate features.RawFeedbackJSONString; 1024 by default.
+	MaxJSONRawLength int
+	// Metrics, when given, tell how the works fare.
+	Metrics *Metrics
 	// Clock is the real one by default.
-	Clock clock.WithTicker
+	Clock clock.Clock
 }
 
 // Run carries out works until ctx ends, and returns nil then. It returns an
@@ -76,11 +87,16 @@ func Run(ctx context.Context, o Options) error {
 type agent struct {
 	clusterName, agentID, hubHash string
 	evictionGracePeriod           time.Duration
-	clock                         clock.WithTicker
+	clock                         clock.Clock
 
 	hub, local           client.Client // read from caches
 	hubCache, localCache cache.Cache
 	objects              *objects
+	events               *events
+	metrics              *Metrics
+	rules                *rules
+	maxRaw               int  // the longest JSON that feedback may hold; 0 for none
+	derive               bool // Progressing and Degraded without rules
 	watches              *watches
 	memory               *memory
 	writers              chan struct{}
@@ -93,12 +109,22 @@ func newAgent(o Options) (*agent, error) {
 		o.Clock = clock.RealClock{}
 	}
 	if o.EvictionGracePeriod == 0 {
-		o.EvictionGracePeriod = defaultEvictionGracePeriod
+		o.EvictionGracePeriod = DefaultEvictionGracePeriod
+	}
+	if o.MaxJSONRawLength == 0 {
+		o.MaxJSONRawLength = DefaultMaxJSONRawLength
+	}
+	if o.Features == nil {
+		o.Features = features.NewAgent()
 	}
 	a := &agent{
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: work.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, clock: o.Clock,
+		metrics: o.Metrics, derive: o.Features.Enabled(features.DerivedProgressing),
 		memory: newMemory(), writers: make(chan struct{}, writers),
+	}
+	if o.Features.Enabled(features.RawFeedbackJSONString) {
+		a.maxRaw = o.MaxJSONRawLength
 	}
 	if a.agentID == "" {
 		a.agentID = a.hubHash
@@ -106,6 +132,9 @@ func newAgent(o Options) (*agent, error) {
 	hub := configFor(o.Hub)
 	local := configFor(o.ManagedCluster)
 	var err error
+	if a.rules, err = newRules(); err != nil {
+		return nil, err
+	}
 	if a.hub, a.hubCache, err = cached(hub, cache.Options{DefaultNamespaces: map[string]cache.Config{o.ClusterName: {}}}); err != nil {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
 	}
@@ -132,7 +161,17 @@ func newAgent(o Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.objects = &objects{client: dyn, mapper: mapper, reviews: direct, config: local}
+	hubHTTP, err := rest.HTTPClientFor(hub)
+	if err != nil {
+		return nil, err
+	}
+	if a.events, err = newEvents(hub, hubHTTP, api.NewScheme()); err != nil {
+		return nil, err
+	}
+	a.objects = &objects{client: dyn, mapper: mapper, reviews: direct, config: local, metrics: a.metrics}
+	if o.Features.Enabled(features.ExecutorValidatingCaches) {
+		a.objects.grants = newGrants(meta, o.Clock, a.rightsChanged)
+	}
 	a.works = newQueue("manifestwork", a.reconcileWork)
 	a.applied = newQueue("appliedmanifestwork", a.reconcileApplied)
 	a.watches = newWatches(meta, o.Clock, func(name string) { a.works.add(name) })
@@ -166,6 +205,8 @@ func cached(config *rest.Config, o cache.Options) (client.Client, cache.Cache, e
 func (a *agent) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer a.events.stop()
+	defer a.metrics.reset()
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
@@ -176,6 +217,9 @@ func (a *agent) run(ctx context.Context) error {
 	// not in the cache yet would count as gone.
 	if a.hubCache.WaitForCacheSync(ctx) && a.localCache.WaitForCacheSync(ctx) {
 		a.watches.start(ctx)
+		if a.objects.grants != nil {
+			a.objects.grants.start(ctx)
+		}
 		go a.applied.run(ctx, workers)
 		go a.works.run(ctx, workers)
 		<-ctx.Done()
@@ -184,6 +228,9 @@ func (a *agent) run(ctx context.Context) error {
 	a.works.stop()
 	a.applied.stop()
 	a.watches.stop()
+	if a.objects.grants != nil {
+		a.objects.grants.stop()
+	}
 	return errors.Join(<-errs, <-errs)
 }
 
@@ -244,6 +291,13 @@ func (a *agent) workChanged(was, is any) {
 	// An applied work that was about to be evicted is wanted again.
 	if was == nil {
 		a.applied.add(work.AppliedManifestWorkName(a.hubHash, mw.Name))
+	}
+}
+
+// rightsChanged queues the works whose executors may have gained or lost rights.
+func (a *agent) rightsChanged() {
+	for _, name := range a.memory.doubtRights() {
+		a.works.add(name)
 	}
 }
 

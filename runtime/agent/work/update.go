@@ -34,6 +34,7 @@ func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface
 		case updated != nil:
 			live, wrote = updated, true
 		case apierrors.IsConflict(err):
+			o.metrics.conflict(updateConflict)
 			if fresh, getErr := resource.Get(ctx, m.meta.Name, metav1.GetOptions{}); getErr == nil {
 				live = fresh
 			}

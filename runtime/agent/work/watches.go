@@ -154,6 +154,9 @@ func (w *watches) changed(gvr schema.GroupVersionResource, o any) {
 	for work := range w.byObject[key] {
 		works = append(works, work)
 	}
+	for work := range w.byObject[objectKey{GroupResource: key.GroupResource}] {
+		works = append(works, work) // which waits for any of the kind
+	}
 	w.mu.Unlock()
 	for _, work := range works {
 		w.wake(work)

@@ -38,6 +38,10 @@ const (
 	// SpecHashAnnotation on an applied object holds the hash of what was applied,
 	// where fields are ignored.
 	SpecHashAnnotation = "open-cluster-management.io/config-spec-hash"
+	// WriteOnlyAnnotation on a ManifestWork lists, as JSON, the manifests whose
+	// content whoever wrote the work does not want to read back, each as
+	// "apiVersion/Kind namespace/name". It is muster's own.
+	WriteOnlyAnnotation = "muster-fleet.io/write-only-manifests"
 )
 
 // Condition types.
@@ -76,8 +80,34 @@ const (
 	ReasonNoFeedback          = "NoStatusFeedbackSynced"
 	ReasonFeedbackSynced      = "StatusFeedbackSynced"
 	ReasonFeedbackFailed      = "StatusFeedbackSyncFailed"
+	// ReasonRulePrefix begins the reasons of all conditions that rules yield.
+	ReasonRulePrefix          = "ConditionRule"
+	ReasonRuleEvaluated       = "ConditionRuleEvaluated"
+	ReasonRuleExpressionError = "ConditionRuleExpressionError"
+	ReasonRuleInternalError   = "ConditionRuleInternalError"
+	ReasonRuleInvalid         = "ConditionRuleInvalid"
+	ReasonRulesAggregated     = "ConditionRulesAggregated"
 	ReasonDeleting            = "WorkDeleting"
 	MessageDeleting           = "ManifestWork is being deleted"
+)
+
+// What muster reports beyond upstream.
+const (
+	// ConditionPruned is on a work while objects that it no longer holds are
+	// still there, held up by something.
+	ConditionPruned         = "Pruned"
+	ReasonResourcesHeld     = "ResourcesRemaining"
+	ReasonWorkloadsMoving   = "WorkloadsProgressing"
+	ReasonWorkloadsSettled  = "WorkloadsSettled"
+	ReasonWorkloadsDegraded = "WorkloadsDegraded"
+	ReasonWorkloadsHealthy  = "WorkloadsHealthy"
+)
+
+// Condition types of a replica set.
+const (
+	ConditionPlacementVerified   = "PlacementVerified"
+	ConditionPlacementRolledOut  = "PlacementRolledOut"
+	ConditionManifestworkApplied = "ManifestworkApplied"
 )
 
 // Limits and defaults.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
@@ -69,6 +70,8 @@ func agentFlags(f *pflag.FlagSet, o *agent.Options) {
 	f.IntVar(&o.MaxCustomClusterClaims, "max-custom-cluster-claims", 20, "how many custom claims to report")
 	f.StringSliceVar(&o.ExternalServerURLs, "spoke-external-server-urls", nil, "https URLs at which others reach the managed cluster")
 	f.StringToStringVar(&o.ClusterAnnotations, "cluster-annotations", nil, "annotations for the ManagedCluster, with keys that begin with "+cluster.AgentAnnotationPrefix)
+	f.DurationVar(&o.EvictionGracePeriod, "appliedmanifestwork-eviction-grace-period", work.DefaultEvictionGracePeriod, "how long the objects of a work stay that the hub no longer has; 100 years or more keeps them for good")
+	f.IntVar(&o.MaxJSONRawLength, "max-json-raw-length", work.DefaultMaxJSONRawLength, "longest JSON, in bytes, that the feedback of works holds, with --feature-gates RawFeedbackJsonString=true")
 	gates := features.NewAgent()
 	o.Features = gates
 	features.AddFlag(f, gates)

@@ -1,0 +1,160 @@
+package work
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// byRule reports whether a condition was set by a rule.
+func byRule(c metav1.Condition) bool { return strings.HasPrefix(c.Reason, work.ReasonRulePrefix) }
+
+// setRuleConditions adds the conditions that a manifest's rules yield. What is
+// said about applying it and about its feedback is not theirs to say.
+func setRuleConditions(conditions *[]metav1.Condition, found []metav1.Condition, generation int64) {
+	for _, c := range found {
+		if c.Type == work.ConditionApplied || c.Type == work.ConditionStatusFeedbackSynced {
+			continue
+		}
+		c.ObservedGeneration = generation
+		set(conditions, c)
+	}
+}
+
+// keepRuleConditions lets what rules said of an object last that cannot be read
+// any more, as long as there are the rules: a job that is done stays done when
+// its object is cleaned up.
+func keepRuleConditions(conditions []metav1.Condition, m *manifest, generation int64) {
+	for i := range conditions {
+		if c := &conditions[i]; byRule(*c) && m.hasRule(c.Type) {
+			c.ObservedGeneration = generation
+		}
+	}
+}
+
+// pruneRuleConditions removes conditions whose rules are gone: those that no
+// rule has set in this generation.
+func pruneRuleConditions(conditions *[]metav1.Condition, generation int64) {
+	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool {
+		return byRule(c) && c.ObservedGeneration != generation
+	})
+}
+
+// aggregate sums up the conditions that rules set on manifests: one for each
+// type, over the manifests that have it. Progressing holds when it holds
+// anywhere, all others only when they hold everywhere.
+func aggregate(entries []workv1.ManifestCondition, generation int64) []metav1.Condition {
+	byType := map[string][]metav1.Condition{}
+	for _, e := range entries {
+		for _, c := range e.Conditions {
+			if byRule(c) && c.ObservedGeneration == generation && c.Type != work.ConditionAvailable {
+				byType[c.Type] = append(byType[c.Type], c)
+			}
+		}
+	}
+	var out []metav1.Condition
+	for kind, list := range byType {
+		c := metav1.Condition{
+			Type: kind, Status: together(kind, list), Reason: work.ReasonRulesAggregated, ObservedGeneration: generation,
+			Message: fmt.Sprintf("Aggregated from %d manifest conditions", len(list)),
+		}
+		if len(list) == 1 {
+			c.Message = list[0].Message
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	return out
+}
+
+func together(kind string, list []metav1.Condition) metav1.ConditionStatus {
+	wins, loses := metav1.ConditionFalse, metav1.ConditionTrue
+	if kind == work.ConditionProgressing {
+		wins, loses = metav1.ConditionTrue, metav1.ConditionFalse
+	}
+	status := loses
+	for _, c := range list {
+		switch {
+		case c.Status == wins:
+			return wins
+		case c.Status != loses:
+			status = metav1.ConditionUnknown
+		}
+	}
+	return status
+}
+
+// setDerived sets the conditions that a rollout over many clusters goes by,
+// Progressing and Degraded, on the works of replica sets that have no rules for
+// them: from the status of the kinds that are known, and from whether the
+// objects were applied and are there. Upstream's agent sets none then, and a
+// progressive rollout stays where it is.
+func setDerived(conditions *[]metav1.Condition, mw *workv1.ManifestWork, manifests []*manifest, outcomes []outcome, derive bool) {
+	_, rolledOut := mw.Labels[work.ReplicaSetLabel]
+	progressing, degraded := derived(manifests, outcomes)
+	for _, c := range []metav1.Condition{progressing, degraded} {
+		ruled := slices.ContainsFunc(manifests, func(m *manifest) bool { return m.hasRule(c.Type) })
+		if derive && rolledOut && !ruled {
+			c.ObservedGeneration = mw.Generation
+			set(conditions, c)
+			continue
+		}
+		if have := meta.FindStatusCondition(*conditions, c.Type); have != nil && isDerived(have.Reason) {
+			meta.RemoveStatusCondition(conditions, c.Type)
+		}
+	}
+}
+
+func isDerived(reason string) bool {
+	switch reason {
+	case work.ReasonWorkloadsMoving, work.ReasonWorkloadsSettled, work.ReasonWorkloadsDegraded, work.ReasonWorkloadsHealthy:
+		return true
+	}
+	return false
+}
+
+// namedObjects is how many objects a message names.
+const namedObjects = 3
+
+func derived(manifests []*manifest, outcomes []outcome) (progressing, degraded metav1.Condition) {
+	var moving, stuck []string
+	for i, m := range manifests {
+		o := outcomes[i]
+		name := m.meta.Kind + " " + qualified(m.meta.Namespace, m.meta.Name)
+		switch {
+		case o.applied != nil:
+			moving = append(moving, name+": it is not applied")
+		case o.fetched != nil || !o.exists:
+			moving = append(moving, name+": it is not available")
+		case o.progress.moving:
+			moving = append(moving, name+": "+o.progress.why)
+		}
+		if o.progress.degraded {
+			stuck = append(stuck, name+": "+o.progress.why)
+		}
+	}
+	progressing = metav1.Condition{Type: work.ConditionProgressing, Status: metav1.ConditionFalse, Reason: work.ReasonWorkloadsSettled, Message: "All resources are as they should be"}
+	if len(moving) > 0 {
+		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, work.ReasonWorkloadsMoving, some(moving)
+	}
+	degraded = metav1.Condition{Type: work.ConditionDegraded, Status: metav1.ConditionFalse, Reason: work.ReasonWorkloadsHealthy, Message: "No resource has failed"}
+	if len(stuck) > 0 {
+		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, work.ReasonWorkloadsDegraded, some(stuck)
+	}
+	return progressing, degraded
+}
+
+// some is a text of the first few items and of how many there are beyond.
+func some(items []string) string {
+	if n := len(items) - namedObjects; n > 0 {
+		return strings.Join(items[:namedObjects], "; ") + fmt.Sprintf("; and %d more", n)
+	}
+	return strings.Join(items, "; ")
+}

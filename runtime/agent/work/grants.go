@@ -1,0 +1,135 @@
+package work
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// grant is one question about rights: who may do what to which object.
+type grant struct {
+	user, verb                                string
+	group, version, resource, namespace, name string
+}
+
+// settling is for how long after a change answers are not remembered: the API
+// server judges by a view of the roles that lags behind, like ours.
+const settling = time.Second
+
+// grants remembers the answers until a role or a binding of the cluster
+// changes. It then wakes the works that depend on answers, so that a right that
+// is given or taken takes effect at once.
+type grants struct {
+	client metadata.Interface
+	clock  clock.Clock
+	wake   func()
+	news   chan struct{}
+
+	mu      sync.Mutex
+	answers map[grant]bool
+	trusted bool // all watches are up, and nothing has changed lately
+	running sync.WaitGroup
+}
+
+func newGrants(client metadata.Interface, clock clock.Clock, wake func()) *grants {
+	return &grants{client: client, clock: clock, wake: wake, news: make(chan struct{}, 1), answers: map[grant]bool{}}
+}
+
+// start watches roles and bindings until ctx ends. Until it sees them all,
+// nothing is remembered.
+func (g *grants) start(ctx context.Context) {
+	var synced []cache.InformerSynced
+	for _, resource := range []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
+		informer := metadatainformer.NewFilteredMetadataInformer(g.client, rbacv1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		_ = informer.SetTransform(func(o any) (any, error) { // only fails once the informer runs
+			if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}}, nil
+			}
+			return o, nil
+		})
+		_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+			slog.Debug("watching who may do what", "resource", resource, "err", err)
+			g.changed()
+		})
+		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { g.changed() },
+			UpdateFunc: func(any, any) { g.changed() },
+			DeleteFunc: func(any) { g.changed() },
+		})
+		synced = append(synced, informer.HasSynced)
+		g.running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	g.running.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), synced...) {
+			g.follow(ctx)
+		}
+	})
+}
+
+// follow wakes the works at each change, and once more when nothing has changed
+// for a while.
+func (g *grants) follow(ctx context.Context) {
+	settled := g.clock.NewTimer(settling)
+	defer settled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.news:
+			settled.Reset(settling)
+		case <-settled.C():
+			g.trust(true)
+		}
+		g.wake()
+	}
+}
+
+func (g *grants) stop() { g.running.Wait() }
+
+func (g *grants) changed() {
+	g.trust(false)
+	select {
+	case g.news <- struct{}{}:
+	default:
+	}
+}
+
+// trust forgets all answers, and says whether the next ones may be remembered.
+func (g *grants) trust(yes bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.answers)
+	g.trusted = yes
+}
+
+// allowed answers a question, by asking unless the answer is known. A nil grants
+// always asks.
+func (g *grants) allowed(q grant, ask func() (bool, error)) (bool, error) {
+	if g == nil {
+		return ask()
+	}
+	g.mu.Lock()
+	answer, known := g.answers[q]
+	g.mu.Unlock()
+	if known {
+		return answer, nil
+	}
+	answer, err := ask()
+	if err != nil {
+		return false, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.trusted {
+		g.answers[q] = answer
+	}
+	return answer, nil
+}

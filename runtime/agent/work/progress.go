@@ -1,0 +1,171 @@
+package work
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// progress is how far an object is on its way to what its spec asks for.
+type progress struct {
+	known    bool   // the kind has such a way
+	moving   bool   // it is not there yet
+	degraded bool   // and will not get there by itself
+	why      string // in words, when either
+}
+
+// progressOf reads the progress of an object of a well-known kind from its
+// status. Other kinds are there as soon as they exist.
+//
+// A degraded object counts as moving, too: so does a rollout tell a failure
+// from a success.
+func progressOf(object *unstructured.Unstructured) progress {
+	gvk := object.GroupVersionKind()
+	var p progress
+	switch gvk.GroupKind() {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		p = deploymentProgress(object)
+	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		p = statefulSetProgress(object)
+	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
+		p = daemonSetProgress(object)
+	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
+		p = replicaSetProgress(object)
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		p = jobProgress(object)
+	case schema.GroupKind{Kind: "Pod"}:
+		p = podProgress(object)
+	default:
+		return progress{}
+	}
+	p.known = true
+	return p
+}
+
+func moving(format string, args ...any) progress {
+	return progress{moving: true, why: fmt.Sprintf(format, args...)}
+}
+
+func stuck(format string, args ...any) progress {
+	return progress{moving: true, degraded: true, why: fmt.Sprintf(format, args...)}
+}
+
+// number reads an integer; absent is what a missing one means.
+func number(object *unstructured.Unstructured, absent int64, path ...string) int64 {
+	n, found, err := unstructured.NestedInt64(object.Object, path...)
+	if !found || err != nil {
+		return absent
+	}
+	return n
+}
+
+// unseen tells whether the controller of an object has yet to see its spec.
+func unseen(object *unstructured.Unstructured) bool {
+	return number(object, 0, "status", "observedGeneration") < object.GetGeneration()
+}
+
+func deploymentProgress(o *unstructured.Unstructured) progress {
+	if unseen(o) {
+		return moving("its controller has not seen the spec yet")
+	}
+	if c, ok := condition(o, "Progressing"); ok && c["status"] == "False" && c["reason"] == "ProgressDeadlineExceeded" {
+		return stuck("%v", c["message"])
+	}
+	want := number(o, 1, "spec", "replicas")
+	updated, available := number(o, 0, "status", "updatedReplicas"), number(o, 0, "status", "availableReplicas")
+	all := number(o, 0, "status", "replicas")
+	switch {
+	case updated < want:
+		return replicaFailure(o, moving("%d of %d replicas are updated", updated, want))
+	case all > updated:
+		return replicaFailure(o, moving("%d old replicas are still there", all-updated))
+	case available < updated:
+		return replicaFailure(o, moving("%d of %d replicas are available", available, want))
+	}
+	return progress{}
+}
+
+// replicaFailure makes a delay one that does not pass by itself when pods cannot
+// be made at all.
+func replicaFailure(o *unstructured.Unstructured, p progress) progress {
+	if c, ok := condition(o, "ReplicaFailure"); ok && c["status"] == "True" {
+		return stuck("%v", c["message"])
+	}
+	return p
+}
+
+func statefulSetProgress(o *unstructured.Unstructured) progress {
+	if unseen(o) {
+		return moving("its controller has not seen the spec yet")
+	}
+	want := number(o, 1, "spec", "replicas")
+	// Replicas below the partition stay as they are.
+	toUpdate := max(0, want-number(o, 0, "spec", "updateStrategy", "rollingUpdate", "partition"))
+	if kind, _, _ := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type"); kind == "OnDelete" {
+		toUpdate = 0 // whoever deletes the pods decides when
+	}
+	updated, ready := number(o, 0, "status", "updatedReplicas"), number(o, 0, "status", "readyReplicas")
+	switch {
+	case updated < toUpdate:
+		return moving("%d of %d replicas are updated", updated, toUpdate)
+	case ready < want:
+		return moving("%d of %d replicas are ready", ready, want)
+	}
+	return progress{}
+}
+
+func daemonSetProgress(o *unstructured.Unstructured) progress {
+	if unseen(o) {
+		return moving("its controller has not seen the spec yet")
+	}
+	want := number(o, 0, "status", "desiredNumberScheduled")
+	updated, available := number(o, 0, "status", "updatedNumberScheduled"), number(o, 0, "status", "numberAvailable")
+	if kind, _, _ := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type"); kind == "OnDelete" {
+		updated = want
+	}
+	switch {
+	case updated < want:
+		return moving("%d of %d pods are updated", updated, want)
+	case available < want:
+		return moving("%d of %d pods are available", available, want)
+	}
+	return progress{}
+}
+
+func replicaSetProgress(o *unstructured.Unstructured) progress {
+	if unseen(o) {
+		return moving("its controller has not seen the spec yet")
+	}
+	want, available := number(o, 1, "spec", "replicas"), number(o, 0, "status", "availableReplicas")
+	if available < want {
+		return replicaFailure(o, moving("%d of %d replicas are available", available, want))
+	}
+	return progress{}
+}
+
+func jobProgress(o *unstructured.Unstructured) progress {
+	if c, ok := condition(o, "Failed"); ok && c["status"] == "True" {
+		return stuck("%v", c["message"])
+	}
+	if isTrue(o, "Complete") || isTrue(o, "Suspended") {
+		return progress{}
+	}
+	return moving("it is not finished: %d pods have succeeded", number(o, 0, "status", "succeeded"))
+}
+
+func podProgress(o *unstructured.Unstructured) progress {
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	switch {
+	case phase == "Failed":
+		message, _, _ := unstructured.NestedString(o.Object, "status", "message")
+		return stuck("it has failed: %s", message)
+	case phase == "Succeeded", phase == "Running" && isTrue(o, "Ready"):
+		return progress{}
+	case phase == "Running":
+		return moving("it is not ready")
+	case phase == "":
+		return moving("nobody has taken it yet")
+	}
+	return moving("it is %s", phase)
+}
