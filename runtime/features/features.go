@@ -27,14 +27,26 @@ const (
 	// ClusterProfile keeps a ClusterProfile for each cluster in the namespaces
 	// that its set is bound to.
 	ClusterProfile featuregate.Feature = "ClusterProfile"
+	// ManifestWorkReplicaSet keeps a ManifestWork of one template in the
+	// namespace of every cluster that a placement selects. While it is off,
+	// ManifestWorkReplicaSets can't be written.
+	ManifestWorkReplicaSet featuregate.Feature = "ManifestWorkReplicaSet"
+	// RolloutNeedsProgressing, which upstream does not have, has rollouts wait in
+	// each cluster for the condition Progressing, as upstream's do: works that
+	// nothing yields it for then never count as done.
+	RolloutNeedsProgressing featuregate.Feature = "RolloutNeedsProgressing"
 
-	clusterImporter              featuregate.Feature = "ClusterImporter"
-	sigPlacementDecision         featuregate.Feature = "SIGPlacementDecision"
-	placementDebugServer         featuregate.Feature = "PlacementDebugServer"
-	nilExecutorValidating        featuregate.Feature = "NilExecutorValidating"
-	manifestWorkReplicaSet       featuregate.Feature = "ManifestWorkReplicaSet"
-	cloudEventsDrivers           featuregate.Feature = "CloudEventsDrivers"
-	cleanUpCompletedManifestWork featuregate.Feature = "CleanUpCompletedManifestWork"
+	// NilExecutorValidating asks of the authors of works without an executor that
+	// they may execute works as the agent does.
+	NilExecutorValidating featuregate.Feature = "NilExecutorValidating"
+	// CleanUpCompletedManifestWork deletes works that are complete, after the time
+	// that they name.
+	CleanUpCompletedManifestWork featuregate.Feature = "CleanUpCompletedManifestWork"
+
+	clusterImporter      featuregate.Feature = "ClusterImporter"
+	sigPlacementDecision featuregate.Feature = "SIGPlacementDecision"
+	placementDebugServer featuregate.Feature = "PlacementDebugServer"
+	cloudEventsDrivers   featuregate.Feature = "CloudEventsDrivers"
 )
 
 // Gates of the agent.
@@ -71,19 +83,23 @@ const (
 func about() map[featuregate.Feature]string {
 	const noEffect = "taken as upstream does, without effect"
 	return map[featuregate.Feature]string{
-		DefaultClusterSet:          "keep the sets \"default\" and \"global\", and put clusters without a set into the former",
-		ResourceCleanup:            "delete the add-ons and works of a deleted cluster",
-		ManagedClusterAutoApproval: "accept every new cluster, once",
-		ClusterProfile:             "keep a ClusterProfile for each cluster in the namespaces that its set is bound to",
-		ClusterClaim:               "report the ClusterClaims of the managed cluster",
-		ClusterProperty:            "report the ClusterProperties (about.k8s.io) of the managed cluster",
-		MultipleHubs:               "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
-		ExecutorValidatingCaches:   "remember what the executors of works may do, and watch roles and bindings for changes of that",
-		RawFeedbackJSONString:      "report values of any type in the feedback of works, as JSON",
-		DerivedProgressing:         "tell how the works of replica sets progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
-		addonManagement:            noEffect,
-		v1beta1CSRAPICompatibility: noEffect,
-		sigPlacementDecision:       noEffect,
+		DefaultClusterSet:            "keep the sets \"default\" and \"global\", and put clusters without a set into the former",
+		ResourceCleanup:              "delete the add-ons and works of a deleted cluster",
+		ManagedClusterAutoApproval:   "accept every new cluster, once",
+		ClusterProfile:               "keep a ClusterProfile for each cluster in the namespaces that its set is bound to",
+		NilExecutorValidating:        "ask of who writes a work without an executor the right execute-as for the agent's own service account",
+		CleanUpCompletedManifestWork: "delete works that are complete, ttlSecondsAfterFinished later",
+		ManifestWorkReplicaSet:       "keep a work of one template in every cluster that a placement selects, and roll changes of it out step by step",
+		RolloutNeedsProgressing:      "have rollouts wait for the condition Progressing even of works that nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream",
+		ClusterClaim:                 "report the ClusterClaims of the managed cluster",
+		ClusterProperty:              "report the ClusterProperties (about.k8s.io) of the managed cluster",
+		MultipleHubs:                 "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
+		ExecutorValidatingCaches:     "remember what the executors of works may do, and watch roles and bindings for changes of that",
+		RawFeedbackJSONString:        "report values of any type in the feedback of works, as JSON",
+		DerivedProgressing:           "tell how the works of replica sets progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
+		addonManagement:              noEffect,
+		v1beta1CSRAPICompatibility:   noEffect,
+		sigPlacementDecision:         noEffect,
 	}
 }
 
@@ -112,10 +128,11 @@ func NewHub() featuregate.MutableFeatureGate {
 		addonManagement:              {Default: true, PreRelease: featuregate.Beta},
 		sigPlacementDecision:         {Default: false, PreRelease: featuregate.Alpha},
 		placementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
-		nilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
-		manifestWorkReplicaSet:       {Default: false, PreRelease: featuregate.Alpha},
+		NilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
+		ManifestWorkReplicaSet:       {Default: false, PreRelease: featuregate.Alpha},
+		RolloutNeedsProgressing:      {Default: false, PreRelease: featuregate.Alpha},
 		cloudEventsDrivers:           {Default: false, PreRelease: featuregate.Alpha},
-		cleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},
+		CleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},
 	})
 }
 
@@ -159,8 +176,7 @@ func Check(g featuregate.FeatureGate) error {
 // missing are upstream's gates that nothing stands behind here.
 func missing(f featuregate.Feature) bool {
 	switch f {
-	case clusterImporter, placementDebugServer, nilExecutorValidating, manifestWorkReplicaSet, cloudEventsDrivers,
-		cleanUpCompletedManifestWork:
+	case clusterImporter, placementDebugServer, cloudEventsDrivers:
 		return true
 	}
 	return false

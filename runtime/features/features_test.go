@@ -18,7 +18,7 @@ func TestDefaults(t *testing.T) {
 		off   string
 	}{
 		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement",
-			"ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer NilExecutorValidating ManifestWorkReplicaSet CloudEventsDrivers CleanUpCompletedManifestWork"},
+			"ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer NilExecutorValidating ManifestWorkReplicaSet RolloutNeedsProgressing CloudEventsDrivers CleanUpCompletedManifestWork"},
 		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing",
 			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},
 	} {

@@ -34,6 +34,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/managedcluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/revocation"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/taint"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/work/completed"
 )
 
 // registered is what each controller is to the hub.
@@ -81,6 +82,9 @@ func register(m ctrl.Manager, o Options) error {
 	if o.Features.Enabled(features.ClusterProfile) {
 		controllers = append(controllers, clusterprofile.NewController(c, m.GetEventRecorder("registration-controller")))
 	}
+	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
+		controllers = append(controllers, completed.NewController(c, o.Clock))
+	}
 	for _, r := range controllers {
 		if err := r.Register(m); err != nil {
 			return err
@@ -102,6 +106,9 @@ func watched(o Options) []client.Object {
 	}
 	if o.Features.Enabled(features.ClusterProfile) {
 		kinds = append(kinds, &multiclusterv1alpha1.ClusterProfile{})
+	}
+	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
+		kinds = append(kinds, &workv1.ManifestWork{})
 	}
 	return kinds
 }

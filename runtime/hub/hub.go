@@ -33,6 +33,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -72,6 +73,9 @@ type Options struct {
 	// CleanedResources are deleted with a cluster from its namespace, one kind
 	// after the other (--gc-resource-list); gc.DefaultResources by default.
 	CleanedResources []schema.GroupVersionResource
+	// ManifestLimit is the greatest total size of a work's manifests, in bytes
+	// (--manifest-limit); work.DefaultManifestLimit by default.
+	ManifestLimit int
 	// Labels are put on every namespace and RBAC object that the hub makes for a
 	// cluster.
 	Labels map[string]string
@@ -121,7 +125,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdKeyFile:      o.EtcdKeyFile,
 		Authorizers:      []controlplane.Authorizer{authorization.BoundBootstrapTokens()},
 		Clock:            o.Clock,
-		AdmissionPlugins: admission.Plugins(o.Clock, o.Features),
+		AdmissionPlugins: admission.Plugins(o.Clock, o.Features, o.ManifestLimit),
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
 				return errors.New("the hub's definitions and controllers are not there yet")
@@ -143,6 +147,12 @@ func (o *Options) complete() error {
 	}
 	if len(o.CleanedResources) == 0 {
 		o.CleanedResources = gc.DefaultResources()
+	}
+	if o.ManifestLimit == 0 {
+		o.ManifestLimit = work.DefaultManifestLimit
+	}
+	if o.ManifestLimit < 0 {
+		return fmt.Errorf("--manifest-limit %d is negative: give the greatest size of a work's manifests in bytes, or leave it out for %d", o.ManifestLimit, work.DefaultManifestLimit)
 	}
 	if o.Features == nil {
 		o.Features = features.NewHub()

@@ -110,11 +110,26 @@ const (
 	ConditionManifestworkApplied = "ManifestworkApplied"
 )
 
+// Reasons of a replica set's conditions.
+const (
+	ReasonAsExpected                = "AsExpected"
+	ReasonNotAsExpected             = "NotAsExpected"
+	ReasonProcessing                = "Processing"
+	ReasonRolloutProgressing        = "Progressing"
+	ReasonRolloutComplete           = "Complete"
+	ReasonPlacementDecisionNotFound = "PlacementDecisionNotFound"
+	ReasonPlacementDecisionEmpty    = "PlacementDecisionEmpty"
+	ReasonInvalidManifestWorkName   = "InvalidManifestWorkName"
+)
+
 // Limits and defaults.
 const (
 	// DefaultManifestLimit is the greatest total size of a work's manifests, in
 	// bytes.
 	DefaultManifestLimit = 500 * 1024
+	// AgentServiceAccount is the service account of upstream's work agent. Works
+	// without an executor count as executed by it, in no namespace.
+	AgentServiceAccount = "klusterlet-work-sa"
 	// DefaultFieldManager is what server-side apply runs as when a work names
 	// no other.
 	DefaultFieldManager = "work-agent"

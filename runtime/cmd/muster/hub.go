@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
@@ -57,6 +58,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil, "users whose certificate requests are approved; new clusters are then accepted by themselves, once")
 	f.StringSliceVar(&cleaned, "gc-resource-list", nil, "what is deleted with a cluster from its namespace, one kind after the other, each as group/version/resource (default "+gc.FormatResources(gc.DefaultResources())+")")
 	f.StringToStringVar(&o.Labels, "labels", nil, "labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")
+	f.IntVar(&o.ManifestLimit, "manifest-limit", work.DefaultManifestLimit, "greatest total size of a work's manifests, in bytes")
 	features.AddFlag(f, gates)
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd

@@ -28,7 +28,8 @@ import (
 )
 
 // Plugins are the hub's admission plugins in the order in which they run.
-func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate) []controlplane.AdmissionPlugin {
+// manifestLimit is the greatest total size of a work's manifests, in bytes.
+func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimit int) []controlplane.AdmissionPlugin {
 	tokens := &tokenScopes{}
 	clusters := &managedClusters{
 		clock:          clk,
@@ -40,7 +41,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate) []controlpla
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
-		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{})},
+		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{checkNil: gates.Enabled(features.NilExecutorValidating), limit: manifestLimit})},
 		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},
 		// Last, so that what another refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
 )
@@ -124,7 +125,7 @@ func FuzzManifestWork(f *testing.F) {
 		if now == nil {
 			return
 		}
-		p := &manifestWorks{decided(allow)}
+		p := &manifestWorks{access: decided(allow), limit: work.DefaultManifestLimit}
 		if err := p.Validate(context.Background(), attributes(now, before, workv1.GroupVersion.WithResource("manifestworks")), nil); err != nil {
 			mustExplain(t, err)
 			return

@@ -16,7 +16,14 @@ import (
 )
 
 // manifestWorks checks ManifestWorks.
-type manifestWorks struct{ access }
+type manifestWorks struct {
+	access
+	// checkNil says that works without an executor need a right, too: they are
+	// carried out with the rights of the agent.
+	checkNil bool
+	// limit is the greatest total size of the manifests, in bytes.
+	limit int
+}
 
 var _ admission.ValidationInterface = &manifestWorks{}
 
@@ -38,17 +45,17 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 		return nil // only finalizers change
 	}
 	if a.GetOperation() == admission.Create || !apiequality.Semantic.DeepEqual(now.Spec.Workload, before.Spec.Workload) {
-		if err := checkManifests(now.Spec.Workload.Manifests); err != nil {
+		if err := checkManifests(now.Spec.Workload.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 	}
-	if apiequality.Semantic.DeepEqual(now.Spec.Executor, before.Spec.Executor) {
+	if a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec.Executor, before.Spec.Executor) {
 		return nil
 	}
 	return p.checkExecutor(ctx, a, now.Spec.Executor)
 }
 
-func checkManifests(manifests []workv1.Manifest) error {
+func checkManifests(manifests []workv1.Manifest, limit int) error {
 	if len(manifests) == 0 {
 		return errors.New("manifests should not be empty")
 	}
@@ -72,17 +79,22 @@ func checkManifests(manifests []workv1.Manifest) error {
 		}
 		seen[key] = true
 	}
-	if size > work.DefaultManifestLimit {
-		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, work.DefaultManifestLimit)
+	if size > limit {
+		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, limit)
 	}
 	return nil
 }
 
 func (p *manifestWorks) checkExecutor(ctx context.Context, a admission.Attributes, e *workv1.ManifestWorkExecutor) error {
-	if e == nil || e.Subject.ServiceAccount == nil {
+	var sa workv1.ManifestWorkSubjectServiceAccount
+	switch {
+	case e == nil && p.checkNil:
+		sa.Name = work.AgentServiceAccount // of whatever namespace
+	case e == nil || e.Subject.ServiceAccount == nil:
 		return nil
+	default:
+		sa = *e.Subject.ServiceAccount
 	}
-	sa := e.Subject.ServiceAccount
 	if p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
 		Verb: "execute-as", APIGroup: work.GroupName, Resource: "manifestworks", Namespace: a.GetNamespace(),
 		Name: "system:serviceaccount:" + sa.Namespace + ":" + sa.Name,
