@@ -37,9 +37,10 @@ type fixture struct {
 	// hubHost is another for each fixture, so that works of the same name don't meet.
 	hubHost string
 	agentID string
-	// wrap stands between the agent and the managed cluster.
-	wrap func(http.RoundTripper) http.RoundTripper
-	stop func()
+	// wrap stands between the agent and the managed cluster, wrapHub between it
+	// and the hub.
+	wrap, wrapHub func(http.RoundTripper) http.RoundTripper
+	stop          func()
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -73,6 +74,9 @@ func (f *fixture) start(o work.Options) {
 	o.Hub, o.ManagedCluster = env.Config("test-hub"), env.Config("test-agent")
 	if f.wrap != nil {
 		o.ManagedCluster.Wrap(f.wrap)
+	}
+	if f.wrapHub != nil {
+		o.Hub.Wrap(f.wrapHub)
 	}
 	go func() { done <- work.Run(ctx, o) }()
 	f.stop = sync.OnceFunc(func() {

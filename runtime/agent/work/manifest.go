@@ -65,6 +65,9 @@ func readManifests(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest 
 			if m.strategy.Type != workv1.UpdateStrategyTypeServerSideApply {
 				makeComparable(m.required)
 			}
+			if m.strategy.Type == workv1.UpdateStrategyTypeUpdate {
+				markServiceSpec(m.required)
+			}
 		}
 		out = append(out, m)
 	}

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 
@@ -81,28 +82,64 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-func TestBodyHolds(t *testing.T) {
-	object := func(spec map[string]any) *unstructured.Unstructured {
+func TestBodies(t *testing.T) {
+	widget := func(spec map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"kind": "Widget", "metadata": map[string]any{"name": "a"}, "spec": spec}}
 	}
-	live := object(map[string]any{"size": int64(3), "mode": "auto", "parts": []any{map[string]any{"name": "a", "default": true}}})
+	live := widget(map[string]any{"size": int64(3), "mode": "auto", "parts": []any{map[string]any{"name": "a", "default": true}}})
+	secret := func(more map[string]any) *unstructured.Unstructured {
+		o := map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"k": "djE="}}
+		maps.Copy(o, more)
+		return &unstructured.Unstructured{Object: o}
+	}
+	role := func(more map[string]any) *unstructured.Unstructured {
+		o := map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+		maps.Copy(o, more)
+		return &unstructured.Unstructured{Object: o}
+	}
+	aggregated := map[string]any{"aggregationRule": map[string]any{"clusterRoleSelectors": []any{}}}
 	for name, x := range map[string]struct {
-		required map[string]any
-		exact    bool
-		want     bool
+		live, required *unstructured.Unstructured
+		holds, equals  bool
 	}{
-		"the same":                       {live.Object["spec"].(map[string]any), true, true},
-		"fewer fields":                   {map[string]any{"size": int64(3)}, false, true},
-		"fewer fields, exact":            {map[string]any{"size": int64(3)}, true, false},
-		"another value":                  {map[string]any{"size": int64(4)}, false, false},
-		"a field more":                   {map[string]any{"color": "red"}, false, false},
-		"items with defaults":            {map[string]any{"parts": []any{map[string]any{"name": "a"}}}, false, true},
-		"an item fewer":                  {map[string]any{"parts": []any{}}, false, false},
-		"an empty map where there is no": {map[string]any{"labels": map[string]any{}}, false, true},
+		"the same":                       {live, live, true, true},
+		"fewer fields":                   {live, widget(map[string]any{"size": int64(3)}), true, false},
+		"another value":                  {live, widget(map[string]any{"size": int64(4)}), false, false},
+		"a field more":                   {live, widget(map[string]any{"color": "red"}), false, false},
+		"items with defaults":            {live, widget(map[string]any{"parts": []any{map[string]any{"name": "a"}}}), true, false},
+		"an item fewer":                  {live, widget(map[string]any{"parts": []any{}}), false, false},
+		"an empty map where there is no": {live, widget(map[string]any{"labels": map[string]any{}}), true, false},
+		"the type of a secret":           {secret(map[string]any{"type": "Opaque"}), secret(nil), true, true},
+		"immutable, of others":           {secret(map[string]any{"immutable": true}), secret(nil), true, false},
+		"rules of a role":                {role(map[string]any{"rules": []any{"x"}}), role(nil), true, false},
+		"rules of an aggregated role":    {role(map[string]any{"rules": []any{"x"}, "aggregationRule": aggregated["aggregationRule"]}), role(aggregated), true, true},
 	} {
-		if got := bodyHolds(live, object(x.required), x.exact); got != x.want {
-			t.Errorf("%s: got %v, want %v", name, got, x.want)
+		if got := bodyHolds(x.live, x.required); got != x.holds {
+			t.Errorf("%s: holds %v, want %v", name, got, x.holds)
 		}
+		if got := bodyEquals(x.live, x.required); got != x.equals {
+			t.Errorf("%s: equals %v, want %v", name, got, x.equals)
+		}
+	}
+}
+
+func TestServicesCarryTheHashOfTheirSpec(t *testing.T) {
+	service := func(spec string) *unstructured.Unstructured {
+		return parse(t, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","annotations":{"theirs":"yes"}},"spec":`+spec+`}`)
+	}
+	hash := func(o *unstructured.Unstructured) string {
+		markServiceSpec(o)
+		return o.GetAnnotations()["operator.openshift.io/spec-hash"]
+	}
+	// The SHA-256 of {"ports":[{"port":80,"targetPort":0}],"selector":{"app":"a"}}.
+	if got, want := hash(service(`{"selector":{"app":"a"},"ports":[{"port":80}]}`)), "9e10f96f6d2b8bfb851ec6acf83ee68b441b903033b58584e8599e6220fe3fcd"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := hash(service(`{"ports":"many"}`)); got != "" {
+		t.Errorf("a spec that is none has the hash %s", got)
+	}
+	if got := hash(parse(t, `{"apiVersion":"v1","kind":"ConfigMap","spec":{}}`)); got != "" {
+		t.Errorf("a config map has the hash %s", got)
 	}
 }
 

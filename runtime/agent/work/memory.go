@@ -16,8 +16,9 @@ type outcome struct {
 	// resourceVersion and uid are those of the object; empty when there is none.
 	resourceVersion string
 	uid             types.UID
-	applied         error // why the manifest could not be applied
-	fetched         error // why the object could not be read
+	body            bodyHash // of the object as it was left
+	applied         error    // why the manifest could not be applied
+	fetched         error    // why the object could not be read
 	exists          bool
 	feedback        feedback
 	conditions      []metav1.Condition // that the rules yield

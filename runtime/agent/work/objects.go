@@ -48,9 +48,9 @@ func (o *objects) resource(gvr schema.GroupVersionResource, namespace string) dy
 	return o.client.Resource(gvr).Namespace(namespace)
 }
 
-// apply brings a manifest's object to its wanted state. changed says that the
-// manifest may have lost fields since it was last applied.
-func (o *objects) apply(ctx context.Context, m *manifest, owner metav1.OwnerReference, changed bool) (result, error) {
+// apply brings a manifest's object to its wanted state. settled is the body that
+// the object had when it last was in it, if that is known.
+func (o *objects) apply(ctx context.Context, m *manifest, owner metav1.OwnerReference, settled bodyHash) (result, error) {
 	resource := o.resource(m.gvr, m.meta.Namespace)
 	switch m.strategy.Type {
 	case workv1.UpdateStrategyTypeReadOnly:
@@ -61,7 +61,7 @@ func (o *objects) apply(ctx context.Context, m *manifest, owner metav1.OwnerRefe
 	case workv1.UpdateStrategyTypeCreateOnly:
 		return o.createOnly(ctx, resource, m, owner)
 	case workv1.UpdateStrategyTypeUpdate:
-		return o.update(ctx, resource, m, owner, changed)
+		return o.update(ctx, resource, m, owner, settled)
 	}
 	return result{}, fmt.Errorf("unknown update strategy %q: use Update, CreateOnly, ServerSideApply or ReadOnly", m.strategy.Type)
 }

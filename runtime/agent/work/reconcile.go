@@ -111,15 +111,13 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 	owner := metav1.OwnerReference{
 		APIVersion: workv1.GroupVersion.String(), Kind: "AppliedManifestWork", Name: amw.Name, UID: amw.UID,
 	}
-	c := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionApplied)
-	known := c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == mw.Generation
 	// Watch before applying, so that no change falls in between.
 	a.watches.set(mw.Name, a.watched(mw, manifests, amw))
 
 	if err := a.announce(ctx, amw, manifests); err != nil {
 		return 0, err
 	}
-	outcomes := a.carryOutAll(ctx, mw, manifests, owner, !known)
+	outcomes := a.carryOutAll(ctx, mw, manifests, owner)
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -191,7 +189,7 @@ func (a *agent) watched(mw *workv1.ManifestWork, manifests []*manifest, amw *wor
 
 // carryOutAll applies the manifests of a work, kind by kind in their order, and
 // those whose order does not matter at once.
-func (a *agent) carryOutAll(ctx context.Context, mw *workv1.ManifestWork, manifests []*manifest, owner metav1.OwnerReference, changed bool) []outcome {
+func (a *agent) carryOutAll(ctx context.Context, mw *workv1.ManifestWork, manifests []*manifest, owner metav1.OwnerReference) []outcome {
 	outcomes := make([]outcome, len(manifests))
 	for _, batch := range batches(manifests) {
 		var running sync.WaitGroup
@@ -204,7 +202,7 @@ func (a *agent) carryOutAll(ctx context.Context, mw *workv1.ManifestWork, manife
 			a.writers <- struct{}{}
 			running.Go(func() {
 				defer func() { <-a.writers }()
-				outcomes[i] = a.carryOut(ctx, mw, manifests[i], owner, changed)
+				outcomes[i] = a.carryOut(ctx, mw, manifests[i], owner)
 			})
 		}
 		running.Wait()
@@ -239,9 +237,8 @@ func (a *agent) unchanged(mw *workv1.ManifestWork, m *manifest, owner metav1.Own
 	return last, watched && version == last.resourceVersion && (last.exists || m.strategy.Type == workv1.UpdateStrategyTypeReadOnly)
 }
 
-// carryOut applies one manifest. changed says that it may have lost fields since
-// it was last applied.
-func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manifest, owner metav1.OwnerReference, changed bool) outcome {
+// carryOut applies one manifest.
+func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manifest, owner metav1.OwnerReference) outcome {
 	if m.err != nil {
 		return outcome{applied: m.err}
 	}
@@ -256,15 +253,16 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 		return a.observe(ctx, m, o)
 	}
 	o.allowed = a.clock.Now()
+	var settled bodyHash
 	if mend {
-		changed, o.mends = false, last.mends
+		settled, o.mends = last.body, last.mends
 		if o.later = last.mends.wait(a.clock.Now()); o.later > 0 {
 			return a.observe(ctx, m, o)
 		}
 	}
 	version, watched := a.watches.version(m.gvr, m.key())
 	start := a.clock.Now()
-	r, err := a.objects.apply(ctx, m, owner, changed)
+	r, err := a.objects.apply(ctx, m, owner, settled)
 	a.metrics.applied(m.strategy.Type, a.clock.Since(start), err)
 	if errors.Is(err, errApplyConflict) {
 		a.metrics.conflict(applyConflict)
@@ -273,6 +271,9 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 		return a.observe(ctx, m, o)
 	}
 	a.see(ctx, &o, m, r.live)
+	if r.live != nil {
+		o.body = bodyOf(r.live)
+	}
 	// Server-side apply does not tell whether it changed anything.
 	wrote := r.wrote && (m.strategy.Type != workv1.UpdateStrategyTypeServerSideApply || !watched || version != o.resourceVersion)
 	if mend && wrote {

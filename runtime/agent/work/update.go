@@ -2,6 +2,8 @@ package work
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,9 +18,10 @@ import (
 )
 
 // update creates the object or replaces what it has, except for its metadata,
-// which is merged. Where the manifest's fields are as the manifest says, fields
-// that it does not name are the server's and others' business.
-func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface, m *manifest, owner metav1.OwnerReference, changed bool) (result, error) {
+// which is merged. settled is the body that the object had when it last was as
+// the manifest says: while it has that, nothing is written. Otherwise fields go
+// that the manifest does not name, and the server fills in its own again.
+func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface, m *manifest, owner metav1.OwnerReference, settled bodyHash) (result, error) {
 	live, made, err := getOrCreate(ctx, resource, m, owner)
 	if err != nil || made {
 		return result{live, made}, err
@@ -27,12 +30,12 @@ func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface
 		return recreate(ctx, resource, live, m, owner)
 	}
 	wrote := false
-	exact := changed && !isFilledIn(m.required)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		updated, err := replace(ctx, resource, live, m, owner, exact)
+		updated, err := replace(ctx, resource, live, m, owner, settled)
 		switch {
 		case updated != nil:
-			live, wrote = updated, true
+			wrote = updated.GetResourceVersion() != live.GetResourceVersion()
+			live = updated
 		case apierrors.IsConflict(err):
 			o.metrics.conflict(updateConflict)
 			if fresh, getErr := resource.Get(ctx, m.meta.Name, metav1.GetOptions{}); getErr == nil {
@@ -49,31 +52,55 @@ func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface
 // Some objects cannot be replaced by what their manifest says, since the server
 // filled in fields that then may not change, such as the selector of a job.
 // Such an object is as it should be when it holds what the manifest names.
-func replace(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest, owner metav1.OwnerReference, exact bool) (*unstructured.Unstructured, error) {
+func replace(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest, owner metav1.OwnerReference, settled bodyHash) (*unstructured.Unstructured, error) {
 	put := func(want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return resource.Update(ctx, want, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
-	}
-	metadata := mergedMetadata(live, m.required, owner, m.owned)
-	sameMetadata := apiequality.Semantic.DeepEqual(metadata, live.Object["metadata"])
-	if sameMetadata && bodyHolds(live, m.required, exact) {
-		return nil, nil
-	}
-	updated, err := put(merged(live, m.required, metadata))
-	if !apierrors.IsInvalid(err) || !bodyHolds(live, m.required, false) {
+		updated, err := resource.Update(ctx, want, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
 		if err != nil {
 			return nil, err
 		}
 		return updated, nil
 	}
-	if sameMetadata {
+	metadata := mergedMetadata(live, m.required, owner, m.owned)
+	sameMetadata := apiequality.Semantic.DeepEqual(metadata, live.Object["metadata"])
+	sameBody := hasOnlyMetadata(m.required) || bodyOf(live) == settled || bodyEquals(live, m.required)
+	if sameMetadata && sameBody {
 		return nil, nil
+	}
+	if !sameBody {
+		updated, err := put(merged(live, m.required, metadata))
+		if !apierrors.IsInvalid(err) || !bodyHolds(live, m.required) {
+			return updated, err
+		}
+		if sameMetadata {
+			return nil, nil
+		}
 	}
 	kept := live.DeepCopy()
 	kept.Object["metadata"] = metadata
-	if updated, err = put(kept); err != nil {
-		return nil, err
+	return put(kept)
+}
+
+// bodyHash identifies all of an object but its metadata and status.
+type bodyHash [sha256.Size]byte
+
+func bodyOf(o *unstructured.Unstructured) bodyHash {
+	body := make(map[string]any, len(o.Object))
+	for k, v := range o.Object {
+		if k != "metadata" && k != "status" {
+			body[k] = v
+		}
 	}
-	return updated, nil
+	data, err := json.Marshal(body)
+	if err != nil { // of what was read as JSON, which always can be
+		return bodyHash{}
+	}
+	return sha256.Sum256(data)
+}
+
+// hasOnlyMetadata reports whether of an object's kind the metadata only is kept
+// as the manifest says: the rest may not change, or is the cluster's business.
+func hasOnlyMetadata(required *unstructured.Unstructured) bool {
+	return isCore(required, "Pod") || isCore(required, "Namespace") || isCore(required, "ServiceAccount")
 }
 
 // mustBeMadeAnew reports whether an object cannot become what is required by an
@@ -88,7 +115,7 @@ func mustBeMadeAnew(live, required *unstructured.Unstructured) bool {
 		}
 	}
 	immutable, _, _ := unstructured.NestedBool(live.Object, "immutable")
-	return immutable && !bodyHolds(live, required, false)
+	return immutable && !bodyEquals(live, required)
 }
 
 // recreate makes an object anew. Should the agent be killed in between, the
@@ -106,14 +133,6 @@ func recreate(ctx context.Context, resource dynamic.ResourceInterface, live *uns
 	return result{made, true}, nil
 }
 
-// isFilledIn reports whether the cluster adds fields to an object that have to
-// stay when a manifest changes which does not name them: the tokens and pull
-// secrets of a service account, and the rules of an aggregated role, without
-// which it would grant nothing for a moment.
-func isFilledIn(required *unstructured.Unstructured) bool {
-	return isCore(required, "ServiceAccount") || isAggregated(required)
-}
-
 func isAggregated(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == rbacv1.GroupName && gvk.Kind == "ClusterRole" && o.Object["aggregationRule"] != nil
@@ -123,22 +142,34 @@ func isCore(o *unstructured.Unstructured, kind string) bool {
 	return o.GetAPIVersion() == "v1" && o.GetKind() == kind
 }
 
-// bodyHolds reports whether all but metadata and status is as required. With
-// exact set, the object may have no further fields either.
-func bodyHolds(live, required *unstructured.Unstructured, exact bool) bool {
+// bodyEquals reports whether all but metadata and status is as required, and
+// there is nothing else.
+func bodyEquals(live, required *unstructured.Unstructured) bool {
 	for k, v := range required.Object {
-		if k == "metadata" || k == "status" {
-			continue
-		}
-		if exact && !apiequality.Semantic.DeepEqual(v, live.Object[k]) || !contains(live.Object[k], v) {
+		if k != "metadata" && k != "status" && !apiequality.Semantic.DeepEqual(v, live.Object[k]) {
 			return false
 		}
 	}
-	if exact {
-		for k := range live.Object {
-			if _, ok := required.Object[k]; !ok && k != "metadata" && k != "status" {
-				return false
-			}
+	for k := range live.Object {
+		if _, ok := required.Object[k]; !ok && k != "metadata" && k != "status" && !isFilledIn(required, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// isFilledIn reports whether it is the cluster that sets a field of an object
+// whose manifest does not: the rules of an aggregated role, without which it
+// would grant nothing for a moment, and the type of a secret.
+func isFilledIn(required *unstructured.Unstructured, field string) bool {
+	return field == "rules" && isAggregated(required) || field == "type" && isCore(required, "Secret")
+}
+
+// bodyHolds reports whether all but metadata and status holds what is required.
+func bodyHolds(live, required *unstructured.Unstructured) bool {
+	for k, v := range required.Object {
+		if k != "metadata" && k != "status" && !contains(live.Object[k], v) {
+			return false
 		}
 	}
 	return true
@@ -180,11 +211,9 @@ func contains(have, want any) bool {
 // merged is the live object with the body of the required one.
 func merged(live, required *unstructured.Unstructured, metadata any) *unstructured.Unstructured {
 	want := required.DeepCopy()
-	if isFilledIn(required) {
-		for k, v := range live.DeepCopy().Object {
-			if _, ok := want.Object[k]; !ok {
-				want.Object[k] = v
-			}
+	for k, v := range live.DeepCopy().Object {
+		if _, ok := want.Object[k]; !ok && isFilledIn(required, k) {
+			want.Object[k] = v
 		}
 	}
 	if status, ok := live.Object["status"]; ok {

@@ -38,6 +38,9 @@ const (
 	// SpecHashAnnotation on an applied object holds the hash of what was applied,
 	// where fields are ignored.
 	SpecHashAnnotation = "open-cluster-management.io/config-spec-hash"
+	// ServiceSpecHashAnnotation on an applied Service holds the hash of the spec
+	// that was applied.
+	ServiceSpecHashAnnotation = "operator.openshift.io/spec-hash"
 	// WriteOnlyAnnotation on a ManifestWork lists, as JSON, the manifests whose
 	// content whoever wrote the work does not want to read back, each as
 	// "apiVersion/Kind namespace/name". It is muster's own.

@@ -1,0 +1,246 @@
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// killer kills an agent at one of its writes, to either side: nothing that it
+// does from then on reaches a server, nor does it learn of any answer.
+type killer struct {
+	at       int  // which write, from 1 on
+	answered bool // whether that write still reaches the server
+
+	mu     sync.Mutex
+	writes int
+	what   string // the write at which the agent died
+	dead   chan struct{}
+}
+
+func newKiller(at int, answered bool) *killer {
+	return &killer{at: at, answered: answered, dead: make(chan struct{})}
+}
+
+func (k *killer) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		last, err := k.judge(r)
+		if err != nil {
+			return nil, err
+		}
+		response, err := next.RoundTrip(r)
+		if last {
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			close(k.dead)
+			return nil, errBroken
+		}
+		return response, err
+	})
+}
+
+// judge tells what becomes of a request, and whether it is the last one.
+func (k *killer) judge(r *http.Request) (last bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.what != "" {
+		return false, errBroken
+	}
+	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/events") {
+		return false, nil
+	}
+	k.writes++
+	if k.writes != k.at {
+		return false, nil
+	}
+	k.what = r.Method + " " + r.URL.Path
+	if k.answered {
+		return true, nil
+	}
+	close(k.dead)
+	return false, errBroken
+}
+
+// killed runs an agent that dies at a write, or until done, then between, and
+// then an agent that lives. died is false when there were not that many writes.
+func (f *fixture) killed(at int, answered bool, done func() bool, between func()) (died bool, what string) {
+	f.t.Helper()
+	f.stop()
+	k := newKiller(at, answered)
+	f.wrap, f.wrapHub = k.wrap, k.wrap
+	f.start(work.Options{})
+	for !died && !done() {
+		select {
+		case <-k.dead:
+			died = true
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	f.stop()
+	between()
+	f.wrap, f.wrapHub = nil, nil
+	f.start(work.Options{})
+	return died, k.what
+}
+
+// applied tells whether exactly these objects are owned and accounted for.
+func (f *fixture) applied(mw *workv1.ManifestWork, want map[string]string) error {
+	f.must(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw))
+	list := &corev1.ConfigMapList{}
+	f.must(f.client.List(context.Background(), list, client.InNamespace(f.target)))
+	amw := &workv1.AppliedManifestWork{}
+	key := types.NamespacedName{Name: apiwork.AppliedManifestWorkName(apiwork.HubHash(f.hubHost), mw.Name)}
+	if err := f.client.Get(context.Background(), key, amw); err != nil {
+		return err
+	}
+	listed := map[string]string{}
+	for _, r := range amw.Status.AppliedResources {
+		listed[r.Name] = r.UID
+	}
+	if len(listed) != len(want) || len(amw.Status.AppliedResources) != len(want) {
+		return fmt.Errorf("accounted for: %v, want %v", listed, want)
+	}
+	have := 0
+	for _, cm := range list.Items {
+		if len(cm.OwnerReferences) == 0 {
+			continue
+		}
+		have++
+		if cm.Data["key"] != want[cm.Name] || len(cm.OwnerReferences) != 1 || cm.OwnerReferences[0].UID != amw.UID || listed[cm.Name] != string(cm.UID) {
+			return fmt.Errorf("%s holds %v, has the owners %v, and is listed with %q", cm.Name, cm.Data, cm.OwnerReferences, listed[cm.Name])
+		}
+	}
+	if have != len(want) {
+		return fmt.Errorf("%d objects are owned, want %v", have, want)
+	}
+	return nil
+}
+
+func (f *fixture) isApplied(mw *workv1.ManifestWork) bool {
+	return conditionHolds(f, mw, apiwork.ConditionApplied) && conditionHolds(f, mw, apiwork.ConditionAvailable)
+}
+
+func conditionHolds(f *fixture, mw *workv1.ManifestWork, kind string) bool {
+	if err := f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw); err != nil {
+		return false
+	}
+	for _, c := range mw.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == metav1.ConditionTrue && c.ObservedGeneration == mw.Generation
+		}
+	}
+	return false
+}
+
+// Killed at any write of making, changing and removing, the next agent gets to
+// the same end: nothing is left behind, and nothing that others made meanwhile
+// is deleted.
+func TestAgentCanBeKilledAtAnyStep(t *testing.T) {
+	phases := map[string]func(t *testing.T, f *fixture, at int, answered bool) (died bool, what string){
+		"making": func(t *testing.T, f *fixture, at int, answered bool) (bool, string) {
+			mw := f.create("w", nil, f.configMap("a", "one"), f.configMap("b", "one"))
+			died, what := f.killed(at, answered, func() bool { return f.isApplied(mw) }, func() {})
+			eventually(t, what, func() error { return f.applied(mw, map[string]string{"a": "one", "b": "one"}) })
+			return died, what
+		},
+		"changing": func(t *testing.T, f *fixture, at int, answered bool) (bool, string) {
+			mw := f.create("w", nil, f.configMap("a", "one"), f.configMap("b", "one"))
+			f.wait(mw, apiwork.ConditionAvailable, metav1.ConditionTrue)
+			f.stop()
+			f.update(mw, func(s *workv1.ManifestWorkSpec) {
+				s.Workload.Manifests = []workv1.Manifest{f.configMap("a", "two"), f.configMap("c", "one")}
+			})
+			want := map[string]string{"a": "two", "c": "one"}
+			died, what := f.killed(at, answered, func() bool { return f.isApplied(mw) && f.applied(mw, want) == nil }, func() {})
+			eventually(t, what, func() error { return f.applied(mw, want) })
+			return died, what
+		},
+		"making, then not wanted": func(t *testing.T, f *fixture, at int, answered bool) (bool, string) {
+			mw := f.create("w", nil, f.configMap("a", "one"))
+			f.wait(mw, apiwork.ConditionAvailable, metav1.ConditionTrue)
+			f.stop()
+			f.update(mw, func(s *workv1.ManifestWorkSpec) {
+				s.Workload.Manifests = []workv1.Manifest{f.configMap("a", "one"), f.configMap("b", "one")}
+			})
+			died, what := f.killed(at, answered, func() bool { return f.isApplied(mw) }, func() {
+				f.update(mw, func(s *workv1.ManifestWorkSpec) { s.Workload.Manifests = s.Workload.Manifests[:1] })
+			})
+			eventually(t, what, func() error { return f.applied(mw, map[string]string{"a": "one"}) })
+			return died, what
+		},
+		"removing": func(t *testing.T, f *fixture, at int, answered bool) (bool, string) {
+			mw := f.create("w", nil, f.configMap("a", "one"), f.configMap("b", "one"))
+			f.wait(mw, apiwork.ConditionAvailable, metav1.ConditionTrue)
+			f.stop()
+			f.must(f.client.Delete(context.Background(), mw))
+			isGone := func() bool {
+				return apierrors.IsNotFound(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), &workv1.ManifestWork{}))
+			}
+			// What is gone, somebody else makes anew before the next agent comes.
+			theirs := map[string]types.UID{}
+			died, what := f.killed(at, answered, isGone, func() {
+				for _, name := range []string{"a", "b"} {
+					cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: name}, Data: map[string]string{"key": "theirs"}}
+					if err := f.client.Create(context.Background(), cm); err == nil {
+						theirs[name] = cm.UID
+					} else if !apierrors.IsAlreadyExists(err) {
+						t.Fatal(err)
+					}
+				}
+			})
+			f.gone(mw)
+			f.gone(&workv1.AppliedManifestWork{ObjectMeta: metav1.ObjectMeta{Name: apiwork.AppliedManifestWorkName(apiwork.HubHash(f.hubHost), "w")}})
+			for _, name := range []string{"a", "b"} {
+				uid, anew := theirs[name]
+				if !anew {
+					f.value(name, "")
+				} else if cm := f.value(name, "theirs"); cm.UID != uid {
+					t.Errorf("killed at %s: %s was deleted though somebody else had made it", what, name)
+				}
+			}
+			return died, what
+		},
+	}
+	for phase, run := range phases {
+		for _, answered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the write carried out: %t", phase, answered), func(t *testing.T) {
+				at := 1
+				for ; ; at++ {
+					if died, _ := run(t, newFixture(t), at, answered); !died || t.Failed() {
+						break
+					}
+				}
+				if at < 4 {
+					t.Errorf("there were only %d writes", at-1)
+				}
+				t.Logf("killed at each of %d writes", at-1)
+			})
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := check(); err != nil {
+			return fmt.Errorf("killed at %q: %w", what, err)
+		}
+		return nil
+	})
+}
