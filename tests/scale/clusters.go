@@ -25,7 +25,7 @@ import (
 
 // acceptClusters creates accepted clusters and waits until the hub has granted
 // each its rights and its lease. It prints what that took beyond the creation.
-func acceptClusters(ctx context.Context, h *hub, config *rest.Config, c client.WithWatch, n int) error {
+func acceptClusters(ctx context.Context, h *process, config *rest.Config, c client.WithWatch, n int) error {
 	before, err := requests(ctx, config)
 	if err != nil {
 		return err

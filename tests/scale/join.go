@@ -23,19 +23,19 @@ import (
 // joinClusters lets real agents join, one after the other, and prints what each
 // costs the hub: from its first request until it is available and untainted.
 // They all report on one dev cluster, in namespaces of their own.
-func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *hub, n int) error {
+func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *process, n int) error {
 	before, err := requests(ctx, config)
 	if err != nil {
 		return err
 	}
 	var took time.Duration
 	for i := range n {
-		d, stop, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, fmt.Sprintf("joined-%d", i))
+		agent, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, fmt.Sprintf("joined-%d", i))
 		if err != nil {
 			return err
 		}
-		stop()
-		took += d
+		agent.kill()
+		took += agent.ready
 	}
 	after, err := requests(ctx, config)
 	if err != nil {
@@ -48,8 +48,8 @@ func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, 
 	return nil
 }
 
-// joinCluster starts an agent and returns when its cluster is available.
-func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, managed string, c client.WithWatch, name string, flags ...string) (took time.Duration, stop func(), err error) {
+// joinCluster starts an agent and returns it when its cluster is available.
+func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, managed string, c client.WithWatch, name string, flags ...string) (*process, error) {
 	id := fmt.Sprintf("%06d", time.Now().UnixNano()%1_000_000)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id},
@@ -61,42 +61,39 @@ func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, m
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}
 	for _, o := range []client.Object{secret, mc} {
 		if err := c.Create(ctx, o); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 	}
 	content, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: config.Host, CAData: config.CAData, Token: id + ".0123456789abcdef"}.YAML()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	bootstrap := filepath.Join(dir, name+".kubeconfig")
 	if err := os.WriteFile(bootstrap, content, 0o600); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	events, err := c.Watch(ctx, &clusterv1.ManagedClusterList{}, client.MatchingFields{"metadata.name": name})
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	defer events.Stop()
-	agent := exec.Command(muster, "agent", "--cluster-name", name, "--bootstrap-kubeconfig", bootstrap, "--kubeconfig", managed, "--namespace", name)
-	agent.Args = append(agent.Args, flags...)
+	agent := &process{cmd: exec.Command(muster, "agent", "--cluster-name", name, "--bootstrap-kubeconfig", bootstrap, "--kubeconfig", managed, "--namespace", name)}
+	agent.cmd.Args = append(agent.cmd.Args, flags...)
 	begin := time.Now()
-	if err := agent.Start(); err != nil {
-		return 0, nil, fmt.Errorf("start the agent: %w", err)
-	}
-	stop = func() {
-		_ = agent.Process.Kill()
-		_ = agent.Wait()
+	if err := agent.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
 	}
 	for {
 		select {
 		case e := <-events.ResultChan():
 			mc, ok := e.Object.(*clusterv1.ManagedCluster)
 			if ok && meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable) && len(mc.Spec.Taints) == 0 {
-				return time.Since(begin), stop, nil
+				agent.ready = time.Since(begin)
+				return agent, nil
 			}
 		case <-time.After(time.Minute):
-			stop()
-			return 0, nil, fmt.Errorf("the cluster %s has not become available within a minute", name)
+			agent.kill()
+			return nil, fmt.Errorf("the cluster %s has not become available within a minute", name)
 		}
 	}
 }

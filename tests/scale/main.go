@@ -102,51 +102,60 @@ func agents(ctx context.Context, muster, dir string, config *rest.Config, c clie
 	if err := joinClusters(ctx, muster, dir, config, c, managed, 5); err != nil {
 		return err
 	}
-	return steadyState(ctx, muster, dir, config, c, managed)
+	if err := steadyState(ctx, muster, dir, config, c, managed); err != nil {
+		return err
+	}
+	return measureWorks(ctx, muster, dir, config, c, managed)
 }
 
-// hub is a running hub or dev cluster.
-type hub struct {
+// process is a running hub, dev cluster or agent.
+type process struct {
 	cmd        *exec.Cmd
-	ready      time.Duration // from exec to the line that says so
+	ready      time.Duration // from exec to when it was ready
 	kubeconfig string
 }
 
-func start(muster, dir string) (*hub, error) {
+func start(muster, dir string) (*process, error) {
 	return startProcess(muster, "hub", filepath.Join(dir, "hub"))
 }
 
 // startProcess starts a hub or a dev cluster and waits until it is ready.
-func startProcess(muster, command, dir string) (*hub, error) {
-	h := &hub{cmd: exec.Command(muster, command, "--data-dir", dir, "--secure-port", "0")}
-	h.cmd.Stderr = os.Stderr
-	out, err := h.cmd.StdoutPipe()
+func startProcess(muster, command, dir string) (*process, error) {
+	p := &process{cmd: exec.Command(muster, command, "--data-dir", dir, "--secure-port", "0")}
+	p.cmd.Stderr = os.Stderr
+	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	if err := h.cmd.Start(); err != nil {
+	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", command, err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("the %s ended before it was ready: %w", command, h.cmd.Wait())
+		return nil, fmt.Errorf("the %s ended before it was ready: %w", command, p.cmd.Wait())
 	}
-	h.ready = time.Since(begin)
-	_, h.kubeconfig, _ = strings.Cut(strings.TrimSpace(line), " kubeconfig ")
-	return h, nil
+	p.ready = time.Since(begin)
+	_, p.kubeconfig, _ = strings.Cut(strings.TrimSpace(line), " kubeconfig ")
+	return p, nil
 }
 
-func (h *hub) stop() error {
-	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+func (p *process) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return h.cmd.Wait()
+	return p.cmd.Wait()
+}
+
+// kill ends a process that keeps nothing.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }
 
 // cpu is the CPU time that the process has used, in clock ticks of 10 ms.
-func (h *hub) cpu() time.Duration {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.cmd.Process.Pid))
+func (p *process) cpu() time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
@@ -158,8 +167,8 @@ func (h *hub) cpu() time.Duration {
 }
 
 // resident is the process's resident memory in megabytes.
-func (h *hub) resident() float64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", h.cmd.Process.Pid))
+func (p *process) resident() float64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}

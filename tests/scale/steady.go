@@ -33,17 +33,17 @@ const quiet = 2 * time.Second
 // steadyState measures what a cluster costs the hub in the years after its
 // join: each heartbeat, each renewal of its certificate, each change of its
 // status, and nothing at all.
-func steadyState(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *hub) error {
+func steadyState(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *process) error {
 	const name = "steady"
 	health, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	_, stop, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, name, "--health-address", health)
+	agent, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, name, "--health-address", health)
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer agent.kill()
 	local, err := localClient(managed.kubeconfig)
 	if err != nil {
 		return err
