@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/residency"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -47,6 +49,7 @@ managed cluster, so that it can be killed at any moment and carries on.`,
 				return err
 			}
 			o.ManagedCluster = config
+			go residency.Keep(cmd.Context(), clock.RealClock{})
 			return agent.Run(cmd.Context(), o)
 		},
 	}

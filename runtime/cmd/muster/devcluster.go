@@ -6,7 +6,9 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/residency"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/devcluster"
 )
 
@@ -33,6 +35,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if _, err := setupLogging(cmd); err != nil {
 				return err
 			}
+			go residency.Keep(cmd.Context(), clock.RealClock{})
 			c, err := devcluster.Start(cmd.Context(), o)
 			if cmd.Context().Err() != nil && c == nil {
 				return nil // told to end before it was ready

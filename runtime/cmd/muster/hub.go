@@ -5,7 +5,9 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/residency"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
@@ -41,6 +43,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.CleanedResources, err = gc.ParseResources(cleaned); err != nil {
 				return fmt.Errorf("--gc-resource-list: %w", err)
 			}
+			go residency.Keep(cmd.Context(), clock.RealClock{})
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
 			})
