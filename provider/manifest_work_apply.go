@@ -2,14 +2,15 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
@@ -21,17 +22,30 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// object is the ManifestWork that the configuration describes.
-func (m *manifestWorkModel) object() (*workv1.ManifestWork, error) {
+// object is the ManifestWork that the model describes, together with the
+// write-only manifests, which are in the configuration alone.
+func (m *manifestWorkModel) object(writeOnly types.List) (*workv1.ManifestWork, error) {
 	object := &workv1.ManifestWork{}
 	object.Namespace, object.Name = m.ManagedCluster.ValueString(), m.Name.ValueString()
 	object.Labels, object.Annotations = stringMap(m.Labels), stringMap(m.Annotations)
-	manifests, err := manifest.ParseAll(stringList(m.Manifests))
+	content := m.content()
+	content.WriteOnly = writeOnly
+	open, err := content.open()
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range manifests {
+	closed, err := content.closed()
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(slices.Concat(open, closed)); err != nil {
+		return nil, err
+	}
+	for _, x := range slices.Concat(open, closed) {
 		object.Spec.Workload.Manifests = append(object.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: x.JSON}})
+	}
+	if err := markWriteOnly(object, closed); err != nil {
+		return nil, err
 	}
 	object.Spec.DeleteOption = m.DeleteOption.option()
 	object.Spec.ManifestConfigs = manifestConfigs(m.ManifestConfigs)
@@ -39,84 +53,88 @@ func (m *manifestWorkModel) object() (*workv1.ManifestWork, error) {
 	return object, nil
 }
 
+// markWriteOnly notes on the work which of its objects must not be read back, so
+// that an import and a data source know it too.
+func markWriteOnly(object *workv1.ManifestWork, closed []manifest.Object) error {
+	if len(closed) == 0 {
+		return nil
+	}
+	var keys []string
+	for _, x := range closed {
+		keys = append(keys, x.Key())
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("writing the annotation %s: %w", work.WriteOnlyAnnotation, err)
+	}
+	if object.Annotations == nil {
+		object.Annotations = map[string]string{}
+	}
+	object.Annotations[work.WriteOnlyAnnotation] = string(text)
+	return nil
+}
+
+func (m *manifestWorkModel) content() workContent {
+	return workContent{Manifests: m.Manifests, Objects: m.Objects, WriteOnly: m.ManifestsWO, Version: m.ManifestsWOVersion, Fields: m.Fields}
+}
+
 // observe brings up to date what the model owns, and keeps its wording where it
 // means the same as what the hub has.
 func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
-	own, err := m.object()
-	if err != nil {
-		own = &workv1.ManifestWork{} // a state that can't be read any more differs
-	}
 	m.Labels = observedMap(m.Labels, object.Labels)
 	m.Annotations = observedMap(m.Annotations, object.Annotations)
-	live, err := liveManifests(object)
-	if err != nil {
+	content := m.content()
+	if err := content.observe(object); err != nil {
 		return err
 	}
-	if mine, err := manifest.ParseAll(stringList(m.Manifests)); err != nil || !manifest.Equal(mine, live) {
-		if m.Manifests, err = manifestTexts(live); err != nil {
-			return err
-		}
-	}
-	if m.DeleteOption != nil && !same(own.Spec.DeleteOption, object.Spec.DeleteOption) {
+	m.Manifests, m.Objects, m.Fields = content.Manifests, content.Objects, content.Fields
+	if m.DeleteOption != nil && !same(m.DeleteOption.option(), object.Spec.DeleteOption) {
 		m.DeleteOption = deleteOptionModelOf(object.Spec.DeleteOption)
 	}
-	if m.ManifestConfigs != nil && !same(own.Spec.ManifestConfigs, object.Spec.ManifestConfigs) {
+	if m.ManifestConfigs != nil && !same(manifestConfigs(m.ManifestConfigs), object.Spec.ManifestConfigs) {
 		m.ManifestConfigs = manifestConfigModels(object.Spec.ManifestConfigs)
 	}
 	if m.Executor != nil {
 		m.Executor = executorModelOf(object.Spec.Executor)
 	}
 	if m.Wait != nil && !m.Ready.ValueBool() {
-		m.Ready = types.BoolValue(workIs(object, m.Wait.types()))
+		m.Ready = types.BoolValue(workIs(object, m.Wait.conditions()))
 	}
+	m.report(object)
 	return nil
 }
 
 func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 	owned := ownership.Of(object, fieldManager)
 	all := func(string) bool { return true }
+	ours := func(key string) bool { return key != work.WriteOnlyAnnotation }
 	m := manifestWorkModel{
 		ManagedCluster:  types.StringValue(object.Namespace),
 		Name:            types.StringValue(object.Name),
 		Labels:          importedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, all),
-		Annotations:     importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, all),
+		Annotations:     importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, ours),
 		ManifestConfigs: manifestConfigModels(object.Spec.ManifestConfigs),
 		Executor:        executorModelOf(object.Spec.Executor),
+		Conditions:      workConditionsValue(object.Status.Conditions),
+		Feedback:        feedbackValue(object),
 		Timeouts:        nullTimeouts("create", "update", "delete"),
 	}
 	if object.Spec.DeleteOption != nil {
 		m.DeleteOption = deleteOptionModelOf(object.Spec.DeleteOption)
 	}
-	live, err := liveManifests(object)
+	content := noContent()
+	open, hidden, err := liveManifests(object, nil)
 	if err != nil {
 		return m, err
 	}
-	m.Manifests, err = manifestTexts(live)
-	return m, err
-}
-
-func liveManifests(object *workv1.ManifestWork) ([]manifest.Object, error) {
-	var objects []manifest.Object
-	for i, x := range object.Spec.Workload.Manifests {
-		parsed, err := manifest.FromJSON(x.Raw)
-		if err != nil {
-			return nil, fmt.Errorf("reading manifest %d of the work: %w", i, err)
+	if len(open) > 0 {
+		if err := content.adoptTwice(open); err != nil {
+			return m, err
 		}
-		objects = append(objects, parsed)
 	}
-	return objects, nil
-}
-
-func manifestTexts(objects []manifest.Object) (types.List, error) {
-	texts := []string{}
-	for _, object := range objects {
-		text, err := object.YAML()
-		if err != nil {
-			return types.ListNull(types.StringType), err
-		}
-		texts = append(texts, text)
-	}
-	return stringListValue(texts), nil
+	content.Fields = content.observedFields(noContent(), hidden)
+	m.Manifests, m.Objects, m.ManifestsWO, m.ManifestsWOVersion, m.Fields = content.Manifests, content.Objects, content.WriteOnly, content.Version, content.Fields
+	return m, nil
 }
 
 // applyWork writes the work. The namespace of a cluster that is just being
@@ -157,47 +175,6 @@ func applyWork(ctx context.Context, client *kube.Client, object *workv1.Manifest
 	}
 }
 
-// workIs reports whether all these conditions are true of the work's present
-// generation. Conditions without a generation count as up to date.
-func workIs(object *workv1.ManifestWork, conditions []string) bool {
-	for _, name := range conditions {
-		c := meta.FindStatusCondition(object.Status.Conditions, name)
-		if c == nil || c.Status != metav1.ConditionTrue || (c.ObservedGeneration != 0 && c.ObservedGeneration < object.Generation) {
-			return false
-		}
-	}
-	return true
-}
-
-func waitForWork(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, conditions []string) error {
-	return client.Wait(ctx, object, object.Namespace, object.Name, func(exists bool) (bool, error) {
-		if !exists {
-			return false, fmt.Errorf("it was deleted meanwhile")
-		}
-		return workIs(object, conditions), nil
-	})
-}
-
-// describeWork tells why a work is not ready: its conditions, those of the
-// objects that are at fault, and whether its cluster is there at all.
-func describeWork(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, wanted []string, timeout time.Duration) string {
-	now := time.Now()
-	lines := []string{
-		fmt.Sprintf("Within %s not all of %v became true for generation %d. Conditions:", timeout, wanted, object.Generation),
-		describeConditions(object.Status.Conditions, now),
-	}
-	for _, m := range object.Status.ResourceStatus.Manifests {
-		for _, c := range m.Conditions {
-			if c.Status == metav1.ConditionFalse && (c.Type == work.ConditionApplied || c.Type == work.ConditionAvailable) {
-				lines = append(lines, fmt.Sprintf("  %s %s: %s is False (%s): %s", m.ResourceMeta.Kind, qualified(m.ResourceMeta.Namespace, m.ResourceMeta.Name), c.Type, c.Reason, c.Message))
-			}
-		}
-	}
-	lines = append(lines, describeCluster(ctx, client, object.Namespace, now)...)
-	lines = append(lines, "", "Next:", fmt.Sprintf("  kubectl describe manifestwork -n %s %s", object.Namespace, object.Name))
-	return joinLines(lines)
-}
-
 func describeWorkDeletion(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration) string {
 	now := time.Now()
 	lines := []string{
@@ -220,11 +197,4 @@ func describeCluster(ctx context.Context, client *kube.Client, name string, now 
 		return nil
 	}
 	return []string{fmt.Sprintf("The cluster %q is not available:", name), describeConditions(managed.Status.Conditions, now)}
-}
-
-func qualified(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }

@@ -5,49 +5,49 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 var (
-	_ resource.ResourceWithConfigure   = (*manifestWorkResource)(nil)
-	_ resource.ResourceWithImportState = (*manifestWorkResource)(nil)
-	_ resource.ResourceWithIdentity    = (*manifestWorkResource)(nil)
-	_ resource.ResourceWithModifyPlan  = (*manifestWorkResource)(nil)
+	_ resource.ResourceWithConfigure      = (*manifestWorkResource)(nil)
+	_ resource.ResourceWithImportState    = (*manifestWorkResource)(nil)
+	_ resource.ResourceWithIdentity       = (*manifestWorkResource)(nil)
+	_ resource.ResourceWithModifyPlan     = (*manifestWorkResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*manifestWorkResource)(nil)
 )
 
 type manifestWorkResource struct{ hubResource }
 
 type manifestWorkModel struct {
-	ManagedCluster  types.String          `tfsdk:"managed_cluster"`
-	Name            types.String          `tfsdk:"name"`
-	Labels          types.Map             `tfsdk:"labels"`
-	Annotations     types.Map             `tfsdk:"annotations"`
-	Manifests       types.List            `tfsdk:"manifests"`
-	DeleteOption    *deleteOptionModel    `tfsdk:"delete_option"`
-	ManifestConfigs []manifestConfigModel `tfsdk:"manifest_configs"`
-	Executor        *executorModel        `tfsdk:"executor"`
-	Placement       *workPlacementModel   `tfsdk:"placement"`
-	Wait            *waitModel            `tfsdk:"wait"`
-	Ready           types.Bool            `tfsdk:"ready"`
-	ForceConflicts  types.Bool            `tfsdk:"force_conflicts"`
-	Timeouts        timeouts.Value        `tfsdk:"timeouts"`
-}
-
-type waitModel struct {
-	Conditions []types.String `tfsdk:"conditions"`
+	ManagedCluster     types.String          `tfsdk:"managed_cluster"`
+	Name               types.String          `tfsdk:"name"`
+	Labels             types.Map             `tfsdk:"labels"`
+	Annotations        types.Map             `tfsdk:"annotations"`
+	Manifests          types.List            `tfsdk:"manifests"`
+	Objects            types.Dynamic         `tfsdk:"objects"`
+	ManifestsWO        types.List            `tfsdk:"manifests_wo"`
+	ManifestsWOVersion types.Int64           `tfsdk:"manifests_wo_version"`
+	Fields             types.Map             `tfsdk:"fields"`
+	DeleteOption       *deleteOptionModel    `tfsdk:"delete_option"`
+	ManifestConfigs    []manifestConfigModel `tfsdk:"manifest_configs"`
+	Executor           *executorModel        `tfsdk:"executor"`
+	Placement          *workPlacementModel   `tfsdk:"placement"`
+	Wait               *waitModel            `tfsdk:"wait"`
+	Ready              types.Bool            `tfsdk:"ready"`
+	Conditions         types.List            `tfsdk:"conditions"`
+	Feedback           types.List            `tfsdk:"feedback"`
+	ForceConflicts     types.Bool            `tfsdk:"force_conflicts"`
+	Timeouts           timeouts.Value        `tfsdk:"timeouts"`
 }
 
 type workIdentity struct {
@@ -95,35 +95,22 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 				ElementType:         types.StringType,
 				Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true}},
 			},
-			"manifests": schema.ListAttribute{
-				MarkdownDescription: "The objects, each as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name; " +
-					"all together may take up to 500 KiB. Only what they mean is compared: notation, comments and the order of keys make no difference.",
-				Required:    true,
-				ElementType: types.StringType,
-				Validators:  []validator.List{listvalidator.SizeAtLeast(1), manifestsValidator{"Kubernetes objects as YAML or JSON, up to 500 KiB in all"}},
-			},
-			"delete_option":    deleteOptionAttribute(),
-			"manifest_configs": manifestConfigsAttribute(),
-			"executor":         executorAttribute(),
-			"placement":        workPlacementAttribute(),
-			"wait": schema.SingleNestedAttribute{
-				MarkdownDescription: "Waits, after creating or changing the work, until the agent has reported these conditions. " +
-					"A wait in vain fails an update. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and create the work anew; " +
-					"the next apply waits again. To stop there, add a `postcondition` on `self.ready`.",
-				Optional: true,
-				Attributes: map[string]schema.Attribute{
-					"conditions": schema.SetAttribute{
-						MarkdownDescription: "Types of the conditions that have to be true: `Applied` (the agent wrote all objects), `Available` (they all exist), or one that `condition_rules` derive, such as `Complete`.",
-						Required:            true,
-						ElementType:         types.StringType,
-						Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
-					},
-				},
-			},
+			"manifests":            manifestsAttribute(),
+			"objects":              objectsAttribute(),
+			"manifests_wo":         writeOnlyAttribute(),
+			"manifests_wo_version": writeOnlyVersionAttribute(),
+			"fields":               fieldsAttribute(),
+			"delete_option":        deleteOptionAttribute(),
+			"manifest_configs":     manifestConfigsAttribute(),
+			"executor":             executorAttribute(),
+			"placement":            workPlacementAttribute(),
+			"wait":                 waitAttribute(),
 			"ready": schema.BoolAttribute{
 				MarkdownDescription: "Whether the conditions that `wait` names were met; null without `wait`.",
 				Computed:            true,
 			},
+			"conditions":      workConditionsAttribute(),
+			"feedback":        feedbackAttribute(),
 			"force_conflicts": forceAttribute(),
 		},
 		Blocks: map[string]schema.Block{
@@ -136,49 +123,12 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 	}
 }
 
-// ModifyPlan keeps the manifests' old wording where the new one means the same,
-// and plans a wait where one is due.
-func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() {
-		return
-	}
-	var waits types.Object
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
-	ready := types.BoolUnknown()
-	if waits.IsNull() {
-		ready = types.BoolNull()
-	}
-	if req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
-		return
-	}
-	var planned, prior types.List
-	var was types.Bool
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("manifests"), &planned)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("manifests"), &prior)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &was)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	if sameManifests(planned, prior) {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("manifests"), prior)...)
-	}
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), was)...)
-	vain := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
-	if vain || !resp.Plan.Raw.Equal(req.State.Raw) {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
-	}
-}
-
 func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan manifestWorkModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Create(ctx, defaultWait)
 	resp.Diagnostics.Append(diags...)
-	object, err := plan.object()
-	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("manifests"), "Invalid manifest", capitalize(err.Error())+".")
-	}
+	object := plan.withSecrets(ctx, req.Config, &resp.Diagnostics)
 	client := r.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -196,17 +146,20 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 	if plan.Wait != nil {
 		plan.Ready = types.BoolValue(false)
 	}
+	plan.report(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 	if plan.Wait == nil {
 		return
 	}
-	switch err := waitForWork(waiting, client, object, plan.Wait.types()); {
+	err := waitForWork(waiting, client, object, plan.Wait.conditions())
+	plan.Ready = types.BoolValue(err == nil)
+	plan.report(object)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	switch {
 	case err == nil:
-		plan.Ready = types.BoolValue(true)
-		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	case isTimeout(err):
-		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.types(), timeout)+
+		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout)+
 			"\n\nThe work stays as it is, and the next apply waits again.")
 	default:
 		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), explain(client.Host(), "wait for it", err))
@@ -240,10 +193,7 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Update(ctx, defaultWait)
 	resp.Diagnostics.Append(diags...)
-	object, err := plan.object()
-	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("manifests"), "Invalid manifest", capitalize(err.Error())+".")
-	}
+	object := plan.withSecrets(ctx, req.Config, &resp.Diagnostics)
 	client := r.hub.client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -255,16 +205,17 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	}
 	plan.Ready = types.BoolNull()
 	if plan.Wait != nil {
-		err := waitForWork(waiting, client, object, plan.Wait.types())
+		err := waitForWork(waiting, client, object, plan.Wait.conditions())
 		plan.Ready = types.BoolValue(err == nil)
 		switch {
 		case err == nil:
 		case isTimeout(err):
-			resp.Diagnostics.AddError(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.types(), timeout))
+			resp.Diagnostics.AddError(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout))
 		default:
 			addAPIError(&resp.Diagnostics, client, "wait for "+plan.what(), err)
 		}
 	}
+	plan.report(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 }
@@ -318,55 +269,22 @@ func (m *manifestWorkModel) identity() workIdentity {
 	return workIdentity{ManagedCluster: m.ManagedCluster, Name: m.Name}
 }
 
-func (m *waitModel) types() []string {
-	var names []string
-	for _, condition := range m.Conditions {
-		names = append(names, condition.ValueString())
+// withSecrets is the work to write. The write-only manifests are in the
+// configuration alone.
+func (m *manifestWorkModel) withSecrets(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) *workv1.ManifestWork {
+	var writeOnly types.List
+	diags.Append(config.GetAttribute(ctx, path.Root("manifests_wo"), &writeOnly)...)
+	if diags.HasError() {
+		return nil
 	}
-	return sorted(names)
-}
-
-// manifestsValidator checks the objects while planning: what the hub or the
-// agent would refuse later.
-type manifestsValidator struct{ described }
-
-func (manifestsValidator) ValidateList(_ context.Context, req validator.ListRequest, resp *validator.ListResponse) {
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
-		return
-	}
-	var objects []manifest.Object
-	for i, element := range req.ConfigValue.Elements() {
-		text, ok := element.(types.String)
-		if !ok || text.IsUnknown() {
-			continue
-		}
-		parsed, err := manifest.Parse(text.ValueString())
-		if err != nil {
-			resp.Diagnostics.AddAttributeError(req.Path.AtListIndex(i), "Invalid manifest", fmt.Sprintf("The manifest can't be applied: %s.", err))
-			continue
-		}
-		objects = append(objects, parsed...)
-	}
-	if twice, found := manifest.Duplicate(objects); found {
-		resp.Diagnostics.AddAttributeError(req.Path, "Duplicate manifest",
-			fmt.Sprintf("%s appears twice, so the two would overwrite each other. Remove one of them.", twice))
-	}
-	if size := manifest.Size(objects); size > work.DefaultManifestLimit {
-		resp.Diagnostics.AddAttributeError(req.Path, "Too large",
-			fmt.Sprintf("The manifests take %d bytes, more than the %d that a hub accepts in one work. Divide them among several works.", size, work.DefaultManifestLimit))
-	}
-}
-
-// sameManifests reports whether two lists of manifests, both known, mean the
-// same.
-func sameManifests(a, b types.List) bool {
-	if a.IsNull() || b.IsNull() || !known(a) || !known(b) {
-		return false
-	}
-	x, err := manifest.ParseAll(stringList(a))
+	object, err := m.object(writeOnly)
 	if err != nil {
-		return false
+		diags.AddError("Invalid manifest", capitalize(err.Error())+".")
 	}
-	y, err := manifest.ParseAll(stringList(b))
-	return err == nil && manifest.Equal(x, y)
+	return object
+}
+
+// report takes over what the agent has reported so far.
+func (m *manifestWorkModel) report(object *workv1.ManifestWork) {
+	m.Conditions, m.Feedback = workConditionsValue(object.Status.Conditions), feedbackValue(object)
 }

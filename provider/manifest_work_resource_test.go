@@ -105,7 +105,7 @@ func TestAccManifestWork(t *testing.T) {
 		resource.TestStep{Config: workConfig("mw-basic", withOptions)},
 		resource.TestStep{
 			ResourceName: workAddress, ImportState: true, ImportStateId: "mw-basic/web",
-			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests"},
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "objects"},
 		},
 		resource.TestStep{
 			PreConfig: func() { someone(t).remove(&workv1.ManifestWork{}, "mw-basic", "web") },
@@ -132,16 +132,18 @@ func TestAccManifestWorkImportIsFollowedByAnEmptyPlan(t *testing.T) {
 
 func TestAccManifestWorkWaits(t *testing.T) {
 	waiting := func(timeout string) string {
-		return workConfig("mw-wait", asYAML+fmt.Sprintf("\n  wait = { conditions = [\"Applied\", \"Available\"] }\n  timeouts {\n    create = %q\n    update = %[1]q\n  }", timeout))
+		return workConfig("mw-wait", asYAML+fmt.Sprintf("\n  wait = { conditions = [\"Applied\", \"Available=True\", \"Progressing=False\"] }\n  timeouts {\n    create = %q\n    update = %[1]q\n  }", timeout))
 	}
 	report := func() {
 		o := someone(t)
 		object := &workv1.ManifestWork{}
 		o.get(object, "mw-wait", "web")
 		object.Status.Conditions = nil
-		for _, condition := range []string{work.ConditionApplied, work.ConditionAvailable} {
+		for condition, status := range map[string]metav1.ConditionStatus{
+			work.ConditionApplied: metav1.ConditionTrue, work.ConditionAvailable: metav1.ConditionTrue, work.ConditionProgressing: metav1.ConditionFalse,
+		} {
 			object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{
-				Type: condition, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now(), ObservedGeneration: object.Generation,
+				Type: condition, Status: status, Reason: "Test", LastTransitionTime: metav1.Now(), ObservedGeneration: object.Generation,
 			})
 		}
 		ctx, cancel := o.context()
@@ -158,7 +160,7 @@ func TestAccManifestWorkWaits(t *testing.T) {
 		resource.TestStep{Config: waiting("1s"), ConfigStateChecks: ready(false), ExpectNonEmptyPlan: true},
 		resource.TestStep{
 			Config:      waiting("2s"),
-			ExpectError: regexp.MustCompile(`(?s)Not ready: manifest work "mw-wait/web".*kubectl describe\s+manifestwork\s+-n\s+mw-wait\s+web`),
+			ExpectError: regexp.MustCompile(`(?s)Not ready: manifest work "mw-wait/web".*Progressing=False: nobody has\s+reported\s+it.*is\s+not\s+available:.*kubectl describe\s+manifestwork\s+-n\s+mw-wait\s+web`),
 		},
 		resource.TestStep{
 			PreConfig: func() { time.AfterFunc(time.Second, report) },
@@ -171,6 +173,28 @@ func TestAccManifestWorkWaits(t *testing.T) {
 		resource.TestStep{
 			Config:            workConfig("mw-wait", asYAML),
 			ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownValue(workAddress, tfjsonpath.New("ready"), knownvalue.Null())},
+		},
+	)
+}
+
+// A creation that is ready in time tells what the agent has reported meanwhile.
+func TestAccManifestWorkIsReadyWhenCreated(t *testing.T) {
+	accTest(t,
+		resource.TestStep{Config: acceptanceConfig("mw-ready", "")},
+		resource.TestStep{
+			PreConfig: func() {
+				o := someone(t)
+				go func() { // Ends with the work's creation.
+					if err := reportOnce(o, "mw-ready", "42"); err != nil {
+						t.Error(err)
+					}
+				}()
+			},
+			Config: workConfig("mw-ready", asYAML+"\n  wait = { conditions = [\"Applied\"] }"),
+			ConfigStateChecks: []statecheck.StateCheck{
+				statecheck.ExpectKnownValue(workAddress, tfjsonpath.New("ready"), knownvalue.Bool(true)),
+				statecheck.ExpectKnownValue(workAddress, tfjsonpath.New("feedback"), knownvalue.ListSizeExact(1)),
+			},
 		},
 	)
 }
@@ -210,18 +234,24 @@ func TestAccManifestWorkForAMissingCluster(t *testing.T) {
 
 func TestAccManifestWorkBadInput(t *testing.T) {
 	for name, test := range map[string]struct{ body, want string }{
-		"not YAML":      {`manifests = ["a: [b"]`, `neither YAML nor JSON`},
-		"no object":     {`manifests = ["just text"]`, `it is a text and not an object`},
-		"empty":         {`manifests = ["---\n"]`, `it holds no object`},
-		"no apiVersion": {`manifests = [yamlencode({ kind = "ConfigMap", metadata = { name = "x" } })]`, `it has no apiVersion`},
-		"no kind":       {`manifests = [yamlencode({ apiVersion = "v1", metadata = { name = "x" } })]`, `it has no kind`},
-		"no name":       {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = {} })]`, `ConfigMap has no\s+metadata.name`},
-		"generated":     {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { generateName = "x-" } })]`, `needs a\s+fixed\s+name`},
-		"list":          {`manifests = [yamlencode({ apiVersion = "v1", kind = "List", items = [] })]`, `it is a List`},
-		"twice":         {`manifests = [for i in [1, 2] : yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { i = tostring(i) } })]`, `appears twice`},
-		"too large":     {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { a = join("", [for i in range(1000) : format("%0600d", i)]) } })]`, `more than the\s+512000`},
-		"none":          {`manifests = []`, `(?s)manifests.*at least 1`},
-		"policy":        {asYAML + "\n" + `delete_option = { propagation_policy = "Background" }`, `(?s)Orphan.*Background`},
+		"not YAML":       {`manifests = ["a: [b"]`, `neither YAML nor JSON`},
+		"no object":      {`manifests = ["just text"]`, `it is a text and not an object`},
+		"empty":          {`manifests = ["---\n"]`, `it holds no object`},
+		"no apiVersion":  {`manifests = [yamlencode({ kind = "ConfigMap", metadata = { name = "x" } })]`, `it has no apiVersion`},
+		"no kind":        {`manifests = [yamlencode({ apiVersion = "v1", metadata = { name = "x" } })]`, `it has no kind`},
+		"no name":        {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = {} })]`, `ConfigMap has no\s+metadata.name`},
+		"generated":      {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { generateName = "x-" } })]`, `needs a\s+fixed\s+name`},
+		"list":           {`manifests = [yamlencode({ apiVersion = "v1", kind = "List", items = [] })]`, `it is a List`},
+		"twice":          {`manifests = [for i in [1, 2] : yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { i = tostring(i) } })]`, `appears twice`},
+		"too large":      {`manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { a = join("", [for i in range(1000) : format("%0600d", i)]) } })]`, `more than the\s+512000`},
+		"none":           {`manifests = []`, `(?s)at least\s+one\s+of\s+manifests,\s+objects\s+and\s+manifests_wo`},
+		"one object":     {`objects = { apiVersion = "v1", kind = "Namespace", metadata = { name = "x" } }`, `put\s+a\s+single\s+object\s+in\s+brackets`},
+		"bare object":    {`objects = [{ kind = "Namespace", metadata = { name = "x" } }]`, `objects\[0\]: it has no\s+apiVersion`},
+		"nothing at all": {`labels = {}`, `(?s)at least\s+one\s+of\s+manifests,\s+objects\s+and\s+manifests_wo`},
+		"in two inputs":  {asYAML + "\n" + `manifests_wo = [yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } })]`, `appears twice`},
+		"lone version":   {asYAML + "\n" + `manifests_wo_version = 1`, `manifests_wo`},
+		"wait status":    {asYAML + "\n" + `wait = { conditions = ["Applied=yes"] }`, `"yes" is not a status`},
+		"policy":         {asYAML + "\n" + `delete_option = { propagation_policy = "Background" }`, `(?s)Orphan.*Background`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			accTest(t, resource.TestStep{

@@ -87,6 +87,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
 		newManagedClusterDataSource,
+		newManifestWorkDataSource,
 		newClusterProfilesDataSource,
 		newManagedClustersDataSource,
 		newPlacementDecisionsDataSource,

@@ -2,13 +2,10 @@ resource "muster_manifest_work" "web" {
   managed_cluster = "paris"
   name            = "web"
 
-  manifests = [
-    yamlencode({
-      apiVersion = "v1"
-      kind       = "Namespace"
-      metadata   = { name = "web" }
-    }),
-    yamlencode({
+  # As HCL. YAML goes into manifests: [file("web.yaml")].
+  objects = [
+    { apiVersion = "v1", kind = "Namespace", metadata = { name = "web" } },
+    {
       apiVersion = "apps/v1"
       kind       = "Deployment"
       metadata   = { name = "web", namespace = "web" }
@@ -20,8 +17,17 @@ resource "muster_manifest_work" "web" {
           spec     = { containers = [{ name = "web", image = "nginx:1.29" }] }
         }
       }
-    }),
+    },
   ]
+
+  # Never in the plan or the state. Another version sends it again.
+  manifests_wo = [yamlencode({
+    apiVersion = "v1"
+    kind       = "Secret"
+    metadata   = { name = "login", namespace = "web" }
+    stringData = { password = var.password }
+  })]
+  manifests_wo_version = 1
 
   # Other managers keep their fields; those of the manifest are ours.
   manifest_configs = [{
@@ -42,4 +48,15 @@ resource "muster_manifest_work" "web" {
 
   # Terraform goes on once the objects are in the cluster.
   wait = { conditions = ["Applied", "Available"] }
+}
+
+variable "password" {
+  type      = string
+  sensitive = true
+  ephemeral = true
+}
+
+# What the agent reports, by object.
+output "web" {
+  value = { for f in muster_manifest_work.web.feedback : "${f.kind} ${f.name}" => f.values }
 }

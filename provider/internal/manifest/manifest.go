@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -33,6 +34,17 @@ func (o Object) String() string {
 	return fmt.Sprintf("%s %s (%s)", o.Kind, name, o.APIVersion)
 }
 
+// Key names the object where it stands among others: its apiVersion and kind,
+// then its namespace and name, such as apps/v1/Deployment shop/web. Without a
+// namespace there is only the name.
+func (o Object) Key() string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + name
+	}
+	return o.APIVersion + "/" + o.Kind + " " + name
+}
+
 // identity tells objects apart: two with the same would fight over one object.
 type identity struct{ group, kind, namespace, name string }
 
@@ -43,6 +55,15 @@ func (o Object) identity() identity {
 	}
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
+
+// SyntaxError is that of a text which is neither YAML nor JSON. Its message may
+// quote the text.
+type SyntaxError struct{ cause error }
+
+func (e *SyntaxError) Error() string { return "it is neither YAML nor JSON: " + e.cause.Error() }
+
+// Unwrap returns what the parser said.
+func (e *SyntaxError) Unwrap() error { return e.cause }
 
 // Parse reads one text, which may hold several YAML documents. Empty documents
 // are passed over. Errors say what is wrong and what would be right.
@@ -77,24 +98,33 @@ func Parse(text string) ([]Object, error) {
 func parseDocument(document []byte) (object Object, empty bool, err error) {
 	raw, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
-		return Object{}, false, fmt.Errorf("it is neither YAML nor JSON: %w", err)
+		return Object{}, false, &SyntaxError{err}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return Object{}, false, fmt.Errorf("it is neither YAML nor JSON: %w", err)
+		return Object{}, false, &SyntaxError{err}
 	}
 	if value == nil {
 		return Object{}, true, nil
 	}
+	object, err = New(value)
+	return object, false, err
+}
+
+// New makes an object of a value in JSON's terms: maps with text keys, lists,
+// texts, truth values, and numbers as json.Number. The value is the object's from
+// then on. Errors say what is wrong and what would be right.
+func New(value any) (Object, error) {
 	fields, ok := value.(map[string]any)
 	if !ok {
-		return Object{}, false, fmt.Errorf("it is a %s and not an object with apiVersion, kind and metadata", kindOf(value))
+		return Object{}, fmt.Errorf("it is %s and not an object with apiVersion, kind and metadata", kindOf(value))
 	}
 	if fields["kind"] == "List" && fields["apiVersion"] == "v1" {
-		return Object{}, false, fmt.Errorf("it is a List; write its items as manifests of their own")
+		return Object{}, fmt.Errorf("it is a List; write its items as manifests of their own")
 	}
+	var object Object
 	object.APIVersion, _ = fields["apiVersion"].(string)
 	object.Kind, _ = fields["kind"].(string)
 	metadata, _ := fields["metadata"].(map[string]any)
@@ -102,43 +132,47 @@ func parseDocument(document []byte) (object Object, empty bool, err error) {
 	object.Namespace, _ = metadata["namespace"].(string)
 	switch {
 	case object.APIVersion == "":
-		return Object{}, false, fmt.Errorf("it has no apiVersion; add one, such as apiVersion: v1")
+		return Object{}, fmt.Errorf("it has no apiVersion; add one, such as v1")
 	case object.Kind == "":
-		return Object{}, false, fmt.Errorf("it has no kind; add one, such as kind: ConfigMap")
+		return Object{}, fmt.Errorf("it has no kind; add one, such as ConfigMap")
 	case object.Name == "" && metadata["generateName"] != nil:
-		return Object{}, false, fmt.Errorf("%s has metadata.generateName and no metadata.name; an object that is to be kept as described needs a fixed name", object.Kind)
+		return Object{}, fmt.Errorf("%s has metadata.generateName and no metadata.name; an object that is to be kept as described needs a fixed name", object.Kind)
 	case object.Name == "" && metadata["name"] != nil:
-		return Object{}, false, fmt.Errorf("%s has the metadata.name %v, which YAML does not read as text; put it in quotes", object.Kind, metadata["name"])
+		return Object{}, fmt.Errorf("%s has the metadata.name %v, which is not text; put it in quotes", object.Kind, metadata["name"])
 	case object.Name == "":
-		return Object{}, false, fmt.Errorf("%s has no metadata.name; add one", object.Kind)
+		return Object{}, fmt.Errorf("%s has no metadata.name; add one", object.Kind)
 	}
+	var err error
 	object.JSON, err = canonical(fields)
-	return object, false, err
+	return object, err
 }
 
-// ParseAll reads several texts in order. Errors name the text by its index.
-func ParseAll(texts []string) ([]Object, error) {
+// ParseAll reads several texts in order. Errors name the text as an element of
+// the attribute manifests.
+func ParseAll(texts []string) ([]Object, error) { return ParseList("manifests", texts) }
+
+// ParseList reads several texts in order. Errors name the text as an element of
+// the attribute.
+func ParseList(attribute string, texts []string) ([]Object, error) {
 	var objects []Object
 	for i, text := range texts {
 		parsed, err := Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("manifests[%d]: %w", i, err)
+			return nil, fmt.Errorf("%s[%d]: %w", attribute, i, err)
 		}
 		objects = append(objects, parsed...)
 	}
 	return objects, nil
 }
 
-// Duplicate finds an object that appears twice.
-func Duplicate(objects []Object) (Object, bool) {
+// Duplicate finds an object that appears a second time, and is -1 without one.
+func Duplicate(objects []Object) int {
 	seen := map[identity]bool{}
-	for _, object := range objects {
-		if seen[object.identity()] {
-			return object, true
-		}
+	return slices.IndexFunc(objects, func(object Object) bool {
+		twice := seen[object.identity()]
 		seen[object.identity()] = true
-	}
-	return Object{}, false
+		return twice
+	})
 }
 
 // Size is what the objects count against the limit of a work, in bytes.
@@ -175,17 +209,40 @@ func Equal(a, b []Object) bool {
 		return false
 	}
 	for i := range a {
-		if !bytes.Equal(a[i].JSON, b[i].JSON) && !equalJSON(a[i].JSON, b[i].JSON) {
+		if !bytes.Equal(a[i].JSON, b[i].JSON) && !equalJSON(a[i], b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// equalJSON compares numbers by value, so that 1 is 1.0.
-func equalJSON(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+// equalJSON compares numbers by value, so that 1 is 1.0, and takes a field that
+// is null for one that is not there.
+func equalJSON(a, b Object) bool {
+	x, errX := a.Value()
+	y, errY := b.Value()
+	return errX == nil && errY == nil && reflect.DeepEqual(meaning(x), meaning(y))
+}
+
+// meaning leaves one form, in place, of what can be written in several: it drops
+// fields that are null and writes equal numbers equally. A null in a list stays,
+// for it moves the other elements.
+func meaning(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			if value[key] = meaning(field); field == nil {
+				delete(value, key)
+			}
+		}
+	case []any:
+		for i, element := range value {
+			value[i] = meaning(element)
+		}
+	case json.Number:
+		return json.Number(number(value))
+	}
+	return value
 }
 
 // canonical drops what the API server drops too, so that what was sent and what
@@ -206,12 +263,25 @@ func canonical(fields map[string]any) ([]byte, error) {
 func kindOf(value any) string {
 	switch value.(type) {
 	case []any:
-		return "list"
+		return "a list"
 	case string:
-		return "text"
+		return "a text"
 	case bool:
-		return "truth value"
+		return "a truth value"
+	case nil:
+		return "null"
 	default:
-		return "number"
+		return "a number"
 	}
+}
+
+// Value is the object in JSON's terms, as New takes it.
+func (o Object) Value() (map[string]any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(o.JSON))
+	decoder.UseNumber()
+	var fields map[string]any
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o, err)
+	}
+	return fields, nil
 }

@@ -14,6 +14,7 @@ func TestEqualComparesByMeaning(t *testing.T) {
 		"YAML":                   {"kind: ConfigMap\napiVersion: v1\n# why\nmetadata: {name: x}\ndata: {b: \"<&>\", a: \"1\"}\n", true},
 		"with an empty document": {"---\n" + base + "\n---\n", true},
 		"with a null timestamp":  {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x, creationTimestamp: null}\ndata: {b: \"<&>\", a: \"1\"}\n", true},
+		"a null field":           {strings.Replace(base, `"a":"1"`, `"a":"1","c":null`, 1), true},
 		"another value":          {strings.Replace(base, `"1"`, `"2"`, 1), false},
 		"a number for a text":    {strings.Replace(base, `"1"`, `1`, 1), false},
 		"another object":         {base + "\n---\n" + base, false},
@@ -67,11 +68,11 @@ func TestDuplicateIgnoresTheVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, found := Duplicate(objects); !found {
+	if i := Duplicate(objects); i != 1 {
 		t.Error("two versions of one object pass for two objects")
 	}
 	objects[1].Namespace = "other"
-	if _, found := Duplicate(objects); found {
+	if i := Duplicate(objects); i != -1 {
 		t.Error("objects of two namespaces pass for one")
 	}
 }
@@ -79,5 +80,38 @@ func TestDuplicateIgnoresTheVersion(t *testing.T) {
 func TestAKeyThatAppearsTwiceIsAnError(t *testing.T) {
 	if _, err := Parse("apiVersion: v1\nkind: ConfigMap\nkind: Secret\nmetadata: {name: x}\n"); err == nil {
 		t.Error("the second kind has won silently")
+	}
+}
+
+func TestEqualKnowsNumbersAndNulls(t *testing.T) {
+	for name, test := range map[string]struct {
+		a, b string
+		want bool
+	}{
+		"1 and 1.0":           {"1", "1.0", true},
+		"1e2 and 100":         {"1e2", "100", true},
+		"large numbers":       {"9007199254740993", "9007199254740992", false},
+		"beyond 64 bits":      {"1e20", "100000000000000000000", true},
+		"1 and a text":        {"1", `"1"`, false},
+		"true and a text":     {"true", `"true"`, false},
+		"null and absent":     {`{"x":null}`, `{}`, true},
+		"deep null":           {`[{"x":{"y":null}}]`, `[{"x":{}}]`, true},
+		"a null in a list":    {`[null]`, `[]`, false},
+		"lists in an order":   {`[1,2]`, `[2,1]`, false},
+		"maps in any order":   {`{"x":1,"y":2}`, `{"y":2,"x":1}`, true},
+		"null and empty list": {"null", "[]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(value string) []Object {
+				objects, err := Parse(`{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"spec":{"v":` + value + `}}`)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return objects
+			}
+			if got := Equal(of(test.a), of(test.b)); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
 	}
 }

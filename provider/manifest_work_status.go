@@ -1,0 +1,116 @@
+package provider
+
+import (
+	"strconv"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// What the agent reports of a work, as attributes. Times are left out: they would
+// make a difference where nothing has happened.
+
+func textAttribute(description string) schema.StringAttribute {
+	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
+}
+
+func workConditionsAttribute() schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{
+		MarkdownDescription: "Conditions of the work as last read. They go on changing after an apply; `wait` makes some of them certain.",
+		Computed:            true,
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"type":    textAttribute("Type of the condition, such as `Applied`."),
+			"status":  textAttribute("`True`, `False` or `Unknown`."),
+			"reason":  textAttribute("Reason in one word."),
+			"message": textAttribute("Reason in a sentence."),
+		}},
+	}
+}
+
+func feedbackAttribute() schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{
+		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects of which nothing is reported are not here.",
+		Computed:            true,
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"group":     textAttribute("API group of the object; empty for the core group."),
+			"version":   textAttribute("Version of its API."),
+			"kind":      textAttribute("Its kind."),
+			"namespace": textAttribute("Its namespace; empty if its kind has none."),
+			"name":      textAttribute("Its name."),
+			"values": schema.MapAttribute{
+				MarkdownDescription: "The reported values as text, by the names that the rules give them.",
+				Computed:            true,
+				ElementType:         types.StringType,
+			},
+		}},
+	}
+}
+
+func workConditionType() types.ObjectType {
+	return types.ObjectType{AttrTypes: map[string]attr.Type{
+		"type": types.StringType, "status": types.StringType, "reason": types.StringType, "message": types.StringType,
+	}}
+}
+
+func feedbackType() types.ObjectType {
+	return types.ObjectType{AttrTypes: map[string]attr.Type{
+		"group": types.StringType, "version": types.StringType, "kind": types.StringType, "namespace": types.StringType, "name": types.StringType,
+		"values": types.MapType{ElemType: types.StringType},
+	}}
+}
+
+func workConditionsValue(conditions []metav1.Condition) types.List {
+	list := []attr.Value{}
+	for _, c := range conditions {
+		list = append(list, types.ObjectValueMust(workConditionType().AttrTypes, map[string]attr.Value{
+			"type": types.StringValue(c.Type), "status": types.StringValue(string(c.Status)),
+			"reason": types.StringValue(c.Reason), "message": types.StringValue(c.Message),
+		}))
+	}
+	return types.ListValueMust(workConditionType(), list)
+}
+
+func feedbackValue(object *workv1.ManifestWork) types.List {
+	list := []attr.Value{}
+	for _, m := range object.Status.ResourceStatus.Manifests {
+		values := feedbackTexts(m.StatusFeedbacks)
+		if len(values) == 0 {
+			continue
+		}
+		list = append(list, types.ObjectValueMust(feedbackType().AttrTypes, map[string]attr.Value{
+			"group": types.StringValue(m.ResourceMeta.Group), "version": types.StringValue(m.ResourceMeta.Version), "kind": types.StringValue(m.ResourceMeta.Kind),
+			"namespace": types.StringValue(m.ResourceMeta.Namespace), "name": types.StringValue(m.ResourceMeta.Name),
+			"values": stringMapValue(values),
+		}))
+	}
+	return types.ListValueMust(feedbackType(), list)
+}
+
+func feedbackTexts(feedback workv1.StatusFeedbackResult) map[string]string {
+	values := map[string]string{}
+	for _, value := range feedback.Values {
+		values[value.Name] = feedbackText(value.Value)
+	}
+	return values
+}
+
+// feedbackText is a reported value of any type as text. One without a value is
+// empty.
+func feedbackText(value workv1.FieldValue) string {
+	switch {
+	case value.Integer != nil:
+		return strconv.FormatInt(*value.Integer, 10)
+	case value.String != nil:
+		return *value.String
+	case value.Boolean != nil:
+		return strconv.FormatBool(*value.Boolean)
+	case value.JSONRaw != nil:
+		return *value.JSONRaw
+	default:
+		return ""
+	}
+}
