@@ -81,6 +81,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		newManagedClusterSetBindingResource,
 		newPlacementResource,
 		newManifestWorkResource,
+		newManifestWorkReplicaSetResource,
 	}
 }
 
@@ -90,6 +91,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		newManifestWorkDataSource,
 		newClusterProfilesDataSource,
 		newManagedClustersDataSource,
+		newManifestWorkReplicaSetDataSource,
 		newPlacementDecisionsDataSource,
 	}
 }

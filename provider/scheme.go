@@ -14,6 +14,7 @@ import (
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 // newScheme has the kinds that the provider handles and no others: all of
@@ -30,6 +31,7 @@ func newScheme() *runtime.Scheme {
 		clusterv1beta1.AddToScheme,
 		clusterv1beta2.AddToScheme,
 		workv1.AddToScheme,
+		workv1alpha1.AddToScheme,
 		multiclusterv1alpha1.AddToScheme,
 	)
 	utilruntime.Must(builder.AddToScheme(scheme)) // fails only for a kind that is defined twice

@@ -1,0 +1,1 @@
+terraform import muster_manifest_work_replica_set.web default/web
