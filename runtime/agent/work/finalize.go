@@ -81,6 +81,7 @@ func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, app
 // forget lets go of what is remembered of a work.
 func (a *agent) forget(name string) {
 	a.memory.forget(name)
+	a.freshness.forget(name)
 	a.memory.hold(work.AppliedManifestWorkName(a.hubHash, name), nil)
 	a.watches.set(name, nil)
 	a.events.forget(name)

@@ -35,8 +35,7 @@ const (
 
 // reconcileWork brings the managed cluster in line with one work, and reports.
 func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, error) {
-	mw := &workv1.ManifestWork{}
-	err := a.hub.Get(ctx, a.workKey(name), mw)
+	mw, err := a.get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		// Its objects stay for the time being: eviction decides about them.
@@ -44,6 +43,8 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 		return 0, nil
 	case err != nil:
 		return 0, err
+	case mw == nil:
+		return patience, nil
 	case !mw.DeletionTimestamp.IsZero():
 		return 0, a.finalizeWork(ctx, mw)
 	}
@@ -73,6 +74,7 @@ func (a *agent) addFinalizer(ctx context.Context, mw *workv1.ManifestWork) error
 	if err := a.hub.Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add the finalizer to the work %s: %w", mw.Name, err)
 	}
+	a.freshness.wrote(mw)
 	return nil
 }
 
@@ -330,6 +332,7 @@ func (a *agent) report(ctx context.Context, mw *workv1.ManifestWork, status work
 	if err := a.hub.Status().Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("report the status of the work %s: %w", mw.Name, err)
 	}
+	a.freshness.wrote(mw)
 	a.metrics.see(mw)
 	was, is := meta.FindStatusCondition(before.Status.Conditions, work.ConditionApplied), meta.FindStatusCondition(status.Conditions, work.ConditionApplied)
 	if is != nil && (was == nil || was.Status != is.Status) {

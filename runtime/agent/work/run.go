@@ -99,6 +99,7 @@ type agent struct {
 	derive               bool // Progressing and Degraded without rules
 	watches              *watches
 	memory               *memory
+	freshness            *freshness
 	writers              chan struct{}
 
 	works, applied *queue
@@ -121,7 +122,7 @@ func newAgent(o Options) (*agent, error) {
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: work.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, clock: o.Clock,
 		metrics: o.Metrics, derive: o.Features.Enabled(features.DerivedProgressing),
-		memory: newMemory(), writers: make(chan struct{}, writers),
+		memory: newMemory(), freshness: newFreshness(o.Clock), writers: make(chan struct{}, writers),
 	}
 	if o.Features.Enabled(features.RawFeedbackJSONString) {
 		a.maxRaw = o.MaxJSONRawLength
@@ -280,12 +281,15 @@ func (a *agent) workChanged(was, is any) {
 	mw := is.(*workv1.ManifestWork)
 	if was != nil {
 		before := was.(*workv1.ManifestWork)
-		if before.ResourceVersion != mw.ResourceVersion && before.Generation == mw.Generation &&
+		same := before.ResourceVersion != mw.ResourceVersion && before.Generation == mw.Generation &&
 			len(before.Finalizers) == len(mw.Finalizers) && equalMaps(before.Labels, mw.Labels) &&
-			before.DeletionTimestamp.IsZero() == mw.DeletionTimestamp.IsZero() {
+			before.DeletionTimestamp.IsZero() == mw.DeletionTimestamp.IsZero()
+		switch {
+		case !same:
+			a.works.forget(mw.Name)
+		case !a.freshness.waits(mw.Name):
 			return
 		}
-		a.works.forget(mw.Name)
 	}
 	a.works.add(mw.Name)
 	// An applied work that was about to be evicted is wanted again.
