@@ -106,10 +106,19 @@ func (c Connection) source() string {
 	}
 }
 
+// isPath reports whether what should be the content of a file looks like its
+// path.
+func isPath(content string) bool {
+	return strings.Contains(content, "/") && !strings.ContainsAny(content, "\n{:")
+}
+
 func (c Connection) base() (*clientcmdapi.Config, error) {
 	switch {
 	case c.Kubeconfig != "":
 		base, err := clientcmd.Load([]byte(c.Kubeconfig))
+		if err != nil && isPath(c.Kubeconfig) {
+			return nil, fmt.Errorf("reading the kubeconfig content: %q is the path of a file and not its content; name it in kubeconfig_path, or read it with file()", c.Kubeconfig)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the kubeconfig content: it is not a kubeconfig: %w", err)
 		}

@@ -69,6 +69,7 @@ func TestConnectionErrorsNameWhatIsWrong(t *testing.T) {
 	}{
 		"missing file":    {Connection{KubeconfigPath: "/does/not/exist"}, `"/does/not/exist"`},
 		"missing context": {Connection{Kubeconfig: twoContexts, Context: "third"}, `no context "third"; it has first, second`},
+		"a path":          {Connection{Kubeconfig: "/home/me/.kube/config"}, `"/home/me/.kube/config" is the path of a file`},
 		"rubbish":         {Connection{Kubeconfig: "rubbish"}, "not a kubeconfig"},
 		"empty":           {Connection{Kubeconfig: "apiVersion: v1\nkind: Config\n"}, "has no contexts"},
 		"host":            {Connection{Host: "hub:6443"}, `"hub:6443" is not a URL`},
