@@ -31,9 +31,17 @@ type objects struct {
 // errIgnoreFields marks what went wrong with a manifest's ignored fields.
 var errIgnoreFields = errors.New("Failed to process ignoreFields")
 
-// errApplyConflict marks a conflict with another field manager, which no quick
-// retry resolves.
-var errApplyConflict = errors.New("conflict with another field manager")
+// applyConflictError is a conflict with another field manager, in the server's
+// words. No quick retry resolves it.
+type applyConflictError struct{ error }
+
+func (e applyConflictError) Unwrap() error { return e.error }
+
+// isApplyConflict reports whether a manifest's fields belong to others.
+func isApplyConflict(err error) bool {
+	var conflict applyConflictError
+	return errors.As(err, &conflict)
+}
 
 // result is what applying a manifest led to.
 type result struct {

@@ -140,7 +140,7 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 			continue
 		}
 		if triedRarely(o.applied) {
-			if !errors.Is(o.applied, errApplyConflict) {
+			if !isApplyConflict(o.applied) {
 				again = min(again, executorRetry)
 			}
 			continue
@@ -156,7 +156,7 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 // triedRarely reports whether a quick retry would not help.
 func triedRarely(err error) bool {
 	var no *deniedError
-	return errors.As(err, &no) || errors.Is(err, errApplyConflict)
+	return errors.As(err, &no) || isApplyConflict(err)
 }
 
 func jittered(d time.Duration) time.Duration {
@@ -266,7 +266,7 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	start := a.clock.Now()
 	r, err := a.objects.apply(ctx, m, owner, settled)
 	a.metrics.applied(m.strategy.Type, a.clock.Since(start), err)
-	if errors.Is(err, errApplyConflict) {
+	if isApplyConflict(err) {
 		a.metrics.conflict(applyConflict)
 	}
 	if o.applied = err; err != nil {

@@ -44,7 +44,7 @@ func (o *objects) serverSideApply(ctx context.Context, resource dynamic.Resource
 	}
 	live, err := resource.Patch(ctx, m.meta.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
 	if apierrors.IsConflict(err) {
-		return result{}, fmt.Errorf("%w: %w", errApplyConflict, err)
+		return result{}, applyConflictError{err}
 	}
 	if err != nil {
 		return result{}, err

@@ -60,7 +60,7 @@ func strategies() map[string]struct {
 		return workv1.IgnoreField{Condition: c, JSONPaths: []string{".data.key"}}
 	}
 	const mine, both, theirs = "keep=x key=one", "extra=y keep=x key=one", "extra=y key=theirs"
-	const conflict = `conflict with "somebody"`
+	const conflict = `Failed to apply manifest: Apply failed with 1 conflict: conflict with "somebody" using v1: .data.key`
 	return map[string]struct {
 		strategy workv1.UpdateStrategy
 		situations
