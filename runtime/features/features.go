@@ -29,7 +29,8 @@ const (
 	ClusterProfile featuregate.Feature = "ClusterProfile"
 	// ManifestWorkReplicaSet keeps a ManifestWork of one template in the
 	// namespace of every cluster that a placement selects. While it is off,
-	// ManifestWorkReplicaSets can't be written.
+	// ManifestWorkReplicaSets can't be written. It is on by default, and off
+	// upstream.
 	ManifestWorkReplicaSet featuregate.Feature = "ManifestWorkReplicaSet"
 	// RolloutNeedsProgressing, which upstream does not have, has rollouts wait in
 	// each cluster for the condition Progressing, as upstream's do: works that
@@ -129,7 +130,7 @@ func NewHub() featuregate.MutableFeatureGate {
 		sigPlacementDecision:         {Default: false, PreRelease: featuregate.Alpha},
 		placementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
 		NilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
-		ManifestWorkReplicaSet:       {Default: false, PreRelease: featuregate.Alpha},
+		ManifestWorkReplicaSet:       {Default: true, PreRelease: featuregate.Beta},
 		RolloutNeedsProgressing:      {Default: false, PreRelease: featuregate.Alpha},
 		cloudEventsDrivers:           {Default: false, PreRelease: featuregate.Alpha},
 		CleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},

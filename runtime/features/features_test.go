@@ -10,15 +10,16 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
-// The names and defaults are upstream's; configurations are written for them.
+// The names and defaults are upstream's, as configurations are written for them,
+// but for ManifestWorkReplicaSet, which is on.
 func TestDefaults(t *testing.T) {
 	for name, x := range map[string]struct {
 		gates featuregate.MutableFeatureGate
 		on    string
 		off   string
 	}{
-		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement",
-			"ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer NilExecutorValidating ManifestWorkReplicaSet RolloutNeedsProgressing CloudEventsDrivers CleanUpCompletedManifestWork"},
+		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement ManifestWorkReplicaSet",
+			"ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer NilExecutorValidating RolloutNeedsProgressing CloudEventsDrivers CleanUpCompletedManifestWork"},
 		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing",
 			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},
 	} {

@@ -17,6 +17,7 @@ import (
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addon/health"
@@ -34,6 +35,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/managedcluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/revocation"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/taint"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/replicaset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/work/completed"
 )
 
@@ -85,6 +87,9 @@ func register(m ctrl.Manager, o Options) error {
 	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
 		controllers = append(controllers, completed.NewController(c, o.Clock))
 	}
+	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
+		controllers = append(controllers, replicaset.NewController(c, live, o.Clock, o.Features.Enabled(features.RolloutNeedsProgressing)))
+	}
 	for _, r := range controllers {
 		if err := r.Register(m); err != nil {
 			return err
@@ -109,6 +114,9 @@ func watched(o Options) []client.Object {
 	}
 	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
 		kinds = append(kinds, &workv1.ManifestWork{})
+	}
+	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
+		kinds = append(kinds, &workv1alpha1.ManifestWorkReplicaSet{})
 	}
 	return kinds
 }

@@ -42,6 +42,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{checkNil: gates.Enabled(features.NilExecutorValidating), limit: manifestLimit})},
+		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},
 		// Last, so that what another refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},

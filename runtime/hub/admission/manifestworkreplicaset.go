@@ -1,0 +1,54 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// manifestWorkReplicaSets checks ManifestWorkReplicaSets. Their executors are
+// not checked, as upstream: the hub makes the works.
+type manifestWorkReplicaSets struct {
+	// enabled is whether anybody keeps such sets.
+	enabled bool
+	// limit is the greatest total size of a template's manifests, in bytes.
+	limit int
+}
+
+var _ admission.ValidationInterface = &manifestWorkReplicaSets{}
+
+func (*manifestWorkReplicaSets) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update || op == admission.Delete
+}
+
+// Validate checks that there is somebody to keep the set, and the manifests of
+// its template.
+func (p *manifestWorkReplicaSets) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, work.GroupName, "manifestworkreplicasets") {
+		return nil
+	}
+	var now, before workv1alpha1.ManifestWorkReplicaSet
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWorkReplicaSet cannot be read: %v", err))
+	}
+	if now.DeletionTimestamp != nil {
+		return nil // only finalizers change; with nobody to take them off, they can be by hand
+	}
+	if !p.enabled {
+		return apierrors.NewBadRequest("ManifestWorkReplicaSet feature is disabled")
+	}
+	was, is := before.Spec.ManifestWorkTemplate.Workload, now.Spec.ManifestWorkTemplate.Workload
+	if a.GetOperation() == admission.Create || a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(was, is) {
+		if err := checkManifests(is.Manifests, p.limit); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package admission
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+func TestManifestsOfReplicaSetsAreChecked(t *testing.T) {
+	const (
+		a = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`
+		b = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`
+	)
+	set := func(metadata string, manifests ...string) *unstructured.Unstructured {
+		return object([]byte(`{"metadata":{"namespace":"ns","name":"web"` + metadata + `},"spec":{"placementRefs":[{"name":"p"}],"manifestWorkTemplate":{"workload":{"manifests":[` + strings.Join(manifests, ",") + `]}}}}`))
+	}
+	for name, x := range map[string]struct {
+		disabled    bool
+		operation   admission.Operation
+		now, before *unstructured.Unstructured
+		want        string
+	}{
+		"a good one":                         {false, admission.Create, set("", a, b), nil, ""},
+		"no manifests":                       {false, admission.Create, set(""), nil, "manifests should not be empty"},
+		"one manifest twice":                 {false, admission.Create, set("", a, a), nil, "duplicate manifest"},
+		"too much":                           {false, admission.Create, set("", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"`+strings.Repeat("x", 1000)+`"}}`), nil, "exceeds the 1000 limit"},
+		"a change for the worse":             {false, admission.Update, set("", a, a), set("", a), "duplicate manifest"},
+		"a change of something else":         {false, admission.Update, set(`,"labels":{"x":"y"}`), set(""), ""},
+		"a deletion":                         {false, admission.Delete, nil, set(""), ""},
+		"disabled, a creation":               {true, admission.Create, set("", a), nil, "ManifestWorkReplicaSet feature is disabled"},
+		"disabled, a change":                 {true, admission.Update, set(`,"labels":{"x":"y"}`, a), set("", a), "ManifestWorkReplicaSet feature is disabled"},
+		"disabled, a deletion":               {true, admission.Delete, nil, set("", a), "ManifestWorkReplicaSet feature is disabled"},
+		"disabled, one that is to go anyway": {true, admission.Update, set(`,"deletionTimestamp":"2026-01-01T00:00:00Z"`, a), set("", a), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &manifestWorkReplicaSets{enabled: !x.disabled, limit: 1000}
+			if !p.Handles(x.operation) {
+				t.Fatalf("%s is not handled", x.operation)
+			}
+			err := p.Validate(context.Background(), replicaSetAttributes(x.operation, x.now, x.before, ""), nil)
+			if (err != nil) != (x.want != "") || err != nil && !strings.Contains(err.Error(), x.want) {
+				t.Errorf("got %v, want %q", err, x.want)
+			}
+		})
+	}
+	if err := (&manifestWorkReplicaSets{}).Validate(context.Background(), replicaSetAttributes(admission.Update, set("", a), set("", a), "status"), nil); err != nil {
+		t.Errorf("a report is refused: %v", err)
+	}
+}
+
+func replicaSetAttributes(operation admission.Operation, now, before *unstructured.Unstructured, subresource string) admission.Attributes {
+	return admission.NewAttributesRecord(orNil(now), orNil(before), v1alpha1.GroupVersion.WithKind("ManifestWorkReplicaSet"), "ns", "web",
+		v1alpha1.GroupVersion.WithResource("manifestworkreplicasets"), subresource, operation, nil, false, &user.DefaultInfo{Name: "somebody"})
+}
+
+func orNil(u *unstructured.Unstructured) runtime.Object {
+	if u == nil {
+		return nil
+	}
+	return u
+}

@@ -1,0 +1,83 @@
+package replicaset_test
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// remains tells whether the set is still there.
+func (w *world) remains() bool {
+	w.Helper()
+	err := w.Get(context.Background(), w.key(), &v1alpha1.ManifestWorkReplicaSet{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestDeletionInTheBackgroundDoesNotWait(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.place("p", "0:a,b")
+	w.create(ref("p"))
+	w.reconcile()
+	w.hold("a")
+	w.must(w.Delete(context.Background(), w.set()))
+	w.reconcile()
+	w.mustDeliver("a/p=1(going)")
+	if w.remains() {
+		t.Error("the set is still there")
+	}
+}
+
+func TestDeletionInTheForegroundWaits(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.place("p", "0:a,b")
+	w.create(ref("p"))
+	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
+		s.Spec.CascadeDeletionPolicy = v1alpha1.CascadeDeletionPolicyForeground
+	})
+	w.reconcile()
+	w.hold("a")
+	w.must(w.Delete(context.Background(), w.set()))
+	w.reconcile()
+	w.reconcile()
+	w.mustDeliver("a/p=1(going)")
+	if !w.remains() {
+		t.Fatal("the set is gone before its works")
+	}
+	before := w.writes.Load()
+	w.reconcile()
+	if n := w.writes.Load() - before; n != 0 {
+		t.Errorf("%d writes while it waits", n)
+	}
+	left := w.works()[0]
+	w.release(&left)
+	w.reconcile()
+	if w.remains() {
+		t.Error("the set is still there")
+	}
+}
+
+func TestADeletedSetHandsNothingOut(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.place("p", "0:a")
+	w.create(ref("p"))
+	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
+		s.Spec.CascadeDeletionPolicy = v1alpha1.CascadeDeletionPolicyForeground
+	})
+	w.reconcile()
+	w.hold("a")
+	w.must(w.Delete(context.Background(), w.set()))
+	w.place("p", "0:a,b")
+	w.reconcile()
+	w.mustDeliver("a/p=1(going)")
+}
+
+func TestASetThatIsGoneIsNoError(t *testing.T) {
+	w := newWorld(t)
+	w.reconcile()
+}

@@ -1,0 +1,62 @@
+package replicaset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// finalize deletes the works of a set that is being deleted, and lets the set go:
+// at once, or with the policy Foreground when they are gone.
+func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) error {
+	if !controllerutil.ContainsFinalizer(set, work.ReplicaSetFinalizer) {
+		return nil
+	}
+	if _, ok := invalidName(set); !ok { // with such a name it can have none
+		left, err := c.deleteWorks(ctx, set)
+		if err != nil {
+			return err
+		}
+		if left && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
+			return nil // the end of each work brings us back
+		}
+	}
+	before := set.DeepCopy()
+	controllerutil.RemoveFinalizer(set, work.ReplicaSetFinalizer)
+	if err := c.client.Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); ignoreOutdated(err) != nil {
+		return fmt.Errorf("let the ManifestWorkReplicaSet %s go: %w", client.ObjectKeyFromObject(set), err)
+	}
+	return nil
+}
+
+// deleteWorks deletes the works of a set, and tells whether there are any left.
+func (c *Controller) deleteWorks(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) (left bool, err error) {
+	known, err := c.cached(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	living := func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp.IsZero() }
+	if len(known) > 0 && !slices.ContainsFunc(known, living) && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
+		return true, nil // they are on their way, and there is nothing to ask
+	}
+	// That there are no more is only believed of the server: the cache may yet
+	// have to hear of the newest, which nobody would delete once the set is gone.
+	there, err := c.onServer(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	var keys []key
+	for i := range there {
+		if there[i].DeletionTimestamp.IsZero() {
+			keys = append(keys, key{client.ObjectKeyFromObject(&there[i]), there[i].UID})
+		}
+	}
+	return len(there) > 0, c.deleteAll(ctx, keys)
+}

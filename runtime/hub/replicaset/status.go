@@ -1,0 +1,177 @@
+package replicaset
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
+)
+
+// statusOf is how far a work that has the template has come. Only conditions
+// that the agent wrote for the present generation count.
+//
+// Progressing is for the template's rules to yield, or for an agent that derives
+// it. Upstream waits for it for ever. Unless needsProgressing asks for that, a
+// work without it goes by Applied and Available: it is done once both are True.
+func statusOf(w *workv1.ManifestWork, needsProgressing bool) rollout.ClusterStatus {
+	s := rollout.ClusterStatus{Cluster: w.Namespace, Status: rollout.ToApply}
+	find := func(kind string) (c *metav1.Condition, current bool) {
+		c = meta.FindStatusCondition(w.Status.Conditions, kind)
+		return c, c != nil && c.ObservedGeneration == w.Generation
+	}
+	applied, current := find(work.ConditionApplied)
+	if !current || applied.Status != metav1.ConditionTrue {
+		return s
+	}
+	progressing, current := find(work.ConditionProgressing)
+	if progressing == nil && needsProgressing || progressing != nil && !current {
+		return s
+	}
+	degraded, current := find(work.ConditionDegraded)
+	if degraded != nil && !current {
+		return s
+	}
+	isDegraded := degraded != nil && degraded.Status == metav1.ConditionTrue
+	if progressing == nil {
+		available, current := find(work.ConditionAvailable)
+		switch {
+		case isDegraded:
+			s.Status, s.Since = rollout.Failed, degraded.LastTransitionTime.Time
+		case current && available.Status == metav1.ConditionTrue:
+			s.Status, s.Since = rollout.Succeeded, later(applied, available)
+		case current:
+			s.Status, s.Since = rollout.Progressing, later(applied, available)
+		default:
+			s.Status, s.Since = rollout.Progressing, applied.LastTransitionTime.Time
+		}
+		return s
+	}
+	switch {
+	case progressing.Status == metav1.ConditionTrue && isDegraded:
+		s.Status, s.Since = rollout.Failed, degraded.LastTransitionTime.Time
+	case progressing.Status == metav1.ConditionFalse:
+		s.Status, s.Since = rollout.Succeeded, progressing.LastTransitionTime.Time
+	default: // an Unknown is no end
+		s.Status, s.Since = rollout.Progressing, progressing.LastTransitionTime.Time
+	}
+	return s
+}
+
+func later(a, b *metav1.Condition) time.Time {
+	if a.LastTransitionTime.Before(&b.LastTransitionTime) {
+		return b.LastTransitionTime.Time
+	}
+	return a.LastTransitionTime.Time
+}
+
+// count adds a work up. Conditions of an earlier generation say nothing about
+// the template that the work has now; those that name no generation count.
+func count(s *workv1alpha1.ManifestWorkReplicaSetSummary, w *workv1.ManifestWork) {
+	s.Total++
+	for kind, n := range map[string]*int{
+		work.ConditionApplied: &s.Applied, work.ConditionAvailable: &s.Available,
+		work.ConditionProgressing: &s.Progressing, work.ConditionDegraded: &s.Degraded,
+	} {
+		c := meta.FindStatusCondition(w.Status.Conditions, kind)
+		if c != nil && c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 || c.ObservedGeneration == w.Generation) {
+			*n++
+		}
+	}
+}
+
+// summary counts the works of all placements.
+func (p plan) summary() (s workv1alpha1.ManifestWorkReplicaSetSummary) {
+	for _, o := range p.outcomes {
+		for _, w := range o.works {
+			count(&s, w)
+		}
+	}
+	return s
+}
+
+// placementSummaries count the works of each placement that there is.
+func (p plan) placementSummaries() (out []workv1alpha1.PlacementSummary) {
+	for _, o := range p.outcomes {
+		if o.missing {
+			continue
+		}
+		s := workv1alpha1.PlacementSummary{
+			Name:                    o.name,
+			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", o.decisionGroups, len(o.works), o.selected),
+		}
+		for _, w := range o.works {
+			count(&s.Summary, w)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// conditions are the set's; failed is what could not be written.
+func (p plan) conditions(failed error) []metav1.Condition {
+	summary := p.summary()
+	verified := p.verified(summary.Total, failed)
+	applied := metav1.Condition{Type: work.ConditionManifestworkApplied, Status: metav1.ConditionFalse, Reason: work.ReasonNotAsExpected}
+	switch {
+	case failed != nil:
+		applied.Message = failed.Error()
+	case summary.Total == 0 && verified.Reason == work.ReasonPlacementDecisionEmpty:
+		applied.Reason = work.ReasonPlacementDecisionEmpty
+	case summary.Total == 0:
+	case summary.Available == summary.Total && summary.Progressing == 0 && summary.Degraded == 0:
+		applied.Status, applied.Reason = metav1.ConditionTrue, work.ReasonAsExpected
+	case summary.Progressing > 0 && summary.Degraded == 0:
+		applied.Reason = work.ReasonProcessing
+	}
+	rolledOut := metav1.Condition{Type: work.ConditionPlacementRolledOut, Status: metav1.ConditionFalse, Reason: work.ReasonRolloutProgressing}
+	if p.rolledOut() && failed == nil {
+		rolledOut.Status, rolledOut.Reason = metav1.ConditionTrue, work.ReasonRolloutComplete
+	}
+	return []metav1.Condition{verified, rolledOut, applied}
+}
+
+// verified tells whether the placements can be gone by.
+func (p plan) verified(total int, failed error) metav1.Condition {
+	c := metav1.Condition{Type: work.ConditionPlacementVerified, Status: metav1.ConditionFalse}
+	selected := 0
+	for _, o := range p.outcomes {
+		selected += len(o.clusters())
+		switch {
+		case o.missing:
+			c.Reason, c.Message = work.ReasonPlacementDecisionNotFound, fmt.Sprintf("there is no placement %s in the set's namespace", o.name)
+			return c
+		case o.problem != nil && c.Reason == "":
+			c.Reason, c.Message = work.ReasonNotAsExpected, fmt.Sprintf("placement %s: %s", o.name, o.problem)
+		}
+	}
+	switch {
+	case c.Reason != "":
+	case total == 0 && selected == 0:
+		c.Reason = work.ReasonPlacementDecisionEmpty
+	case total == 0:
+		c.Reason, c.Message = work.ReasonNotAsExpected, "no selected cluster has a work yet"
+		if failed != nil {
+			c.Message = failed.Error()
+		}
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, work.ReasonAsExpected
+	}
+	return c
+}
+
+// rolledOut tells whether every selected cluster is done with the template. A
+// placement writes its decisions before its status, so both are asked.
+func (p plan) rolledOut() bool {
+	for _, o := range p.outcomes {
+		if o.missing || o.problem != nil || o.succeeded != o.selected || o.succeeded != len(o.clusters()) {
+			return false
+		}
+	}
+	return true
+}

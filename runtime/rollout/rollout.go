@@ -1,0 +1,189 @@
+// Package rollout decides which clusters get a change next. It is one pure
+// function over a snapshot: the strategy, the decision groups of a placement, how
+// each cluster fares that has the change already, and the time. Whoever calls it
+// reads the snapshot, writes to the clusters that it names, and calls it again
+// when something has changed or the time has come that it gave.
+//
+// The arithmetic is that of Open Cluster Management's rollouts, quirks included,
+// so that a strategy means the same on either hub:
+//
+//   - Whatever is under way takes a place in maxConcurrency: clusters that have
+//     the change but have not taken it in yet, that make progress, that have
+//     failed and not timed out, and those that succeeded less than minSuccessTime
+//     ago.
+//   - A cluster that failed counts against maxFailures at once, not only when its
+//     progressDeadline has passed. More than maxFailures stop all further
+//     hand-outs; what is under way goes on.
+//   - maxFailures and maxConcurrency that are not within 1 and the number of
+//     clusters mean the same as none at all.
+//   - Mandatory groups come first and tolerate no failure.
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+// Status is how far a change has come in one cluster.
+type Status string
+
+const (
+	// ToApply says that the cluster has not taken in the change yet.
+	ToApply Status = "ToApply"
+	// Progressing says that the cluster has the change and is busy with it.
+	Progressing Status = "Progressing"
+	// Succeeded says that the cluster is done with the change.
+	Succeeded Status = "Succeeded"
+	// Failed says that the change does harm there. The cluster may still recover.
+	Failed Status = "Failed"
+	// TimeOut says that the cluster was Progressing or Failed for too long.
+	TimeOut Status = "TimeOut"
+	// Skip leaves the cluster out of the rollout.
+	Skip Status = "Skip"
+)
+
+// Group is a decision group of a placement.
+type Group struct {
+	// Index is the group's place, counted from 0. Groups go in its order.
+	Index int32
+	// Name may be empty, and several groups may share one.
+	Name string
+	// Clusters are the names of the selected clusters, in any order.
+	Clusters []string
+}
+
+// ClusterStatus is how far a change has come in a cluster.
+type ClusterStatus struct {
+	// Cluster is the cluster's name.
+	Cluster string
+	// Status is how far it is.
+	Status Status
+	// Since is when it got there. The zero time stands for an unknown one, which
+	// counts as now in every decision: such a cluster never times out, and never
+	// has been successful for long enough if a minSuccessTime is set.
+	Since time.Time
+	// RecheckAt is set in results only: when the cluster's time is up, which is
+	// the end of its deadline or of its minSuccessTime. Zero means never.
+	RecheckAt time.Time
+}
+
+// Result is what to do now.
+type Result struct {
+	// ToRollout are the clusters under way. Those of them with the status ToApply
+	// are to get the change, unless they have it already.
+	ToRollout []ClusterStatus
+	// TimedOut are the clusters whose deadline has passed.
+	TimedOut []ClusterStatus
+	// Removed are the clusters that are in no group any more.
+	Removed []ClusterStatus
+	// MaxFailureBreach tells that the rollout was cut short because too many
+	// clusters failed.
+	MaxFailureBreach bool
+	// RecheckAfter is how long it takes until time alone changes the result; 0
+	// means that it does not.
+	RecheckAfter time.Duration
+}
+
+// Decide says which clusters get a change, given those in groups and, in
+// existing, how the ones fare that were given it before. It changes neither of
+// them, and its result depends on nothing else.
+//
+// Group indexes are expected to run from 0 without a gap. As upstream, clusters
+// of a group whose index is not below the number of groups get nothing, unless
+// the group is mandatory. They do not count as removed, though: a gap is a
+// placement that is being rewritten, and no reason to take workloads away.
+func Decide(strategy clusterv1alpha1.RolloutStrategy, groups []Group, existing []ClusterStatus, now time.Time) (Result, error) {
+	p, err := read(strategy)
+	if err != nil {
+		return Result{}, err
+	}
+	f := newFleet(groups)
+	r := routine{now: now, settings: p}
+	var removed []ClusterStatus
+	for _, s := range existing {
+		s.RecheckAt = time.Time{}
+		switch {
+		case s.Cluster == "":
+		case f.has(s.Cluster):
+			r.existing = append(r.existing, s)
+		default:
+			removed = append(removed, s)
+		}
+	}
+	byName := func(a, b ClusterStatus) int { return strings.Compare(a.Cluster, b.Cluster) }
+	slices.SortStableFunc(r.existing, byName)
+	slices.SortStableFunc(removed, byName)
+
+	result := r.decide(f)
+	result.Removed = removed
+	for _, s := range result.ToRollout {
+		// Those in the list that have such a time have it ahead.
+		if wait := s.RecheckAt.Sub(now); !s.RecheckAt.IsZero() && (result.RecheckAfter == 0 || wait < result.RecheckAfter) {
+			result.RecheckAfter = wait
+		}
+	}
+	return result, nil
+}
+
+// Validate tells what is wrong with a strategy, as Decide would.
+func Validate(strategy clusterv1alpha1.RolloutStrategy) error {
+	_, err := read(strategy)
+	return err
+}
+
+// settings are a strategy's, parsed.
+type settings struct {
+	strategy       clusterv1alpha1.RolloutType
+	mandatory      []clusterv1alpha1.MandatoryDecisionGroup
+	maxConcurrency threshold
+	maxFailures    threshold
+	minSuccessTime time.Duration
+	// deadline is only meant when limited is set.
+	deadline time.Duration
+	limited  bool
+}
+
+// read parses a strategy. Settings of other types than the chosen one are not
+// looked at.
+func read(strategy clusterv1alpha1.RolloutStrategy) (settings, error) {
+	s := settings{strategy: strategy.Type}
+	var config clusterv1alpha1.RolloutConfig
+	var err error
+	switch strategy.Type {
+	case clusterv1alpha1.RolloutTypeAll:
+		if a := strategy.All; a != nil {
+			// With every cluster started at once, the rest holds nothing back.
+			config.ProgressDeadline = a.ProgressDeadline
+		}
+	case clusterv1alpha1.RolloutTypeProgressive:
+		if p := strategy.Progressive; p != nil {
+			config, s.mandatory = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups
+			if s.maxConcurrency, err = readThreshold("maxConcurrency", p.MaxConcurrency); err != nil {
+				return s, err
+			}
+		}
+	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
+		if p := strategy.ProgressivePerGroup; p != nil {
+			config, s.mandatory = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups
+		}
+	default:
+		return s, fmt.Errorf("incorrect rollout strategy type %q: choose All, Progressive or ProgressivePerGroup", strategy.Type)
+	}
+	if s.maxFailures, err = readThreshold("maxFailures", config.MaxFailures); err != nil {
+		return s, err
+	}
+	if s.minSuccessTime, err = config.SuccessTime(); err != nil {
+		return s, err
+	}
+	if s.deadline, s.limited, err = config.Deadline(); err != nil {
+		return s, err
+	}
+	if s.limited && s.deadline < 0 {
+		return s, fmt.Errorf("reading progressDeadline %q of the rollout strategy: it is negative; write a duration such as 10m, or None", config.ProgressDeadline)
+	}
+	return s, nil
+}
