@@ -119,6 +119,8 @@ func finalizerOwner(finalizer string) string {
 		return ": the hub deletes the cluster's add-ons and works first"
 	case work.ManifestWorkFinalizer:
 		return ": the cluster's agent removes the objects from the cluster first; it has to be running and connected"
+	case work.ReplicaSetFinalizer:
+		return ": the hub deletes the set's works first, and with the policy Foreground waits until they are gone"
 	case work.AppliedManifestWorkFinalizer:
 		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
 	default:

@@ -86,8 +86,8 @@ type RolloutProgressivePerGroup struct {
 // MandatoryDecisionGroups names the decision groups that have to succeed before
 // any other cluster is touched.
 type MandatoryDecisionGroups struct {
-	// mandatoryDecisionGroups are rolled out one by one, in this order, before
-	// everything else. They tolerate no failure: one failed or timed-out cluster
+	// mandatoryDecisionGroups are rolled out one by one, in the order of their
+	// indexes, before everything else. They tolerate no failure: one failed or timed-out cluster
 	// in them blocks the rest, whatever maxFailures says.
 	// +optional
 	MandatoryDecisionGroups []MandatoryDecisionGroup `json:"mandatoryDecisionGroups,omitempty"`

@@ -77,9 +77,11 @@ type LocalPlacementReference struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// rolloutStrategy says how a change spreads over the placement's clusters. Any
-	// type but All needs a conditionRule in the template that yields the condition
-	// Progressing; without it the rollout cannot tell when a cluster is done.
+	// rolloutStrategy says how a change spreads over the placement's clusters. It
+	// goes by the condition Progressing of the works, which a conditionRule in the
+	// template can yield; without one, the agent finds it by itself, or else works
+	// count as done once they are applied and available. Upstream's rollouts need
+	// the rule for any type but All.
 	// +optional
 	// +kubebuilder:default={type: All, all: {progressDeadline: "None"}}
 	RolloutStrategy clusterv1alpha1.RolloutStrategy `json:"rolloutStrategy,omitzero"`
