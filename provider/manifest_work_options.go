@@ -4,6 +4,7 @@ import (
 	"regexp"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
@@ -228,9 +229,9 @@ func conditionRulesAttribute() schema.ListNestedAttribute {
 				Required:            true,
 				Validators:          oneOf(workv1.ConditionRuleTypeCEL, workv1.ConditionRuleTypeWellKnownConditions),
 			},
-			"cel_expressions":    schema.ListAttribute{MarkdownDescription: "Expressions over the variable `object`.", Optional: true, ElementType: types.StringType},
+			"cel_expressions":    schema.ListAttribute{MarkdownDescription: "Expressions over the variable `object`.", Optional: true, ElementType: types.StringType, Validators: []validator.List{listvalidator.ValueStringsAre(conditionExpression())}},
 			"message":            schema.StringAttribute{MarkdownDescription: "Message of the condition.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
-			"message_expression": schema.StringAttribute{MarkdownDescription: "Expression that yields the message; it sees `object` and `result`.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
+			"message_expression": schema.StringAttribute{MarkdownDescription: "Expression that yields the message; it sees `object` and `result`.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1), messageExpression()}},
 		}},
 	}
 }

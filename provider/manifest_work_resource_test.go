@@ -251,6 +251,8 @@ func TestAccManifestWorkBadInput(t *testing.T) {
 		"in two inputs":  {asYAML + "\n" + `manifests_wo = [yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } })]`, `appears twice`},
 		"lone version":   {asYAML + "\n" + `manifests_wo_version = 1`, `manifests_wo`},
 		"wait status":    {asYAML + "\n" + `wait = { conditions = ["Applied=yes"] }`, `"yes" is not a status`},
+		"expression":     {asYAML + "\n" + `manifest_configs = [{ resource_identifier = { resource = "configmaps", name = "*" }, condition_rules = [{ condition = "Ready", type = "CEL", cel_expressions = ["true", "object.x ="] }] }]`, `(?s)cel_expressions\[1\]\s+can't\s+be\s+evaluated.*Syntax\s+error`},
+		"message":        {asYAML + "\n" + `manifest_configs = [{ resource_identifier = { resource = "configmaps", name = "*" }, condition_rules = [{ condition = "Ready", type = "CEL", cel_expressions = ["true"], message_expression = "nosuch" }] }]`, `(?s)message_expression\s+can't\s+be\s+evaluated.*undeclared\s+reference`},
 		"policy":         {asYAML + "\n" + `delete_option = { propagation_policy = "Background" }`, `(?s)Orphan.*Background`},
 	} {
 		t.Run(name, func(t *testing.T) {

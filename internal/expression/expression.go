@@ -87,30 +87,12 @@ func (e *Env) Evaluate(ctx context.Context, expression string, variables map[str
 	if c.err != nil {
 		return nil, c.err
 	}
-	out, details, err := c.program.ContextEval(ctx, variables)
-	if details != nil && details.ActualCost() != nil {
-		budget.left -= int64(min(*details.ActualCost(), celconfig.PerCallLimit))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if budget.left < 0 {
-		return nil, fmt.Errorf("%w: the expressions about one object cost too much together", ErrBudget)
-	}
-	return out.Value(), nil
+	return (&Program{c.program}).evaluate(ctx, variables, budget)
 }
 
 // True tells whether an expression holds.
 func (e *Env) True(ctx context.Context, expression string, variables map[string]any, budget *Budget) (bool, error) {
-	value, err := e.Evaluate(ctx, expression, variables, budget)
-	if err != nil {
-		return false, err
-	}
-	holds, ok := value.(bool)
-	if !ok {
-		return false, fmt.Errorf("expected bool result, got %v", reflect.TypeOf(value))
-	}
-	return holds, nil
+	return asBool(e.Evaluate(ctx, expression, variables, budget))
 }
 
 // Text is an expression's value, which has to be a string.

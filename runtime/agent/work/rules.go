@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,30 +20,12 @@ type rules struct {
 }
 
 func newRules() (*rules, error) {
-	conditions, err := expression.NewEnv([]string{"object"}, hasConditions())
+	conditions, err := expression.ForConditions()
 	if err != nil {
 		return nil, err
 	}
-	messages, err := expression.NewEnv([]string{"object", "result"}, hasConditions())
+	messages, err := expression.ForMessages()
 	return &rules{conditions, messages}, err
-}
-
-// hasConditions is the CEL function that tells whether a status has conditions,
-// for objects whose controller may not have seen them yet.
-func hasConditions() cel.EnvOption {
-	return cel.Function("hasConditions", cel.Overload("has_conditions_dyn", []*cel.Type{cel.DynType}, cel.BoolType,
-		cel.UnaryBinding(func(status ref.Val) ref.Val {
-			m, ok := status.(traits.Mapper)
-			if !ok {
-				return types.False
-			}
-			conditions, found := m.Find(types.String("conditions"))
-			if !found {
-				return types.False
-			}
-			list, ok := conditions.(traits.Lister)
-			return types.Bool(ok && list.Size() != types.IntZero)
-		})))
 }
 
 // evaluate returns the conditions that the rules yield for an object, without
