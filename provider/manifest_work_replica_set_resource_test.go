@@ -55,8 +55,11 @@ func planned(action plancheck.ResourceActionType) resource.ConfigPlanChecks {
 	return resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectResourceAction(replicaSetAddress, action)}}
 }
 
-// gatedHub is a hub that makes the works of replica sets.
-func gatedHub(t *testing.T) *testhub.Process {
+// gatedHub is a hub of the test's own that makes the works of replica sets.
+func gatedHub(t *testing.T) *testhub.Process { return hubWithGate(t, true) }
+
+// hubWithGate is one that does, or does not.
+func hubWithGate(t *testing.T, on bool) *testhub.Process {
 	t.Helper()
 	if acc.hub == nil {
 		t.Skip("acceptance tests run with TF_ACC=1")
@@ -65,7 +68,7 @@ func gatedHub(t *testing.T) *testhub.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"), "--feature-gates", "ManifestWorkReplicaSet=true")
+	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"), "--feature-gates", fmt.Sprintf("ManifestWorkReplicaSet=%t", on))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,7 @@ func TestAccManifestWorkReplicaSet(t *testing.T) {
 
 func TestAccManifestWorkReplicaSetNeedsTheGate(t *testing.T) {
 	accTest(t, resource.TestStep{
-		Config:      replicaSetConfig("default", replicaSetBasic),
+		Config:      replicaSetOn(hubWithGate(t, false), "default", replicaSetBasic),
 		ExpectError: saying("makes no works of replica sets. Its feature gate has to be on: muster hub --feature-gates ManifestWorkReplicaSet=true"),
 	})
 }

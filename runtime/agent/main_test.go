@@ -163,6 +163,12 @@ func (f *fleetCluster) join() {
 	f.accept(true)
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 	f.awaitCondition(cluster.ConditionClockSynced, metav1.ConditionTrue)
+	testenv.Eventually(f.t, func() error { // the last that the hub does about a cluster that has come
+		if taints := f.get().Spec.Taints; len(taints) > 0 {
+			return fmt.Errorf("the cluster still has the taints %v", taints)
+		}
+		return nil
+	})
 }
 
 // patchStatus writes the status in the hub's place.

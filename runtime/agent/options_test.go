@@ -48,7 +48,7 @@ func TestValidate(t *testing.T) {
 		}, []string{"--bootstrap-kubeconfig c", "exclude each other"}},
 		{"an impatient agent", func(o *agent.Options) { o.HubConnectionTimeoutSeconds = 5 }, []string{"--hub-connection-timeout-seconds 5", "10 or more"}},
 		{"too many checks", func(o *agent.Options) { o.ClusterHealthCheckPeriod = time.Millisecond }, []string{"--cluster-healthcheck-period 1ms"}},
-		{"a gate with nothing behind it", func(o *agent.Options) { o.Features = gates("RawFeedbackJsonString=true") }, []string{"--feature-gates", "RawFeedbackJsonString"}},
+		{"limits of works below zero", func(o *agent.Options) { o.EvictionGracePeriod, o.MaxJSONRawLength = -time.Hour, -1 }, []string{"--appliedmanifestwork-eviction-grace-period -1h0m0s", "--max-json-raw-length -1"}},
 		{"several at once", func(o *agent.Options) { o.ClusterName, o.ManagedCluster = "a.b", nil }, []string{"--cluster-name", "--kubeconfig"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

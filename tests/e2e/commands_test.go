@@ -121,7 +121,8 @@ func TestDevclusterStopsInTimeAtAnyTime(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("%v\n%s", err, errOut.String())
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			// It takes a second; what waits for something waits for longer than this.
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("took %s", took)
 			}
 		})
