@@ -6,11 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -346,87 +344,4 @@ func (f *fixture) event(mw *workv1.ManifestWork, message string) {
 		}
 		return fmt.Errorf("the events are %q, want %q", have, message)
 	})
-}
-
-// With the gate, rights are asked for once, and a right that is given takes
-// effect at once.
-func TestRightsOfExecutorsAreRemembered(t *testing.T) {
-	l := &link{}
-	f := newFixtureBehind(t, l.wrap)
-	f.stop()
-	gates := features.NewAgent()
-	f.must(gates.Set("ExecutorValidatingCaches=true"))
-	f.start(work.Options{Features: gates})
-	mw := f.create("w", func(s *workv1.ManifestWorkSpec) {
-		s.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-			Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: "deployer"},
-		}}
-	}, f.configMap("a", "one"))
-	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "deployer"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}}}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "deployer"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "deployer"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: f.target, Name: "deployer"}},
-	}
-	f.must(f.client.Create(context.Background(), role))
-	f.must(f.client.Create(context.Background(), binding))
-	f.value("a", "one")
-	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
-	turn := 0
-	testenv.Eventually(t, func() error {
-		asked := l.count("subjectaccessreviews")
-		turn++
-		f.update(mw, func(s *workv1.ManifestWorkSpec) {
-			s.Workload.Manifests[0] = f.configMap("a", fmt.Sprintf("turn-%d", turn))
-		})
-		f.value("a", fmt.Sprintf("turn-%d", turn))
-		if n := l.count("subjectaccessreviews") - asked; n != 0 {
-			return fmt.Errorf("rights that had not changed were asked for %d times", n)
-		}
-		return nil
-	})
-	f.must(f.client.Delete(context.Background(), binding))
-	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
-}
-
-func TestMetricsCountWorksByState(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	f := newFixture(t)
-	f.stop()
-	f.start(work.Options{Metrics: work.NewMetrics(registry)})
-	good := f.create("good", nil, f.configMap("a", "one"))
-	bad := f.create("bad", strategy(workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply}), f.configMap("theirs", "one"))
-	f.wait(good, apiwork.ConditionAvailable, metav1.ConditionTrue)
-	f.wait(bad, apiwork.ConditionAvailable, metav1.ConditionTrue)
-	f.must(f.client.Patch(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "theirs"}},
-		client.RawPatch(types.ApplyPatchType, f.configMap("theirs", "two").Raw), client.FieldOwner("somebody"), client.ForceOwnership))
-	f.wait(bad, apiwork.ConditionApplied, metav1.ConditionFalse)
-	numbers := func(want map[string]float64) {
-		t.Helper()
-		testenv.Eventually(t, func() error {
-			families, err := registry.Gather()
-			f.must(err)
-			got := map[string]float64{}
-			for _, family := range families {
-				for _, m := range family.GetMetric() {
-					name := family.GetName()
-					for _, l := range m.GetLabel() {
-						name += " " + l.GetValue()
-					}
-					got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-				}
-			}
-			for name, n := range want {
-				if got[name] < n || got[name] > n && strings.HasPrefix(name, "muster_works ") {
-					return fmt.Errorf("%s is %v, want %v; all: %v", name, got[name], n, got)
-				}
-			}
-			return nil
-		})
-	}
-	numbers(map[string]float64{"muster_works available": 1, "muster_works failed": 1, "muster_works deleting": 0, "muster_work_apply_conflicts_total apply": 1, "muster_work_apply_duration_seconds success Update": 1})
-	f.must(f.client.Delete(context.Background(), good))
-	f.gone(good)
-	numbers(map[string]float64{"muster_works available": 0, "muster_works failed": 1, "muster_works deleting": 0})
 }
