@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -130,6 +131,23 @@ func TestAWorkGoesWithItsClusterWhateverItHolds(t *testing.T) {
 	w.place("p", "0:a")
 	w.reconcile()
 	w.mustDeliver("a/p=2")
+}
+
+// A cluster that moves from one decision to another is in none for a moment.
+func TestWorksStayWhileDecisionsAreRewritten(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.place("p", "0:a 0:b")
+	w.create(ref("p"))
+	w.reconcile()
+	d := &clusterv1beta1.PlacementDecision{}
+	w.must(w.Get(context.Background(), client.ObjectKey{Namespace: w.name, Name: "p-decision-0"}, d))
+	d.Status.Decisions = []clusterv1beta1.ClusterDecision{}
+	w.must(w.Status().Update(context.Background(), d))
+	w.reconcile()
+	w.mustDeliver("a/p=1 b/p=1")
+	w.place("p", "0:b")
+	w.reconcile()
+	w.mustDeliver("b/p=1")
 }
 
 func TestPlacementsComeAndGo(t *testing.T) {

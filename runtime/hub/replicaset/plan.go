@@ -114,7 +114,9 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 
 // sort chooses the work of each cluster, and has those removed whose cluster was
 // left or that it has twice: two hubs at a time, or an earlier one that did not
-// look, may have made them. keeping removes none.
+// look, may have made them. keeping removes none. While a placement's decisions
+// and its count differ, they are being rewritten: a cluster that moves from one
+// to another is in none for a moment, and keeps its work.
 func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool) map[string]*workv1.ManifestWork {
 	present = slices.Clone(present)
 	slices.SortFunc(present, func(a, b *workv1.ManifestWork) int { // the living before the dying, the oldest first
@@ -122,6 +124,7 @@ func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	selected := p.clusters()
+	settled := len(selected) == p.selected
 	kept := map[string]*workv1.ManifestWork{}
 	for _, w := range present {
 		_, twice := kept[w.Namespace]
@@ -129,7 +132,7 @@ func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool
 		case keeping && !twice:
 			kept[w.Namespace] = w
 		case keeping:
-		case twice, !selected[w.Namespace]:
+		case twice, settled && !selected[w.Namespace]:
 			d.remove(w)
 		default:
 			kept[w.Namespace] = w
