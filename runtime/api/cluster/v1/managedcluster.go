@@ -126,7 +126,8 @@ type Taint struct {
 	// effect says what happens to placements without a matching toleration.
 	// NoSelect: the cluster is not selected and leaves decisions it is in.
 	// NoSelectIfNew: it is not selected anew but stays where it already is.
-	// PreferNoSelect: a wish, which today's scheduling does not act on.
+	// PreferNoSelect: a wish, which scheduling acts on only in a hub of muster's
+	// with the feature gate of that name: the cluster is then selected after others.
 	// +required
 	Effect TaintEffect `json:"effect"`
 

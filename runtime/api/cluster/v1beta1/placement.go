@@ -52,8 +52,9 @@ type PlacementSpec struct {
 	// +optional
 	PrioritizerPolicy PrioritizerPolicy `json:"prioritizerPolicy,omitzero"`
 
-	// spreadPolicy asks for an even spread over regions, providers and the like.
-	// The field is part of the API, but schedulers do not act on it yet.
+	// spreadPolicy asks for an even spread over regions, providers and the like
+	// when numberOfClusters limits the selection. Hubs of muster's heed it;
+	// upstream's ignore it so far.
 	// +optional
 	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
 
@@ -67,7 +68,8 @@ type PlacementSpec struct {
 	DecisionStrategy DecisionStrategy `json:"decisionStrategy,omitzero"`
 
 	// sortBy chooses the order of the clusters in the decisions: by ClusterName or
-	// by Score. The field is part of the API, but schedulers sort by name so far.
+	// by Score, the best first. Hubs of muster's heed it; upstream's sort by name
+	// so far.
 	// +optional
 	// +kubebuilder:default=ClusterName
 	SortBy PlacementSortBy `json:"sortBy,omitempty"`

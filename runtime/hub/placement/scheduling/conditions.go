@@ -11,29 +11,29 @@ import (
 
 // conditions tell whether the placement can be read, and whether it has what it
 // asks for.
-func conditions(in Input, selected int, problem outcome) []metav1.Condition {
+func (c *Compiled) conditions(sets Sets, available, selected int, problem *Problem) []metav1.Condition {
 	configured := metav1.Condition{
 		Type: cluster.ConditionPlacementMisconfigured, Status: metav1.ConditionFalse,
 		Reason: cluster.ReasonSucceedConfigured, Message: cluster.MessageSucceedConfigured,
 	}
-	if problem.code == misconfigured {
+	if problem != nil {
 		configured.Status, configured.Reason = metav1.ConditionTrue, cluster.ReasonMisconfigured
-		configured.Message = problem.plugin + ":" + problem.message
+		configured.Message = problem.String()
 	}
 	satisfied := metav1.Condition{Type: cluster.ConditionPlacementSatisfied, Status: metav1.ConditionFalse}
 	missing := 0
-	if n := in.Placement.Spec.NumberOfClusters; n != nil {
+	if n := c.placement.Spec.NumberOfClusters; n != nil {
 		missing = int(*n) - selected
 	}
 	switch {
-	case len(in.Sets.Bound) == 0:
+	case len(sets.Bound) == 0:
 		satisfied.Reason, satisfied.Message = cluster.ReasonNoManagedClusterSetBindings, cluster.MessageNoManagedClusterSetBindings
-	case len(in.Sets.Eligible) == 0:
+	case len(sets.Eligible) == 0:
 		satisfied.Reason = cluster.ReasonNoIntersection
-		satisfied.Message = fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(in.Placement.Spec.ClusterSets, ","))
-	case len(in.Clusters) == 0:
+		satisfied.Message = fmt.Sprintf("None of ManagedClusterSets [%s] is bound to placement namespace", strings.Join(c.placement.Spec.ClusterSets, ","))
+	case available == 0:
 		satisfied.Reason = cluster.ReasonAllManagedClusterSetsEmpty
-		satisfied.Message = fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(in.Sets.Eligible, ","))
+		satisfied.Message = fmt.Sprintf("All ManagedClusterSets [%s] have no member ManagedCluster", strings.Join(sets.Eligible, ","))
 	case selected == 0:
 		satisfied.Reason, satisfied.Message = cluster.ReasonNoManagedClusterMatched, cluster.MessageNoManagedClusterMatched
 	case missing <= 0:
@@ -43,6 +43,6 @@ func conditions(in Input, selected int, problem outcome) []metav1.Condition {
 		satisfied.Reason, satisfied.Message = cluster.ReasonNotAllDecisionsScheduled, fmt.Sprintf("%d cluster decisions unscheduled", missing)
 	}
 	// So that a reader knows whether its last change has been dealt with.
-	configured.ObservedGeneration, satisfied.ObservedGeneration = in.Placement.Generation, in.Placement.Generation
+	configured.ObservedGeneration, satisfied.ObservedGeneration = c.placement.Generation, c.placement.Generation
 	return []metav1.Condition{configured, satisfied}
 }

@@ -7,47 +7,68 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
 // SliceSize is how many clusters one PlacementDecision holds at most.
 const SliceSize = 100
 
-// group divides the chosen clusters into decision groups. With no cluster at
-// all there is one empty group.
-func group(strategy clusterv1beta1.GroupStrategy, selected []*clusterv1.ManagedCluster) ([]Group, outcome) {
-	size, err := groupSize(strategy.ClustersPerDecisionGroup, len(selected))
-	if err != nil {
-		return nil, outcome{code: misconfigured, message: err.Error()}
+// groupSelector is a decision group that the placement names.
+type groupSelector struct {
+	clusterSelector
+	name string
+}
+
+// compileGroups reads the groups, and finds what cannot be read of them and of
+// their size.
+func compileGroups(strategy clusterv1beta1.GroupStrategy) ([]groupSelector, *Problem) {
+	if _, err := groupSize(strategy.ClustersPerDecisionGroup, 0); err != nil {
+		return nil, &Problem{Message: err.Error()}
 	}
-	rest := slices.Clone(selected)
-	slices.SortFunc(rest, func(a, b *clusterv1.ManagedCluster) int { return cmp.Compare(a.Name, b.Name) })
-	var groups []Group
+	var out []groupSelector
 	for _, g := range strategy.DecisionGroups {
-		m, err := newMatcher(g.GroupClusterSelector.LabelSelector, g.GroupClusterSelector.ClaimSelector)
+		s, err := compileSelector(g.GroupClusterSelector.LabelSelector, g.GroupClusterSelector.ClaimSelector)
 		if err != nil {
-			return nil, outcome{code: misconfigured, message: err.Error()}
+			return nil, &Problem{Message: err.Error()}
 		}
-		var taken, left []*clusterv1.ManagedCluster
-		for _, c := range rest {
-			if m.matches(c) {
-				taken = append(taken, c)
+		out = append(out, groupSelector{s, g.GroupName})
+	}
+	return out, nil
+}
+
+// divide puts the chosen clusters, which come the best first, into decision
+// groups. With no cluster at all there is one empty group.
+func (c *Compiled) divide(chosen []Ranked) []Group {
+	// It was found readable when the placement was compiled.
+	size, _ := groupSize(c.placement.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup, len(chosen))
+	rest := slices.Clone(chosen)
+	if c.placement.Spec.SortBy == clusterv1beta1.PlacementSortByScore {
+		slices.SortFunc(rest, Compare)
+	} else {
+		slices.SortFunc(rest, func(a, b Ranked) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	var groups []Group
+	for _, g := range c.groups {
+		var taken, left []Ranked
+		for _, x := range rest {
+			if g.matches(x.View) {
+				taken = append(taken, x)
 			} else {
-				left = append(left, c)
+				left = append(left, x)
 			}
 		}
 		rest = left
-		groups = append(groups, pieces(g.GroupName, names(taken), size)...)
+		groups = append(groups, pieces(g.name, names(taken), size)...)
 	}
 	groups = append(groups, pieces("", names(rest), size)...)
 	if len(groups) == 0 {
 		groups = []Group{{}}
 	}
-	return groups, outcome{}
+	return groups
 }
 
 func pieces(name string, clusters []string, size int) []Group {
@@ -110,4 +131,21 @@ func Decisions(placement string, groups []Group) []Decision {
 		}
 	}
 	return out
+}
+
+// Belongs reports whether a decision is a placement's: by its label, its owner
+// or its name. Any of them is enough, because somebody may have edited the
+// others; a decision that is not recognised could never be made anew, as its
+// name is taken.
+func Belongs(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement) bool {
+	if d.Namespace != p.Namespace {
+		return false
+	}
+	// A placement that does not exist has no UID, and owns nothing.
+	if d.Labels[cluster.PlacementLabel] == p.Name || p.UID != "" && metav1.IsControlledBy(d, p) {
+		return true
+	}
+	number, ok := strings.CutPrefix(d.Name, p.Name+"-decision-")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return ok && err == nil
 }

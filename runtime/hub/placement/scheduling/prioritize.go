@@ -7,208 +7,176 @@ import (
 	"time"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
-
-// Prioritizer scores clusters from -100 to 100. A cluster that it leaves out
-// gets nothing from it.
-type Prioritizer interface {
-	Name() string
-	// Score returns the scores and, when one of them expires, how long they hold.
-	Score(in Input, clusters []*clusterv1.ManagedCluster) (scores map[string]int64, holds time.Duration, o outcome)
-}
 
 const (
 	maxScore = 100
 	minScore = -100
 )
 
-type weighted struct {
-	prioritizer Prioritizer
-	weight      int32
-}
+// PrioritizerKind is what a prioritizer looks at.
+type PrioritizerKind int
 
-// prioritize scores the clusters and notes what each prioritizer gave.
-func prioritize(in Input, clusters []*clusterv1.ManagedCluster, result *Result) outcome {
-	prioritizers, err := prioritizersOf(in.Placement.Spec.PrioritizerPolicy)
-	if err != nil {
-		return outcome{code: misconfigured, message: err.Error()}
-	}
-	result.Total = make(map[string]int64, len(clusters))
-	var problem outcome
-	for _, p := range prioritizers {
-		scores, holds, o := p.prioritizer.Score(in, clusters)
-		result.RequeueAfter = earliest(result.RequeueAfter, holds)
-		if o.code != success && problem.code == success {
-			problem = o
-			problem.plugin = p.prioritizer.Name()
-		}
-		result.Scores = append(result.Scores, PrioritizerResult{Name: p.prioritizer.Name(), Weight: p.weight, Scores: scores})
-		for name, score := range scores {
-			result.Total[name] += score * int64(p.weight)
-		}
-	}
-	return problem
+// The kinds of prioritizers.
+const (
+	// Balance prefers clusters that few other placements have chosen.
+	Balance PrioritizerKind = iota
+	// Steady prefers clusters that are chosen already.
+	Steady
+	// Allocatable prefers clusters with much of a resource left.
+	Allocatable
+	// AddOn takes the scores that an add-on publishes.
+	AddOn
+)
+
+// Prioritizer scores clusters from -100 to 100. A cluster that it leaves out
+// gets nothing from it.
+type Prioritizer struct {
+	// Name is as in the API; "AddOn/<resource>/<score>" for an add-on's.
+	Name string
+	// Weight is what the scores are multiplied by, never 0.
+	Weight int32
+	// Kind is what it looks at.
+	Kind PrioritizerKind
+	// Resource is for the kind Allocatable.
+	Resource clusterv1.ResourceName
+	// AddOn is for the kind AddOn.
+	AddOn clusterv1beta1.AddOnScore
 }
 
 // prioritizersOf reads a policy: in the mode Additive the defaults and what it
 // configures, in the mode Exact only the latter. A weight of 0 turns one off.
-func prioritizersOf(policy clusterv1beta1.PrioritizerPolicy) ([]weighted, error) {
-	var out []weighted
+func prioritizersOf(policy clusterv1beta1.PrioritizerPolicy) ([]Prioritizer, *Problem) {
+	var out []Prioritizer
 	switch policy.Mode {
 	case "", clusterv1beta1.PrioritizerPolicyModeAdditive:
-		out = []weighted{{balance{}, 1}, {steady{}, 1}}
+		out = []Prioritizer{{Name: "Balance", Weight: 1, Kind: Balance}, {Name: "Steady", Weight: 1, Kind: Steady}}
 	case clusterv1beta1.PrioritizerPolicyModeExact:
 	default:
-		return nil, fmt.Errorf("incorrect prioritizer policy mode: %s", policy.Mode)
+		return nil, &Problem{Message: fmt.Sprintf("incorrect prioritizer policy mode: %s", policy.Mode)}
 	}
 	for _, c := range policy.Configurations {
-		p, err := prioritizerOf(c.ScoreCoordinate)
-		if err != nil {
-			return nil, err
+		p, problem := prioritizerOf(c.ScoreCoordinate)
+		if problem != nil {
+			return nil, problem
 		}
-		weight := int32(1)
-		if c.Weight != nil {
-			weight = *c.Weight
+		if p.Weight = 1; c.Weight != nil {
+			p.Weight = *c.Weight
 		}
-		at := slices.IndexFunc(out, func(w weighted) bool { return w.prioritizer.Name() == p.Name() })
+		at := slices.IndexFunc(out, func(o Prioritizer) bool { return o.Name == p.Name })
 		if at < 0 {
-			out = append(out, weighted{p, weight})
+			out = append(out, p)
 		} else {
-			out[at].weight = weight
+			out[at].Weight = p.Weight
 		}
 	}
-	return slices.DeleteFunc(out, func(w weighted) bool { return w.weight == 0 }), nil
+	return slices.DeleteFunc(out, func(p Prioritizer) bool { return p.Weight == 0 }), nil
 }
 
-func prioritizerOf(c *clusterv1beta1.ScoreCoordinate) (Prioritizer, error) {
+func prioritizerOf(c *clusterv1beta1.ScoreCoordinate) (Prioritizer, *Problem) {
 	switch {
 	case c == nil:
-		return nil, fmt.Errorf("scoreCoordinate field is required")
+		return Prioritizer{}, &Problem{Message: "scoreCoordinate field is required"}
 	case c.Type == "" || c.Type == clusterv1beta1.ScoreCoordinateTypeBuiltIn:
 		switch c.BuiltIn {
 		case "Balance":
-			return balance{}, nil
+			return Prioritizer{Name: c.BuiltIn, Kind: Balance}, nil
 		case "Steady":
-			return steady{}, nil
+			return Prioritizer{Name: c.BuiltIn, Kind: Steady}, nil
 		case "ResourceAllocatableCPU":
-			return allocatable{clusterv1.ResourceCPU}, nil
+			return Prioritizer{Name: c.BuiltIn, Kind: Allocatable, Resource: clusterv1.ResourceCPU}, nil
 		case "ResourceAllocatableMemory":
-			return allocatable{clusterv1.ResourceMemory}, nil
+			return Prioritizer{Name: c.BuiltIn, Kind: Allocatable, Resource: clusterv1.ResourceMemory}, nil
 		}
-		return nil, fmt.Errorf("incorrect builtin prioritizer: %s", c.BuiltIn)
+		return Prioritizer{}, &Problem{Message: fmt.Sprintf("incorrect builtin prioritizer: %s", c.BuiltIn)}
 	case c.AddOn == nil:
-		return nil, fmt.Errorf("addOn should not be empty")
+		return Prioritizer{}, &Problem{Message: "addOn should not be empty"}
 	}
-	return addOn{*c.AddOn}, nil
+	return Prioritizer{Name: "AddOn/" + c.AddOn.ResourceName + "/" + c.AddOn.ScoreName, Kind: AddOn, AddOn: *c.AddOn}, nil
 }
 
-// balance prefers clusters that few other placements have chosen.
-type balance struct{}
-
-func (balance) Name() string { return "Balance" }
-
-func (balance) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
-	most := 0
-	for _, n := range in.Elsewhere {
-		most = max(most, n)
+// prioritize scores the candidates and notes what each prioritizer gave. What it
+// returns is no reason not to choose: scores that have expired.
+func (c *Compiled) prioritize(in Input, candidates []candidate, result *Result) *Problem {
+	result.Total = make(map[string]int64, len(candidates))
+	for _, x := range candidates {
+		result.Total[x.Name] = 0
 	}
-	scores := make(map[string]int64, len(clusters))
-	for _, c := range clusters {
-		scores[c.Name] = maxScore
-		if n := in.Elsewhere[c.Name]; n > 0 {
-			// Cut off first, doubled then: the scores are even.
-			scores[c.Name] = 2 * int64(maxScore*(0.5-float64(n)/float64(most)))
+	var warning *Problem
+	for _, p := range c.prioritizers {
+		scores, holds, expired := p.scores(in, candidates)
+		result.RequeueAfter = earliest(result.RequeueAfter, holds)
+		if len(expired) > 0 && warning == nil {
+			warning = &Problem{Plugin: p.Name, Message: ExpiredMessage(expired)}
+		}
+		result.Scores = append(result.Scores, PrioritizerResult{Name: p.Name, Weight: p.Weight, Scores: scores})
+		for name, score := range scores {
+			result.Total[name] += score * int64(p.Weight)
 		}
 	}
-	return scores, 0, outcome{}
+	return warning
 }
 
-// steady prefers clusters that are chosen already.
-type steady struct{}
-
-func (steady) Name() string { return "Steady" }
-
-func (steady) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
-	scores := make(map[string]int64, len(clusters))
-	for _, c := range clusters {
-		scores[c.Name] = 0
-		if in.Selected[c.Name] {
-			scores[c.Name] = maxScore
+// scores are a prioritizer's for the candidates, how long they hold, and which
+// AddOnPlacementScores have expired.
+func (p *Prioritizer) scores(in Input, candidates []candidate) (scores map[string]int64, holds time.Duration, expired []string) {
+	scores = make(map[string]int64, len(candidates))
+	switch p.Kind {
+	case Balance:
+		most := 0
+		for _, n := range in.Elsewhere {
+			most = max(most, n)
+		}
+		for _, c := range candidates {
+			scores[c.Name] = BalanceScore(in.Elsewhere[c.Name], most)
+		}
+	case Steady:
+		for _, c := range candidates {
+			scores[c.Name] = SteadyScore(in.Selected[c.Name])
+		}
+	case Allocatable:
+		p.allocatable(candidates, scores)
+	case AddOn:
+		for _, c := range candidates {
+			var published *clusterv1alpha1.AddOnPlacementScore
+			if in.Score != nil {
+				published = in.Score(c.Name, p.AddOn.ResourceName)
+			}
+			s := PublishedScore(published, p.AddOn.ScoreName, in.Now)
+			scores[c.Name] = s.Value
+			if s.Expired {
+				expired = append(expired, c.Name+"/"+p.AddOn.ResourceName)
+			} else if !s.Until.IsZero() {
+				holds = earliest(holds, within(s.Until, in.Now))
+			}
 		}
 	}
-	return scores, 0, outcome{}
+	return scores, holds, expired
 }
 
-// allocatable prefers clusters with much of a resource left.
-type allocatable struct{ resource clusterv1.ResourceName }
-
-func (a allocatable) Name() string {
-	if a.resource == clusterv1.ResourceCPU {
-		return "ResourceAllocatableCPU"
-	}
-	return "ResourceAllocatableMemory"
-}
-
-func (a allocatable) Score(_ Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
-	free := map[string]float64{}
+func (p *Prioritizer) allocatable(candidates []candidate, scores map[string]int64) {
+	free := make(map[string]float64, len(candidates))
 	var least, most float64
-	for _, c := range clusters {
-		q, ok := c.Status.Allocatable[a.resource]
-		if _, hasCapacity := c.Status.Capacity[a.resource]; !ok || !hasCapacity {
+	for _, c := range candidates {
+		v, ok := Free(c.ManagedCluster, p.Resource)
+		if !ok {
 			continue
 		}
-		v := q.AsApproximateFloat64()
 		if len(free) == 0 {
 			least, most = v, v
 		}
 		least, most = min(least, v), max(most, v)
 		free[c.Name] = v
 	}
-	scores := make(map[string]int64, len(free))
 	for name, v := range free {
-		scores[name] = maxScore
-		if most > least {
-			scores[name] = int64(((v-least)/(most-least) - 0.5) * 2 * maxScore)
-		}
+		scores[name] = AllocatableScore(v, least, most)
 	}
-	return scores, 0, outcome{}
 }
 
-// addOn takes the scores that an add-on publishes.
-type addOn struct{ score clusterv1beta1.AddOnScore }
-
-func (a addOn) Name() string { return "AddOn/" + a.score.ResourceName + "/" + a.score.ScoreName }
-
-func (a addOn) Score(in Input, clusters []*clusterv1.ManagedCluster) (map[string]int64, time.Duration, outcome) {
-	scores := make(map[string]int64, len(clusters))
-	var holds time.Duration
-	var expired []string
-	for _, c := range clusters {
-		scores[c.Name] = 0
-		if in.Score == nil {
-			continue
-		}
-		published := in.Score(c.Name, a.score.ResourceName)
-		if published == nil {
-			continue
-		}
-		if until := published.Status.ValidUntil; until != nil {
-			if in.Now.After(until.Time) {
-				expired = append(expired, c.Name+"/"+a.score.ResourceName)
-				continue
-			}
-			// The score still holds at that moment, and no longer after it.
-			holds = earliest(holds, until.Sub(in.Now)+1)
-		}
-		for _, item := range published.Status.Scores {
-			if item.Name == a.score.ScoreName {
-				scores[c.Name] = min(maxScore, max(minScore, int64(item.Value)))
-			}
-		}
-	}
-	if len(expired) > 0 {
-		return scores, holds, outcome{code: warning, message: fmt.Sprintf("AddOnPlacementScores %s expired", strings.Join(expired, " "))}
-	}
-	return scores, holds, outcome{}
+// ExpiredMessage is the warning about AddOnPlacementScores, each given as
+// namespace/name, that have expired.
+func ExpiredMessage(expired []string) string {
+	return fmt.Sprintf("AddOnPlacementScores %s expired", strings.Join(expired, " "))
 }

@@ -3,20 +3,22 @@
 // placement controller calls it, and so can whoever wants to know what a
 // placement would choose.
 //
-// Filters say which clusters qualify, prioritizers how well, each as a small
-// plugin behind an interface. The result explains itself: who was filtered by
-// what, who scored what.
+// Compile reads a placement once; Schedule then decides over a snapshot: filters
+// say which clusters qualify, prioritizers how well, and the best are chosen.
+// The result explains itself when asked: who was filtered by what, who scored
+// what, and why the cut fell where it did.
+//
+// Whoever keeps results up to date, instead of deciding anew, asks the same
+// Compiled about one cluster at a time and concludes from what it has gathered.
 package scheduling
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
@@ -32,9 +34,14 @@ type Input struct {
 	// Elsewhere counts in how many decisions of all other placements a cluster is.
 	Elsewhere map[string]int
 	// Score looks up the AddOnPlacementScore of a cluster; nil when there is none.
-	Score func(clusterName, resourceName string) *clusterv1alpha1.AddOnPlacementScore
+	Score ScoreGetter
 	// Now is the time, for tolerations and scores that expire.
 	Now time.Time
+	// Options are the hub's. Schedule of a Compiled goes by those that the
+	// placement was compiled with.
+	Options Options
+	// Explain asks for explanations, which take more time than the decision.
+	Explain bool
 }
 
 // Sets tells which cluster sets a placement chooses from.
@@ -51,6 +58,11 @@ type Result struct {
 	Groups []Group
 	// Selected is how many clusters are chosen.
 	Selected int
+	// Misconfigured is what is wrong with the placement, when it shows.
+	Misconfigured *Problem
+	// Warning is what is amiss and does not keep clusters from being chosen: scores
+	// that have expired.
+	Warning *Problem
 	// Conditions are PlacementMisconfigured and PlacementSatisfied, in this
 	// order, which clients rely on. Their times are not set.
 	Conditions []metav1.Condition
@@ -64,6 +76,9 @@ type Result struct {
 	Scores []PrioritizerResult
 	// Total is each candidate's weighted sum.
 	Total map[string]int64
+	// Explanations tell of each cluster why it is chosen or not: the candidates by
+	// rank, then those that were filtered, by name. They are there when asked for.
+	Explanations []Explanation
 }
 
 // Group is a decision group.
@@ -71,7 +86,7 @@ type Group struct {
 	// Name is the one that the placement gives it; "" for the clusters that no
 	// named group took.
 	Name string
-	// Clusters are sorted by name.
+	// Clusters are in the order that the placement's sortBy asks for.
 	Clusters []string
 }
 
@@ -90,53 +105,61 @@ type PrioritizerResult struct {
 	Scores map[string]int64
 }
 
-// code says how a plugin fared.
-type code int
-
-const (
-	success code = iota
-	warning
-	misconfigured
-)
-
-// outcome is how a plugin fared, and why not well.
-type outcome struct {
-	code    code
-	plugin  string
-	message string
-}
-
 // Schedule decides. The same snapshot always gives the same result.
-func Schedule(in Input) Result {
+func Schedule(in Input) Result { return Compile(in.Placement, in.Options).Schedule(in) }
+
+// Schedule decides for the placement that was compiled; the one of the snapshot
+// is not looked at.
+func (c *Compiled) Schedule(in Input) Result {
 	var result Result
-	clusters, problem := filter(in, &result)
-	if problem.code == success {
-		problem = prioritize(in, clusters, &result)
+	candidates, problem := c.filter(in, &result)
+	if problem == nil {
+		problem = c.prioritizerProblem
 	}
-	if problem.code == misconfigured {
-		clusters = nil
+	var warning *Problem
+	var ranked []Ranked
+	if problem == nil {
+		warning = c.prioritize(in, candidates, &result)
+		ranked = make([]Ranked, 0, len(candidates))
+		for _, x := range candidates {
+			ranked = append(ranked, Ranked{View: x.View, Total: result.Total[x.Name], Avoid: x.avoid})
+		}
+		slices.SortFunc(ranked, Compare)
 	}
-	selected := choose(in, clusters, result.Total)
-	groups, grouping := group(in.Placement.Spec.DecisionStrategy.GroupStrategy, selected)
-	if problem.code != misconfigured && grouping.code != success {
-		problem, selected = grouping, nil
+	choice := c.Choose(ranked)
+	c.Conclude(Outcome{Sets: in.Sets, Available: len(in.Clusters), Chosen: choice.Chosen, Misconfigured: problem, Warning: warning}, &result)
+	if in.Explain {
+		result.Explanations = c.explain(in, ranked, choice, &result)
 	}
-	result.Groups = groups
-	result.Selected = len(selected)
-	result.Conditions = conditions(in, len(selected), problem)
 	return result
 }
 
-// choose takes the best clusters, by score and then by name.
-func choose(in Input, clusters []*clusterv1.ManagedCluster, total map[string]int64) []*clusterv1.ManagedCluster {
-	sorted := slices.Clone(clusters)
-	slices.SortFunc(sorted, func(a, b *clusterv1.ManagedCluster) int {
-		return cmp.Or(cmp.Compare(total[b.Name], total[a.Name]), cmp.Compare(a.Name, b.Name))
-	})
-	if n := in.Placement.Spec.NumberOfClusters; n != nil {
-		sorted = sorted[:min(len(sorted), max(0, int(*n)))]
+// Outcome is what the conclusion is drawn from.
+type Outcome struct {
+	Sets Sets
+	// Available is how many clusters there are to choose from.
+	Available int
+	// Chosen are the chosen clusters, the best first; none when the placement is
+	// misconfigured.
+	Chosen []Ranked
+	// Misconfigured and Warning are as in the result.
+	Misconfigured, Warning *Problem
+}
+
+// Conclude divides the chosen clusters into groups and tells the conditions. It
+// leaves the fields of the result alone that filters and prioritizers fill.
+func (c *Compiled) Conclude(o Outcome, result *Result) {
+	result.Warning, result.Misconfigured = o.Warning, o.Misconfigured
+	result.Selected = len(o.Chosen)
+	if c.groupProblem != nil {
+		result.Selected = 0
+		if o.Misconfigured == nil {
+			result.Misconfigured = c.groupProblem
+		}
+	} else {
+		result.Groups = c.divide(o.Chosen)
 	}
-	return sorted
+	result.Conditions = c.conditions(o.Sets, o.Available, result.Selected, result.Misconfigured)
 }
 
 // earliest is the sooner of two durations of which 0 is for ever.
@@ -145,12 +168,4 @@ func earliest(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
-}
-
-func names(clusters []*clusterv1.ManagedCluster) []string {
-	out := make([]string, 0, len(clusters))
-	for _, c := range clusters {
-		out = append(out, c.Name)
-	}
-	return out
 }

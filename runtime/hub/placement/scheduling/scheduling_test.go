@@ -242,8 +242,6 @@ func TestConditions(t *testing.T) {
 			"False/NoManagedClusterMatched/No ManagedCluster matches any of the cluster predicate", ":incorrect builtin prioritizer: Luck"},
 		"a bad group size": {nil, clusterv1beta1.PlacementSpec{DecisionStrategy: clusterv1beta1.DecisionStrategy{GroupStrategy: clusterv1beta1.GroupStrategy{ClustersPerDecisionGroup: intstr.FromString("half")}}},
 			"False/NoManagedClusterMatched/No ManagedCluster matches any of the cluster predicate", ":half invalid type: string is not a percentage"},
-		"an expression": {nil, clusterv1beta1.PlacementSpec{Predicates: []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{CELSelector: clusterv1beta1.ClusterCELSelector{CELExpressions: []string{"true"}}}}}},
-			"False/NoManagedClusterMatched/No ManagedCluster matches any of the cluster predicate", "Predicate:spec.predicates[0].requiredClusterSelector.celSelector is not supported by this hub yet: use labelSelector or claimSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(x.spec, clusters("a", "b"))

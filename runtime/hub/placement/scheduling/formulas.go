@@ -1,0 +1,79 @@
+package scheduling
+
+import (
+	"time"
+
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+// BalanceScore is that of a cluster which is in count decisions of other
+// placements, when the most chosen cluster of all is in most of them.
+func BalanceScore(count, most int) int64 {
+	if count == 0 {
+		return maxScore
+	}
+	// Cut off first, doubled then: the scores are even.
+	return 2 * int64(maxScore*(0.5-float64(count)/float64(most)))
+}
+
+// SteadyScore is that of a cluster which is, or is not, in the placement's
+// present decisions.
+func SteadyScore(selected bool) int64 {
+	if selected {
+		return maxScore
+	}
+	return 0
+}
+
+// Free is how much of a resource a cluster has to give, if it reports both that
+// and its capacity; without, it gets no score.
+func Free(c *clusterv1.ManagedCluster, resource clusterv1.ResourceName) (float64, bool) {
+	q, ok := c.Status.Allocatable[resource]
+	if _, hasCapacity := c.Status.Capacity[resource]; !ok || !hasCapacity {
+		return 0, false
+	}
+	return q.AsApproximateFloat64(), true
+}
+
+// AllocatableScore is that of a cluster with so much free, when the candidates
+// have between least and most.
+func AllocatableScore(free, least, most float64) int64 {
+	if most <= least {
+		return maxScore
+	}
+	return int64(((free-least)/(most-least) - 0.5) * 2 * maxScore)
+}
+
+// Published is a score that an add-on has published.
+type Published struct {
+	// Value is the score, 0 when there is none.
+	Value int64
+	// Expired is that the scores have not been renewed in time.
+	Expired bool
+	// Until is the first moment at which they have expired; zero is never. It is
+	// set for scores that have not.
+	Until time.Time
+}
+
+// PublishedScore reads the score called name from an AddOnPlacementScore, which
+// may be nil, at a time.
+func PublishedScore(published *clusterv1alpha1.AddOnPlacementScore, name string, now time.Time) Published {
+	var s Published
+	if published == nil {
+		return s
+	}
+	if until := published.Status.ValidUntil; until != nil {
+		if now.After(until.Time) {
+			return Published{Expired: true}
+		}
+		// The score still holds at that moment, and no longer after it.
+		s.Until = until.Add(1)
+	}
+	for _, item := range published.Status.Scores {
+		if item.Name == name {
+			s.Value = min(maxScore, max(minScore, int64(item.Value)))
+		}
+	}
+	return s
+}

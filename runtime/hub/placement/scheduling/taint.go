@@ -1,0 +1,90 @@
+package scheduling
+
+import (
+	"math"
+	"time"
+
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+)
+
+// longest is how many seconds a duration can hold, some 292 years. A toleration
+// of more never expires.
+const longest = int64(math.MaxInt64 / time.Second)
+
+// checkTolerations finds the first toleration that contradicts itself.
+func checkTolerations(tolerations []clusterv1beta1.Toleration) *Problem {
+	for _, t := range tolerations {
+		if t.Key == "" && t.Operator != clusterv1beta1.TolerationOpExists {
+			return &Problem{Plugin: taintFilter, Message: "If the key is empty, operator must be Exists."}
+		}
+		if t.Operator == clusterv1beta1.TolerationOpExists && t.Value != "" {
+			return &Problem{Plugin: taintFilter, Message: "If the operator is Exists, the value should be empty."}
+		}
+	}
+	return nil
+}
+
+// tolerates tells whether a taint leaves its cluster in, whether it asks to
+// choose others first, and until when that holds; zero is for ever.
+func (c *Compiled) tolerates(taint *clusterv1.Taint, selected bool, now time.Time) (ok, avoid bool, until time.Time) {
+	switch taint.Effect {
+	case clusterv1.TaintEffectPreferNoSelect:
+		if !c.options.PreferNoSelect {
+			return true, false, time.Time{}
+		}
+		tolerated, until := c.excused(taint, now)
+		return true, !tolerated, until
+	case clusterv1.TaintEffectNoSelectIfNew:
+		if selected {
+			return true, false, time.Time{}
+		}
+	}
+	ok, until = c.excused(taint, now)
+	return ok, false, until
+}
+
+// excused tells whether a toleration is for a taint and has not expired. The
+// first of them decides until when.
+func (c *Compiled) excused(taint *clusterv1.Taint, now time.Time) (ok bool, until time.Time) {
+	for i := range c.placement.Spec.Tolerations {
+		t := &c.placement.Spec.Tolerations[i]
+		if !concerns(t, taint) {
+			continue
+		}
+		end, ends := expiry(t, taint)
+		if !ends {
+			return true, time.Time{}
+		}
+		if end.After(now) {
+			return true, end
+		}
+	}
+	return false, time.Time{}
+}
+
+// expiry is when a toleration of a taint ends, if it does.
+func expiry(t *clusterv1beta1.Toleration, taint *clusterv1.Taint) (end time.Time, ends bool) {
+	if t.TolerationSeconds == nil || *t.TolerationSeconds > longest {
+		return time.Time{}, false
+	}
+	var added time.Time
+	if taint.TimeAdded != nil {
+		added = taint.TimeAdded.Time
+	}
+	return added.Add(time.Duration(*t.TolerationSeconds) * time.Second), true
+}
+
+// concerns reports whether a toleration is about a taint.
+func concerns(t *clusterv1beta1.Toleration, taint *clusterv1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case "", clusterv1beta1.TolerationOpEqual:
+		return t.Value == taint.Value
+	case clusterv1beta1.TolerationOpExists:
+		return true
+	}
+	return false
+}
