@@ -30,6 +30,11 @@ const BoundBootstrapApproval = "BoundBootstrapApproval"
 // bootstrap token, counts them, and refuses more than the token allows.
 const TokenScope = "TokenScope"
 
+// PreferNoSelect is the feature of a hub for whose placements the taint effect of
+// that name is a preference. Whoever foretells what a placement selects has to
+// know.
+const PreferNoSelect = "PreferNoSelect"
+
 // Has reports whether the config map's data lists a feature.
 func Has(data map[string]string, feature string) bool {
 	return slices.Contains(strings.Split(data[FeaturesKey], ","), feature)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -48,6 +49,7 @@ type Server struct {
 	serviceAccountKey string // a file
 
 	handler http.Handler
+	paths   *mux.PathRecorderMux
 	token   string
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -111,9 +113,9 @@ func (s *Server) start(ctx context.Context, o Options, listener net.Listener) er
 	s.handler = aggregator.GenericAPIServer.Handler
 	s.token = aggregator.GenericAPIServer.LoopbackClientConfig.BearerToken
 	aggregator.GenericAPIServer.ShutdownTimeout = drainTimeout
-	mux := aggregator.GenericAPIServer.Handler.NonGoRestfulMux
-	mux.Unregister("/metrics")
-	mux.Handle("/metrics", metricsHandler())
+	s.paths = aggregator.GenericAPIServer.Handler.NonGoRestfulMux
+	s.paths.Unregister("/metrics")
+	s.paths.Handle("/metrics", metricsHandler())
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		stopEtcd()
@@ -166,6 +168,11 @@ func (s *Server) waitOK(ctx context.Context, path string) error {
 		}
 	}
 }
+
+// HandlePrefix serves a path and everything below it beside the API. Requests
+// arrive authenticated, with the user in their context, and after Authorizers
+// have let them pass. path ends with a slash.
+func (s *Server) HandlePrefix(path string, h http.Handler) { s.paths.UnlistedHandlePrefix(path, h) }
 
 // RESTConfig is a client configuration with all rights that reaches the server
 // without a socket and without a rate limit. userAgent names the caller in

@@ -37,6 +37,14 @@ const (
 	// nothing yields it for then never count as done.
 	RolloutNeedsProgressing featuregate.Feature = "RolloutNeedsProgressing"
 
+	// PlacementDebugServer serves /debug/placements/, where whoever may read
+	// placements is told how one is decided, and which clusters one would choose
+	// that does not exist.
+	PlacementDebugServer featuregate.Feature = "PlacementDebugServer"
+	// PreferNoSelect, which upstream does not have, makes placements choose
+	// clusters with an untolerated taint of that effect after all others.
+	PreferNoSelect featuregate.Feature = "PreferNoSelect"
+
 	// NilExecutorValidating asks of the authors of works without an executor that
 	// they may execute works as the agent does.
 	NilExecutorValidating featuregate.Feature = "NilExecutorValidating"
@@ -46,7 +54,6 @@ const (
 
 	clusterImporter      featuregate.Feature = "ClusterImporter"
 	sigPlacementDecision featuregate.Feature = "SIGPlacementDecision"
-	placementDebugServer featuregate.Feature = "PlacementDebugServer"
 	cloudEventsDrivers   featuregate.Feature = "CloudEventsDrivers"
 )
 
@@ -92,6 +99,8 @@ func about() map[featuregate.Feature]string {
 		CleanUpCompletedManifestWork: "delete works that are complete, ttlSecondsAfterFinished later",
 		ManifestWorkReplicaSet:       "keep a work of one template in every cluster that a placement selects, and roll changes of it out step by step",
 		RolloutNeedsProgressing:      "have rollouts wait for the condition Progressing even of works that nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream",
+		PlacementDebugServer:         "explain at /debug/placements/ how placements are decided, to whoever may read them",
+		PreferNoSelect:               "choose clusters with an untolerated taint of the effect PreferNoSelect after all others; muster's own, off is as upstream",
 		ClusterClaim:                 "report the ClusterClaims of the managed cluster",
 		ClusterProperty:              "report the ClusterProperties (about.k8s.io) of the managed cluster",
 		MultipleHubs:                 "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
@@ -128,7 +137,8 @@ func NewHub() featuregate.MutableFeatureGate {
 		clusterImporter:              {Default: false, PreRelease: featuregate.Alpha},
 		addonManagement:              {Default: true, PreRelease: featuregate.Beta},
 		sigPlacementDecision:         {Default: false, PreRelease: featuregate.Alpha},
-		placementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
+		PlacementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
+		PreferNoSelect:               {Default: false, PreRelease: featuregate.Alpha},
 		NilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
 		ManifestWorkReplicaSet:       {Default: true, PreRelease: featuregate.Beta},
 		RolloutNeedsProgressing:      {Default: false, PreRelease: featuregate.Alpha},
@@ -177,7 +187,7 @@ func Check(g featuregate.FeatureGate) error {
 // missing are upstream's gates that nothing stands behind here.
 func missing(f featuregate.Feature) bool {
 	switch f {
-	case clusterImporter, placementDebugServer, cloudEventsDrivers:
+	case clusterImporter, cloudEventsDrivers:
 		return true
 	}
 	return false

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -41,6 +42,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/debug"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
 )
 
@@ -112,6 +115,10 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		return err
 	}
 	defer dir.Close()
+	authorizers := []controlplane.Authorizer{authorization.BoundBootstrapTokens()}
+	if o.Features.Enabled(features.PlacementDebugServer) {
+		authorizers = append(authorizers, debug.Authorizer())
+	}
 	var installed atomic.Bool
 	server, err := controlplane.Start(ctx, controlplane.Options{
 		Name:             "muster-hub",
@@ -123,7 +130,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCAFile:       o.EtcdCAFile,
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
-		Authorizers:      []controlplane.Authorizer{authorization.BoundBootstrapTokens()},
+		Authorizers:      authorizers,
 		Clock:            o.Clock,
 		AdmissionPlugins: admission.Plugins(o.Clock, o.Features, o.ManifestLimit),
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
@@ -161,6 +168,11 @@ func (o *Options) complete() error {
 		return err
 	}
 	return o.validateLabels()
+}
+
+// scheduling is how placements are scheduled.
+func (o *Options) scheduling() scheduling.Options {
+	return scheduling.Options{PreferNoSelect: o.Features.Enabled(features.PreferNoSelect), Expressions: scheduling.NewExpressions()}
 }
 
 // autoApproves tells whether new clusters are accepted by themselves.
@@ -254,7 +266,15 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 	if err := install.Definitions(ctx, config, definitions); err != nil {
 		return err
 	}
-	return install.WellKnown(ctx, c, server.URL, server.CAData)
+	if o.Features.Enabled(features.PlacementDebugServer) {
+		// Not the controllers' client, as a replica that waits for its turn has none.
+		server.HandlePrefix(debug.Path, debug.NewHandler(c, o.Clock, o.scheduling()))
+	}
+	var enabled []string
+	if o.Features.Enabled(features.PreferNoSelect) {
+		enabled = append(enabled, hubinfo.PreferNoSelect)
+	}
+	return install.WellKnown(ctx, c, server.URL, server.CAData, enabled...)
 }
 
 // lead runs the controllers. With an etcd of its own the hub is alone; with a

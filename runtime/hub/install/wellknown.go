@@ -26,7 +26,9 @@ import (
 // in kube-public that tell where the hub is and what it can do.
 //
 // url is where agents reach the hub, caData the certificate that verifies it.
-func WellKnown(ctx context.Context, c client.Client, url string, caData []byte) error {
+// enabled are what the hub can do, of the names in hubinfo, beyond what every
+// hub of muster's can.
+func WellKnown(ctx context.Context, c client.Client, url string, caData []byte, enabled ...string) error {
 	a := apply.Applier{Client: c, Live: c}
 	clusterInfo, err := clusterInfo(url, caData)
 	if err != nil {
@@ -53,7 +55,7 @@ func WellKnown(ctx context.Context, c client.Client, url string, caData []byte) 
 	role, binding := publicAccess()
 	group.Go(func() error { return a.Role(groupCtx, role) })
 	group.Go(func() error { return a.RoleBinding(groupCtx, binding) })
-	for _, m := range []*corev1.ConfigMap{clusterInfo, features()} {
+	for _, m := range []*corev1.ConfigMap{clusterInfo, features(enabled)} {
 		group.Go(func() error { return a.ConfigMap(groupCtx, m) })
 	}
 	if err := group.Wait(); err != nil {
@@ -148,9 +150,10 @@ func SameAuthority(ctx context.Context, c client.Reader, caData []byte) error {
 	return nil
 }
 
-func features() *corev1.ConfigMap {
+func features(enabled []string) *corev1.ConfigMap {
+	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.TokenScope}, enabled...)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
-		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join([]string{hubinfo.BoundBootstrapApproval, hubinfo.TokenScope}, ","), hubinfo.VersionKey: version.Version()},
+		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version()},
 	}
 }
