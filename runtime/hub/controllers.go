@@ -67,7 +67,7 @@ func register(m ctrl.Manager, o Options) error {
 		namespaces.NewController(c),
 
 		// Placement: who is chosen.
-		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock),
+		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock, o.scheduling()),
 	}
 	cleaned := o.CleanedResources
 	if !o.Features.Enabled(features.ResourceCleanup) {

@@ -3,6 +3,7 @@ package placement_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,16 +29,24 @@ func (w *world) mustSay(kind string, status metav1.ConditionStatus, reason, mess
 	}
 }
 
-func TestAnExpressionIsAMisconfiguration(t *testing.T) {
-	w := newWorld(t, "a")
+func TestAnExpressionThatDoesNotCompileIsAMisconfiguration(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	expression := func(text string) {
+		t.Helper()
+		p := w.placement()
+		p.Spec.Predicates = []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{CELSelector: clusterv1beta1.ClusterCELSelector{CELExpressions: []string{text}}}}}
+		w.must(w.Update(context.Background(), p))
+		w.reconcile()
+	}
 	w.place(clusterv1beta1.PlacementSpec{})
+	w.mustDecide("1[0/]=a,b")
+	expression(`managedCluster.metadata.labels.name == "a"`)
 	w.mustDecide("1[0/]=a")
-	p := w.placement()
-	p.Spec.Predicates = []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{CELSelector: clusterv1beta1.ClusterCELSelector{CELExpressions: []string{"true"}}}}}
-	w.must(w.Update(context.Background(), p))
-	w.reconcile()
+	expression(`managedCluster.metadata.`)
 	w.mustDecide("1[0/]=")
-	w.mustSay("PlacementMisconfigured", metav1.ConditionTrue, "Misconfigured", "Predicate:spec.predicates[0].requiredClusterSelector.celSelector is not supported by this hub yet: use labelSelector or claimSelector")
+	if c := w.placement().Status.Conditions[0]; c.Status != metav1.ConditionTrue || c.Reason != "Misconfigured" || !strings.HasPrefix(c.Message, "Predicate:compilation failed: ") {
+		t.Errorf("the condition is %+v", c)
+	}
 	w.mustSay("PlacementSatisfied", metav1.ConditionFalse, "NoManagedClusterMatched", "No ManagedCluster matches any of the cluster predicate")
 	if n := w.placement().Status.NumberOfSelectedClusters; n != 0 {
 		t.Errorf("%d clusters are chosen, want none", n)

@@ -17,7 +17,6 @@ import (
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement"
 )
 
 func TestDecisionIsLabelledAndOwned(t *testing.T) {
@@ -220,7 +219,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 				counted.RoundTripper = next
 				return counted
 			})
-			w.controller = placement.NewController(env.ClientFor(t, config), w.events, w.clock)
+			w.hub = env.ClientFor(t, config)
 			events := len(w.events.Events)
 			w.reconcile()
 			if n := counted.n.Load(); n != 0 || len(w.events.Events) != events {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
@@ -20,9 +22,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/incremental"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
 )
 
 var env testenv.Env
@@ -41,14 +46,15 @@ type world struct {
 	events *events.FakeRecorder
 	name   string
 
-	controller *placement.Controller
+	// hub is what the controller writes to.
+	hub client.Client
 }
 
 // newWorld makes a world with clusters of the given names.
 func newWorld(t testing.TB, clusters ...string) *world {
 	t.Helper()
 	w := &world{TB: t, Client: env.Client(), clock: clocktesting.NewFakePassiveClock(noon), events: events.NewFakeRecorder(1000)}
-	w.controller = placement.NewController(w.Client, w.events, w.clock)
+	w.hub = w.Client
 	w.name = testenv.Namespace(t, w.Client)
 	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	w.make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
@@ -96,10 +102,35 @@ func (w *world) place(spec clusterv1beta1.PlacementSpec) reconcile.Result {
 func (w *world) reconcile() (r reconcile.Result) {
 	w.Helper()
 	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
-		r, err = w.controller.Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key("p")})
+		c := placement.NewController(w.hub, w.events, w.clock, scheduling.Options{})
+		w.feed(c.Engine())
+		r, err = c.Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key("p")})
 		return err
 	}))
 	return r
+}
+
+// feed tells an engine of all that there is, as a manager's watches would.
+func (w *world) feed(e *incremental.Engine) {
+	w.Helper()
+	each(w, &clusterv1beta2.ManagedClusterSetList{}, e.UpsertSet)
+	each(w, &clusterv1.ManagedClusterList{}, e.UpsertCluster)
+	each(w, &clusterv1beta2.ManagedClusterSetBindingList{}, func(b *clusterv1beta2.ManagedClusterSetBinding) []types.NamespacedName {
+		return e.UpsertBinding(client.ObjectKeyFromObject(b))
+	})
+	each(w, &clusterv1alpha1.AddOnPlacementScoreList{}, e.UpsertScore)
+	each(w, &clusterv1beta1.PlacementList{}, e.UpsertPlacement)
+	each(w, &clusterv1beta1.PlacementDecisionList{}, e.UpsertDecision)
+}
+
+// each calls a function with every object of a kind.
+func each[T client.Object](w *world, list client.ObjectList, f func(T) []types.NamespacedName) {
+	w.Helper()
+	w.must(w.List(context.Background(), list))
+	w.must(meta.EachListItem(list, func(o runtime.Object) error {
+		f(o.(T))
+		return nil
+	}))
 }
 
 func (w *world) key(name string) types.NamespacedName {

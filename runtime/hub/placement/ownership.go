@@ -3,8 +3,6 @@ package placement
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,22 +10,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
-
-// belongs reports whether a decision is a placement's: by its label, its owner
-// or its name. Any of them is enough, because somebody may have edited the
-// others; a decision that is not recognised could never be made anew, as its
-// name is taken.
-func belongs(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement) bool {
-	if d.Namespace != p.Namespace {
-		return false
-	}
-	if d.Labels[cluster.PlacementLabel] == p.Name || metav1.IsControlledBy(d, p) {
-		return true
-	}
-	number, ok := strings.CutPrefix(d.Name, p.Name+"-decision-")
-	_, err := strconv.ParseUint(number, 10, 32)
-	return ok && err == nil
-}
 
 // disposable reports whether a placement may delete a decision that it does not
 // want: not one that another placement owns and is about to label anew, nor one
@@ -38,6 +20,17 @@ func disposable(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement
 		return d.Labels[cluster.PlacementLabel] == p.Name || metav1.IsControlledBy(d, p)
 	}
 	return false
+}
+
+// owned reports whether a decision has the labels and the owner that it should
+// have.
+func owned(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement, labels map[string]string) bool {
+	for key, want := range labels {
+		if have, ok := d.Labels[key]; !ok || have != want {
+			return false
+		}
+	}
+	return metav1.IsControlledBy(d, p)
 }
 
 // own gives a decision the labels and the owner that it should have, and leaves

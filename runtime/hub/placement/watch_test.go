@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/namespaces"
 	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
 )
 
 // countingClock counts the decisions, each of which reads the time once.
@@ -66,7 +67,7 @@ func startControllers(t testing.TB) *countingClock {
 			Register(m manager.Manager) error
 		}{
 			defaultsets.NewController(c), setstatus.NewController(c), binding.NewController(c), namespaces.NewController(c),
-			placement.NewController(c, m.GetEventRecorder("placement-controller"), clk),
+			placement.NewController(c, m.GetEventRecorder("placement-controller"), clk, scheduling.Options{}),
 		} {
 			if err := r.Register(m); err != nil {
 				return err
@@ -237,16 +238,34 @@ func TestAStatusThatIsWrongIsPutRight(t *testing.T) {
 	}
 }
 
-func TestReportsOfAgentsCauseNoDecision(t *testing.T) {
+func TestWhatPlacementsDoNotReadCausesNoDecision(t *testing.T) {
 	clk := startControllers(t)
 	w := newWorld(t, "a")
-	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}})
+	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: clusterv1beta1.PlacementSpec{
+		Predicates: []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{LabelSelector: metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"b"}}},
+		}}}},
+	}})
 	w.until("1[0/]=a")
-	clk.settle(t)
-	before := clk.read.Load()
-	w.report(w.named("a"), `{"status":{"version":{"kubernetes":"v1.99.0"}}}`)
-	clk.settle(t)
-	if n := clk.read.Load() - before; n != 0 {
-		t.Errorf("a cluster's version caused %d decisions", n)
+	for name, change := range map[string]func(){
+		"a version":       func() { w.report(w.named("a"), `{"status":{"version":{"kubernetes":"v1.99.0"}}}`) },
+		"a label":         func() { w.merge(w.named("a"), `{"metadata":{"labels":{"team":"x"}}}`) },
+		"a label's value": func() { w.merge(w.named("a"), `{"metadata":{"labels":{"name":"c"}}}`) },
+		"an unread score": func() {
+			w.makeNamespaces("a")
+			w.make(&clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: w.name + "-a", Name: "cost"}})
+		},
+		"an unread claim":  func() { w.report(w.named("a"), `{"status":{"clusterClaims":[{"name":"env","value":"test"}]}}`) },
+		"more of resource": func() { w.report(w.named("a"), `{"status":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8"}}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk.settle(t)
+			before := clk.read.Load()
+			change()
+			clk.settle(t)
+			if n := clk.read.Load() - before; n != 0 {
+				t.Errorf("it caused %d decisions", n)
+			}
+		})
 	}
 }

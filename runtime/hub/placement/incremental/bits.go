@@ -1,0 +1,60 @@
+package incremental
+
+import "math/bits"
+
+// bitset marks clusters by their slots and counts the marks.
+type bitset struct {
+	words []uint64
+	n     int
+}
+
+func (b *bitset) has(slot uint32) bool {
+	word := int(slot / 64)
+	return word < len(b.words) && b.words[word]&(1<<(slot%64)) != 0
+}
+
+// set marks a slot or takes its mark away.
+func (b *bitset) set(slot uint32, mark bool) {
+	if b.has(slot) == mark {
+		return
+	}
+	word := int(slot / 64)
+	for word >= len(b.words) {
+		b.words = append(b.words, 0)
+	}
+	b.words[word] ^= 1 << (slot % 64)
+	if mark {
+		b.n++
+	} else {
+		b.n--
+	}
+}
+
+// each calls a function with every slot that is marked.
+func (b *bitset) each(f func(slot uint32)) {
+	for i, w := range b.words {
+		for ; w != 0; w &= w - 1 {
+			f(uint32(i*64 + bits.TrailingZeros64(w)))
+		}
+	}
+}
+
+// clear takes all marks away and keeps the room for new ones.
+func (b *bitset) clear() {
+	clear(b.words)
+	b.n = 0
+}
+
+// add marks all slots that are marked in another set.
+func (b *bitset) add(o *bitset) {
+	for len(b.words) < len(o.words) {
+		b.words = append(b.words, 0)
+	}
+	b.n = 0
+	for i := range b.words {
+		if i < len(o.words) {
+			b.words[i] |= o.words[i]
+		}
+		b.n += bits.OnesCount64(b.words[i])
+	}
+}
