@@ -206,7 +206,7 @@ func TestDecidedOrdersGroups(t *testing.T) {
 	for _, g := range groups {
 		got += fmt.Sprintf("%d %s %v;", g.Index.ValueInt64(), g.Name.ValueString(), texts(g.Clusters))
 	}
-	if got != "0 canary [m];2  [a b c];10  [z];" {
+	if got != "0 canary [m];2  [b a c];10  [z];" {
 		t.Errorf("groups are %s", got)
 	}
 	all, groups = decided([]clusterv1beta1.PlacementDecision{decision("p-decision-1", "0", "")})

@@ -38,6 +38,8 @@ type hub struct {
 	featuresMu   sync.Mutex
 	featuresRead bool
 	features     map[string]string
+
+	fleets fleetCache
 }
 
 func newHub(connection kube.Connection, unknown []string, version string) *hub {

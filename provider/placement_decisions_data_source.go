@@ -1,13 +1,16 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/datasource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -31,6 +34,8 @@ type placementDecisionsModel struct {
 	Placement   types.String        `tfsdk:"placement"`
 	Wait        types.Bool          `tfsdk:"wait"`
 	MinClusters types.Int64         `tfsdk:"min_clusters"`
+	GroupName   types.String        `tfsdk:"group_name"`
+	GroupIndex  types.Int64         `tfsdk:"group_index"`
 	Clusters    []types.String      `tfsdk:"clusters"`
 	Groups      []decidedGroupModel `tfsdk:"groups"`
 	Satisfied   types.Bool          `tfsdk:"satisfied"`
@@ -69,8 +74,18 @@ func (d *placementDecisionsDataSource) Schema(ctx context.Context, _ datasource.
 				Optional:            true,
 			},
 			"min_clusters": schema.Int64Attribute{
-				MarkdownDescription: "Waits until at least this many clusters are selected.",
+				MarkdownDescription: "Waits until at least this many clusters are selected, in all groups together.",
 				Optional:            true,
+				Validators:          []validator.Int64{int64validator.AtLeast(0)},
+			},
+			"group_name": schema.StringAttribute{
+				MarkdownDescription: "Narrows `clusters` and `groups` to the decision groups of this name; `\"\"` to the clusters of no named group. A name that no group has gives empty lists.",
+				Optional:            true,
+			},
+			"group_index": schema.Int64Attribute{
+				MarkdownDescription: "Narrows `clusters` and `groups` to the decision group of this number, from 0.",
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.AtLeast(0)},
 			},
 			"clusters": schema.ListAttribute{
 				MarkdownDescription: "Names of the selected clusters, in alphabetical order.",
@@ -83,7 +98,7 @@ func (d *placementDecisionsDataSource) Schema(ctx context.Context, _ datasource.
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"index":    schema.Int64Attribute{MarkdownDescription: "Number of the group, from 0.", Computed: true},
 					"name":     schema.StringAttribute{MarkdownDescription: "Name of the group; empty for clusters of no named group.", Computed: true},
-					"clusters": schema.ListAttribute{MarkdownDescription: "Names of the group's clusters.", Computed: true, ElementType: types.StringType},
+					"clusters": schema.ListAttribute{MarkdownDescription: "Names of the group's clusters, in the order that the placement's `sort_by` asks for.", Computed: true, ElementType: types.StringType},
 				}},
 			},
 			"satisfied": schema.BoolAttribute{
@@ -141,7 +156,8 @@ func (d *placementDecisionsDataSource) Read(ctx context.Context, req datasource.
 		resp.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no placement %q in namespace %q. Refer to a muster_placement resource, or correct the names.", client.Host(), name, namespace))
 		return
 	}
-	model.Clusters, model.Groups = decided(decisions.Items)
+	_, groups := decided(decisions.Items)
+	model.Clusters, model.Groups = model.narrow(groups)
 	model.Satisfied = types.BoolValue(meta.IsStatusConditionTrue(placement.Status.Conditions, cluster.ConditionPlacementSatisfied))
 	model.Conditions = conditionModels(placement.Status.Conditions)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
@@ -160,12 +176,31 @@ func (m *placementDecisionsModel) enough(placement *clusterv1beta1.Placement) bo
 	return int64(placement.Status.NumberOfSelectedClusters) >= m.MinClusters.ValueInt64()
 }
 
-// decided puts the decisions together: all clusters, and the groups in order.
+// narrow leaves the groups that are asked for, and their clusters.
+func (m *placementDecisionsModel) narrow(groups []decidedGroupModel) ([]types.String, []decidedGroupModel) {
+	left := []decidedGroupModel{}
+	var clusters []string
+	for _, group := range groups {
+		if (!m.GroupName.IsNull() && !m.GroupName.Equal(group.Name)) || (!m.GroupIndex.IsNull() && !m.GroupIndex.Equal(group.Index)) {
+			continue
+		}
+		left = append(left, group)
+		clusters = append(clusters, texts(group.Clusters)...)
+	}
+	return append([]types.String{}, textValues(sorted(clusters))...), left
+}
+
+// decided puts the decisions together: all clusters, sorted, and the groups in
+// order, whose clusters are in the order of the decisions.
 func decided(decisions []clusterv1beta1.PlacementDecision) ([]types.String, []decidedGroupModel) {
 	var all []string
 	byIndex := map[int64]*decidedGroupModel{}
 	clusters := map[int64][]string{}
 	var indices []int64
+	decisions = slices.Clone(decisions)
+	slices.SortStableFunc(decisions, func(a, b clusterv1beta1.PlacementDecision) int {
+		return cmp.Compare(decisionNumber(a.Name), decisionNumber(b.Name))
+	})
 	for _, decision := range decisions {
 		index, _ := strconv.ParseInt(decision.Labels[cluster.DecisionGroupIndexLabel], 10, 64)
 		if byIndex[index] == nil {
@@ -184,8 +219,18 @@ func decided(decisions []clusterv1beta1.PlacementDecision) ([]types.String, []de
 			continue
 		}
 		group := byIndex[index]
-		group.Clusters = append([]types.String{}, textValues(sorted(clusters[index]))...)
+		group.Clusters = append([]types.String{}, textValues(clusters[index])...)
 		groups = append(groups, *group)
 	}
 	return append([]types.String{}, textValues(sorted(all))...), groups
+}
+
+// decisionNumber is the number at the end of a decision's name, by which the
+// decisions of a placement follow each other.
+func decisionNumber(name string) uint64 {
+	number, err := strconv.ParseUint(name[strings.LastIndex(name, "-")+1:], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return number
 }

@@ -138,7 +138,10 @@ func (m *prioritizerPolicyModel) policy() clusterv1beta1.PrioritizerPolicy {
 	}
 	policy := clusterv1beta1.PrioritizerPolicy{Mode: clusterv1beta1.PrioritizerPolicyModeType(m.Mode.ValueString())}
 	for _, p := range m.Configurations {
-		weight := int32(p.Weight.ValueInt64()) //nolint:gosec // validated
+		weight := int32(1)
+		if !p.Weight.IsNull() {
+			weight = int32(p.Weight.ValueInt64()) //nolint:gosec // validated
+		}
 		coordinate := &clusterv1beta1.ScoreCoordinate{Type: clusterv1beta1.ScoreCoordinateTypeBuiltIn, BuiltIn: p.BuiltIn.ValueString()}
 		if p.AddOn != nil {
 			coordinate = &clusterv1beta1.ScoreCoordinate{

@@ -80,6 +80,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		newManagedClusterSetResource,
 		newManagedClusterSetBindingResource,
 		newPlacementResource,
+		newAddOnPlacementScoreResource,
 		newManifestWorkResource,
 		newManifestWorkReplicaSetResource,
 	}
@@ -93,6 +94,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		newManagedClustersDataSource,
 		newManifestWorkReplicaSetDataSource,
 		newPlacementDecisionsDataSource,
+		newPlacementPreviewDataSource,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
@@ -28,6 +29,7 @@ func newScheme() *runtime.Scheme {
 		rbacv1.AddToScheme,
 		certificatesv1.AddToScheme,
 		clusterv1.AddToScheme,
+		clusterv1alpha1.AddToScheme,
 		clusterv1beta1.AddToScheme,
 		clusterv1beta2.AddToScheme,
 		workv1.AddToScheme,

@@ -9,3 +9,10 @@ data "muster_placement_decisions" "europe" {
 output "chosen" {
   value = data.muster_placement_decisions.europe.clusters
 }
+
+# The clusters that a rollout takes first.
+data "muster_placement_decisions" "canary" {
+  namespace  = "default"
+  placement  = "europe"
+  group_name = "canary"
+}

@@ -32,3 +32,34 @@ resource "muster_placement" "europe" {
     toleration_seconds = 300
   }]
 }
+
+# One cluster in each of three regions, where there are as many, out of those with
+# a recent version of Kubernetes, in groups for rollouts. The apply goes on once
+# there are at least two.
+resource "muster_placement" "regions" {
+  namespace          = "default"
+  name               = "regions"
+  number_of_clusters = 3
+
+  predicates = [{
+    cel_expressions = ["semver(managedCluster.status.version.kubernetes, true).isGreaterThan(semver(\"1.32.0\"))"]
+  }]
+
+  spread_policy = {
+    spread_constraints = [{
+      topology_key       = "region"
+      topology_key_type  = "Label"
+      when_unsatisfiable = "DoNotSchedule"
+    }]
+  }
+
+  decision_strategy = {
+    clusters_per_decision_group = "50%"
+    decision_groups = [{
+      name           = "canary"
+      label_selector = { match_labels = { canary = "true" } }
+    }]
+  }
+
+  wait = { min_clusters = 2 }
+}

@@ -1,0 +1,36 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ApplyStatus makes the fields of the status that are set in obj so on the
+// server and reads the result into obj, which has to exist there.
+func (c *Client) ApplyStatus(ctx context.Context, obj Object, options ApplyOptions) error {
+	gvk, err := c.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return fmt.Errorf("encoding the status of %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
+	if err != nil {
+		return err
+	}
+	request = request.SubResource("status").
+		SetHeader("Content-Type", string(types.ApplyPatchType)).
+		Param("fieldManager", options.Manager).
+		Body(body)
+	if options.Force {
+		request = request.Param("force", "true")
+	}
+	return decodeFresh(request.Do(ctx), obj)
+}
