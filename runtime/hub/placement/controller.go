@@ -85,7 +85,7 @@ func (c *Controller) writeDecisions(ctx context.Context, s incremental.Scheduled
 		byName[d.Name] = d
 	}
 	var written *clusterv1beta1.PlacementDecision
-	for _, w := range scheduling.Decisions(p.Name, s.Result.Groups) {
+	for _, w := range inSafeOrder(scheduling.Decisions(p.Name, s.Result.Groups), byName) {
 		d, err := c.writeDecision(ctx, p, byName[w.Name], w, s.Result.Warning)
 		if err != nil {
 			return fmt.Errorf("write the decision %s/%s: %w", p.Namespace, w.Name, err)
