@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
 )
@@ -53,40 +52,6 @@ func (e *Engine) Schedule(key types.NamespacedName, now time.Time) (Scheduled, b
 	}
 	p.compiled.Conclude(outcome, &out.Result)
 	return out, true
-}
-
-// Input is the snapshot from which the plain algorithm decides the same, and
-// explains it; false is that there is no such placement.
-func (e *Engine) Input(key types.NamespacedName, now time.Time) (scheduling.Input, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := e.placements[key]
-	if p == nil {
-		return scheduling.Input{}, false
-	}
-	in := scheduling.Input{Placement: p.object, Sets: p.sets, Now: now, Options: e.options, Selected: map[string]bool{}, Elsewhere: map[string]int{}}
-	published := map[types.NamespacedName]*clusterv1alpha1.AddOnPlacementScore{}
-	for name, c := range e.fleet.byName {
-		if p.selected.has(c.slot) {
-			in.Selected[name] = true
-		}
-		if n := p.elsewhere(c); n > 0 {
-			in.Elsewhere[name] = n
-		}
-	}
-	for _, c := range e.fleet.ordered {
-		if !p.sees(c) {
-			continue
-		}
-		in.Clusters = append(in.Clusters, c.view.ManagedCluster)
-		for name, s := range c.scores {
-			published[types.NamespacedName{Namespace: c.name, Name: name}] = s
-		}
-	}
-	in.Score = func(clusterName, resourceName string) *clusterv1alpha1.AddOnPlacementScore {
-		return published[types.NamespacedName{Namespace: clusterName, Name: resourceName}]
-	}
-	return in, true
 }
 
 // available is how many clusters the placement has to choose from.
