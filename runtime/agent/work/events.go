@@ -3,6 +3,7 @@ package work
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +79,7 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []outcome, attempts int)
 		}
 		text := fmt.Sprintf("Manifest %d, %s %s: %s", m.Ordinal, m.Kind, qualified(m.Namespace, m.Name), c.Message)
 		if len(text) > maxEventMessage {
-			text = text[:maxEventMessage-3] + "..."
+			text = strings.ToValidUTF8(text[:maxEventMessage-3], "") + "..."
 		}
 		failing[m.Ordinal] = text
 		if text != before {

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 )
@@ -48,13 +46,7 @@ func newGrants(client metadata.Interface, clock clock.Clock, wake func()) *grant
 func (g *grants) start(ctx context.Context) {
 	var synced []cache.InformerSynced
 	for _, resource := range []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
-		informer := metadatainformer.NewFilteredMetadataInformer(g.client, rbacv1.SchemeGroupVersion.WithResource(resource), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-		_ = informer.SetTransform(func(o any) (any, error) { // only fails once the informer runs
-			if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}}, nil
-			}
-			return o, nil
-		})
+		informer := identities(g.client, rbacv1.SchemeGroupVersion.WithResource(resource))
 		_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 			slog.Debug("watching who may do what", "resource", resource, "err", err)
 			g.changed()

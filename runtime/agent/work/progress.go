@@ -9,7 +9,6 @@ import (
 
 // progress is how far an object is on its way to what its spec asks for.
 type progress struct {
-	known    bool   // the kind has such a way
 	moving   bool   // it is not there yet
 	degraded bool   // and will not get there by itself
 	why      string // in words, when either
@@ -21,26 +20,21 @@ type progress struct {
 // A degraded object counts as moving, too: so does a rollout tell a failure
 // from a success.
 func progressOf(object *unstructured.Unstructured) progress {
-	gvk := object.GroupVersionKind()
-	var p progress
-	switch gvk.GroupKind() {
+	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
-		p = deploymentProgress(object)
+		return deploymentProgress(object)
 	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		p = statefulSetProgress(object)
+		return statefulSetProgress(object)
 	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
-		p = daemonSetProgress(object)
+		return daemonSetProgress(object)
 	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
-		p = replicaSetProgress(object)
+		return replicaSetProgress(object)
 	case schema.GroupKind{Group: "batch", Kind: "Job"}:
-		p = jobProgress(object)
+		return jobProgress(object)
 	case schema.GroupKind{Kind: "Pod"}:
-		p = podProgress(object)
-	default:
-		return progress{}
+		return podProgress(object)
 	}
-	p.known = true
-	return p
+	return progress{}
 }
 
 func moving(format string, args ...any) progress {

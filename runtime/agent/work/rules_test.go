@@ -120,14 +120,12 @@ func TestProgress(t *testing.T) {
 		"pod, done":                   {pod(`{"phase":"Succeeded"}`), "settled"},
 		"pod, failed":                 {pod(`{"phase":"Failed","message":"evicted"}`), "stuck: it has failed: evicted"},
 		"replica set, not available":  {`{"apiVersion":"apps/v1","kind":"ReplicaSet","spec":{"replicas":2},"status":{"availableReplicas":1}}`, "moving: 1 of 2 replicas are available"},
-		"a kind without such a thing": {`{"apiVersion":"v1","kind":"ConfigMap"}`, "unknown"},
+		"a kind without such a thing": {`{"apiVersion":"v1","kind":"ConfigMap"}`, "settled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := progressOf(parse(t, x.object))
 			got := "settled"
 			switch {
-			case !p.known:
-				got = "unknown"
 			case p.degraded && p.moving:
 				got = "stuck: " + p.why
 			case p.moving:

@@ -115,18 +115,24 @@ func (w *watches) count(objects map[objectKey]schema.GroupVersionResource, by in
 	}
 }
 
-// watch is called with w.mu held.
-func (w *watches) watch(gvr schema.GroupVersionResource) *watch {
-	informer := metadatainformer.NewFilteredMetadataInformer(w.client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+// identities is an informer that keeps, of thousands of objects, only what tells
+// whether one has changed.
+func identities(client metadata.Interface, gvr schema.GroupVersionResource) cache.SharedIndexInformer {
+	informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	_ = informer.SetTransform(func(o any) (any, error) { // only fails once the informer runs
 		if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-			// Of thousands of objects only what tells whether one has changed.
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 				Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
 			}}, nil
 		}
 		return o, nil
 	})
+	return informer
+}
+
+// watch is called with w.mu held.
+func (w *watches) watch(gvr schema.GroupVersionResource) *watch {
+	informer := identities(w.client, gvr)
 	x := &watch{informer: informer}
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		x.failed.Store(w.clock.Now().UnixNano())

@@ -25,7 +25,8 @@ type ManifestConfigOption struct {
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 
 	// conditionRules derive conditions, of the object and of the work, from the
-	// live object. Progressive rollouts depend on a rule for Progressing.
+	// live object. Upstream's progressive rollouts depend on a rule for
+	// Progressing; muster's go on without one.
 	// +optional
 	// +listType=map
 	// +listMapKey=condition
