@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
@@ -234,23 +234,9 @@ func Namespace(t testing.TB, c client.Client) string {
 	return ns.Name
 }
 
-// patience is how long Eventually waits. It is generous because the machines
-// that run tests are busy; a test that passes needs a fraction of it.
-const patience = 20 * time.Second
-
 // Eventually calls check until it returns nil and fails the test when it has
 // not within 20 seconds.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %v", patience, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testwait.Eventually(t, check)
 }

@@ -81,6 +81,24 @@ func StartCluster(program, dir string) (*Process, error) {
 	return start(&Process{program: program, args: []string{"devcluster"}, dir: dir}, "0")
 }
 
+// StartAgent starts an agent as a process of its own.
+// It serves no health address and is not waited for.
+func StartAgent(program, name, bootstrapKubeconfig, clusterKubeconfig string, flags ...string) (*Process, error) {
+	p := &Process{program: program, args: append([]string{
+		"agent", "--cluster-name", name, "--bootstrap-kubeconfig", bootstrapKubeconfig, "--kubeconfig", clusterKubeconfig,
+	}, flags...)}
+	if _, err := p.launch(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// PID is the process's ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed once the process has ended.
+func (p *Process) Exited() <-chan error { return p.exited }
+
 // Kill ends the process at once, as a crash does. The state stays.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -122,9 +140,11 @@ func (p *Process) Log() string { return p.log.String() }
 
 var readyLine = regexp.MustCompile(`^(?:hub|cluster) ready (\S+) kubeconfig (.+)$`)
 
-func start(p *Process, port string) (*Process, error) {
+// launch runs the program. ready gets what a hub or cluster says when it is
+// ready: its URL and its kubeconfig.
+func (p *Process) launch(flags ...string) (ready <-chan []string, err error) {
 	p.log = &tail{}
-	p.cmd = exec.Command(p.program, append(p.args, "--data-dir", p.dir, "--secure-port", port)...)
+	p.cmd = exec.Command(p.program, append(p.args[:len(p.args):len(p.args)], flags...)...)
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -134,12 +154,12 @@ func start(p *Process, port string) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", p.args[0], err)
 	}
 	exited := make(chan error, 1)
-	ready := make(chan []string, 1)
+	found := make(chan []string, 1)
 	go func() {
 		scanner := bufio.NewScanner(stdout)
 		for scanner.Scan() {
-			if found := readyLine.FindStringSubmatch(strings.TrimSpace(scanner.Text())); found != nil {
-				ready <- found[1:]
+			if line := readyLine.FindStringSubmatch(strings.TrimSpace(scanner.Text())); line != nil {
+				found <- line[1:]
 			}
 		}
 		_, _ = io.Copy(io.Discard, stdout)
@@ -147,13 +167,21 @@ func start(p *Process, port string) (*Process, error) {
 		close(exited)
 	}()
 	p.exited = exited
+	return found, nil
+}
+
+func start(p *Process, port string) (*Process, error) {
+	ready, err := p.launch("--data-dir", p.dir, "--secure-port", port)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	select {
 	case found := <-ready:
 		p.URL, p.Kubeconfig = found[0], found[1]
 		return p, nil
-	case err := <-exited:
+	case err := <-p.exited:
 		return nil, fmt.Errorf("starting %s: it ended: %w\n%s", p.args[0], err, p.log)
 	case <-ctx.Done():
 		_ = p.Kill()

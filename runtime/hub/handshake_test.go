@@ -2,8 +2,6 @@ package hub_test
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,8 +21,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -41,70 +39,24 @@ func bootstrapToken(t testing.TB, group string) string {
 // Secret.
 func annotatedToken(t testing.TB, group string, annotations map[string]string) (_ *corev1.Secret, token string) {
 	t.Helper()
-	random := make([]byte, 11)
-	if _, err := rand.Read(random); err != nil {
-		t.Fatal(err)
-	}
-	id, secret := hex.EncodeToString(random[:3]), hex.EncodeToString(random[3:])
-	c := clientFor(t, admin)
-	object := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id, Annotations: annotations},
-		Type:       corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true", "auth-extra-groups": group,
-		},
-	}
-	if err := c.Create(context.Background(), object); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
-	token = id + "." + secret
-	// The server's authenticator learns of the secret by a watch.
-	testenv.Eventually(t, func() error {
-		_, err := clientsetFor(t, withToken(token)).Discovery().ServerVersion()
-		return err
-	})
-	return object, token
+	return testfleet.Hub{Admin: admin}.BootstrapToken(t, group, annotations)
 }
 
 // certificateRequest is a request of the form that agents make.
 func certificateRequest(t testing.TB, name, agent string) (r *certificatesv1.CertificateSigningRequest, key []byte) {
 	t.Helper()
-	key, request := certtest.Request(t, cluster.CommonName(name, agent), cluster.Group(name), cluster.ManagedClustersGroup)
-	return &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{cluster.NameLabel: name}},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: request, SignerName: certificatesv1.KubeAPIServerClientSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth},
-		},
-	}, key
+	return testfleet.CertificateRequest(t, name, agent)
 }
 
 // approve does what "kubectl certificate approve" does.
 func approve(ctx context.Context, k kubernetes.Interface, r *certificatesv1.CertificateSigningRequest) error {
-	r = r.DeepCopy()
-	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test", Message: "approved",
-	})
-	_, err := k.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, r.Name, r, metav1.UpdateOptions{})
-	return err
+	return testfleet.Approve(ctx, k, r)
 }
 
 // certificate waits until a request is signed.
 func certificate(t testing.TB, name string) []byte {
 	t.Helper()
-	var cert []byte
-	testenv.Eventually(t, func() error {
-		r, err := clientsetFor(t, admin).CertificatesV1().CertificateSigningRequests().Get(context.Background(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if cert = r.Status.Certificate; len(cert) == 0 {
-			return fmt.Errorf("the request %s has no certificate; its conditions: %v", name, r.Status.Conditions)
-		}
-		return nil
-	})
-	return cert
+	return testfleet.Hub{Admin: admin}.Certificate(t, name)
 }
 
 // mustBeForbidden fails the test unless err is a refusal by the API server.
@@ -146,15 +98,7 @@ func hasCondition(kind string, status metav1.ConditionStatus, reason string) fun
 // agent.
 func joined(t testing.TB, name, agent string) *rest.Config {
 	t.Helper()
-	mc := newCluster(name)
-	mc.Spec.HubAcceptsClient = ptr.To(true)
-	must(t, clientFor(t, admin).Create(context.Background(), mc))
-	bootstrap := clientFor(t, withToken(bootstrapToken(t, cluster.BoundBootstrapGroup(name))))
-	r, key := certificateRequest(t, name, agent)
-	must(t, bootstrap.Create(context.Background(), r))
-	cert := certificate(t, r.Name)
-	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
-	return withCertificate(cert, key)
+	return testfleet.Hub{Admin: admin}.Joined(t, name, agent)
 }
 
 // The join process of the cluster-join document, step by step, with an

@@ -17,9 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
-	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -83,19 +82,12 @@ func start(o hub.Options) (ready hub.Ready, stop func() error, err error) {
 
 // as is a client configuration for another identity, in which change sets the
 // credentials.
-func as(change func(*rest.Config)) *rest.Config {
-	c := rest.AnonymousClientConfig(admin)
-	c.QPS = -1
-	change(c)
-	return c
-}
+func as(change func(*rest.Config)) *rest.Config { return testfleet.Hub{Admin: admin}.As(change) }
 
-func withToken(token string) *rest.Config {
-	return as(func(c *rest.Config) { c.BearerToken = token })
-}
+func withToken(token string) *rest.Config { return testfleet.Hub{Admin: admin}.WithToken(token) }
 
 func withCertificate(cert, key []byte) *rest.Config {
-	return as(func(c *rest.Config) { c.CertData, c.KeyData = cert, key })
+	return testfleet.Hub{Admin: admin}.WithCertificate(cert, key)
 }
 
 // impersonate is the administrator in the role of another user.
@@ -107,20 +99,12 @@ func impersonate(user string, groups ...string) *rest.Config {
 
 func clientFor(t testing.TB, c *rest.Config) client.Client {
 	t.Helper()
-	k, err := client.New(c, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return testfleet.Client(t, c)
 }
 
 func clientsetFor(t testing.TB, c *rest.Config) kubernetes.Interface {
 	t.Helper()
-	k, err := kubernetes.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return testfleet.Clientset(t, c)
 }
 
 // clusterName is a name that no other test uses. The cluster of that name, if
