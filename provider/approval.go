@@ -2,8 +2,6 @@ package provider
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,8 +38,8 @@ const (
 // judge decides about one request. requesters are allowed user names beside the
 // bootstrap identities.
 func judge(request *certificatesv1.CertificateSigningRequest, name string, requesters []string) verdict {
-	if request.Labels[cluster.NameLabel] != name || request.Labels[cluster.AddOnNameLabel] != "" ||
-		request.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || !asksFor(request.Spec.Request, name) {
+	identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	if err != nil || identity.Cluster != name || request.Labels[cluster.AddOnNameLabel] != "" {
 		return ignored
 	}
 	for _, condition := range request.Status.Conditions {
@@ -56,25 +54,6 @@ func judge(request *certificatesv1.CertificateSigningRequest, name string, reque
 		return pending
 	}
 	return foreign
-}
-
-// asksFor reports whether the request is for an agent of the cluster, and not
-// for another identity under the cluster's label.
-func asksFor(pemRequest []byte, name string) bool {
-	block, _ := pem.Decode(pemRequest)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return false
-	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		return false
-	}
-	owner, _, ok := cluster.ParseCommonName(request.Subject.CommonName)
-	if !ok || owner != name {
-		return false
-	}
-	organization := slices.DeleteFunc(slices.Clone(request.Subject.Organization), func(o string) bool { return o == cluster.ManagedClustersGroup })
-	return len(organization) == 1 && organization[0] == cluster.Group(name)
 }
 
 func allowedRequester(request *certificatesv1.CertificateSigningRequest, name string, requesters []string) bool {

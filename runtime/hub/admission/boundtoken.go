@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // boundTokens keeps bootstrap tokens that are bound to clusters from asking for
@@ -39,7 +39,7 @@ func (p *boundTokens) Validate(_ context.Context, a admission.Attributes, _ admi
 	}
 	// The request's own name counts, if it came with one: the prefix for generated
 	// names is then of no effect.
-	identity, err := csr.Parse(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request)
 	switch {
 	case err != nil:
 		return refuse(err)

@@ -24,7 +24,6 @@ import (
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
 )
 
 // decided is an authorizer that says the same to everything.
@@ -181,7 +180,7 @@ func FuzzBoundToken(f *testing.F) {
 			mustExplain(t, err)
 			return
 		}
-		identity, err := csr.Parse(request.Labels, request.Spec.SignerName, data)
+		identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, data)
 		if err != nil || identity.Cluster != bound || label != bound {
 			t.Errorf("a token for %q has asked for %+v (%v)", bound, identity, err)
 		}

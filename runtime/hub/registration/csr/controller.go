@@ -1,3 +1,4 @@
+// Package csr approves the certificate requests of agents.
 package csr
 
 import (
@@ -104,7 +105,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if decided(request) || request.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return reconcile.Result{}, nil
 	}
-	identity, err := Parse(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request)
 	if err != nil {
 		c.refuse(request, err.Error())
 		return reconcile.Result{}, nil
@@ -159,7 +160,7 @@ func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.Certi
 }
 
 // mayJoin decides about the first request with a token for certain clusters.
-func (c *Controller) mayJoin(ctx context.Context, bound []string, identity Identity) (bool, string, error) {
+func (c *Controller) mayJoin(ctx context.Context, bound []string, identity cluster.RequestIdentity) (bool, string, error) {
 	name := identity.Cluster
 	if !slices.Contains(bound, name) {
 		return false, fmt.Sprintf("the bootstrap token is bound to %q and the request is for %q", bound, name), nil
@@ -187,7 +188,7 @@ func (c *Controller) refuse(request *certificatesv1.CertificateSigningRequest, w
 	c.events.Eventf(request, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)
 }
 
-func (c *Controller) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity Identity, event string) error {
+func (c *Controller) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity cluster.RequestIdentity, event string) error {
 	request = request.DeepCopy()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,

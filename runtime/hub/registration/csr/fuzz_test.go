@@ -19,7 +19,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
 )
 
 // Whatever is sent as a certificate request: when it counts as an agent's, then
@@ -46,9 +45,9 @@ func FuzzParse(f *testing.F) {
 	}
 	ca, caKey := authority(f)
 	f.Fuzz(func(t *testing.T, name, signer string, request []byte) {
-		got, err := csr.Parse(map[string]string{cluster.NameLabel: name}, signer, request)
+		got, err := cluster.ParseRequest(map[string]string{cluster.NameLabel: name}, signer, request)
 		if err != nil {
-			if got != (csr.Identity{}) {
+			if got != (cluster.RequestIdentity{}) {
 				t.Errorf("an error and the identity %+v", got)
 			}
 			return

@@ -1,4 +1,4 @@
-package csr_test
+package cluster_test
 
 import (
 	"strings"
@@ -8,10 +8,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/csr"
 )
 
-func TestParse(t *testing.T) {
+func TestParseRequest(t *testing.T) {
 	paris := map[string]string{cluster.NameLabel: "paris"}
 	const client = certificatesv1.KubeAPIServerClientSignerName
 	for name, x := range map[string]struct {
@@ -36,7 +35,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, request := certtest.Request(t, x.commonName, x.organizations...)
-			got, err := csr.Parse(x.labels, x.signer, request)
+			got, err := cluster.ParseRequest(x.labels, x.signer, request)
 			switch {
 			case x.err == "" && err != nil:
 				t.Error(err)
@@ -49,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatIsNoRequest(t *testing.T) {
+func TestParseRequestRefusesWhatIsNoRequest(t *testing.T) {
 	labels := map[string]string{cluster.NameLabel: "paris"}
 	for name, data := range map[string]string{
 		"nothing":       "",
@@ -57,7 +56,7 @@ func TestParseRefusesWhatIsNoRequest(t *testing.T) {
 		"another block": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		"broken":        "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
 	} {
-		if _, err := csr.Parse(labels, certificatesv1.KubeAPIServerClientSignerName, []byte(data)); err == nil {
+		if _, err := cluster.ParseRequest(labels, certificatesv1.KubeAPIServerClientSignerName, []byte(data)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
