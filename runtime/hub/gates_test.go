@@ -40,6 +40,7 @@ func otherHub(t testing.TB, o hub.Options, gates string) client.Client {
 	})
 	config, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
 	must(t, err)
+	config.QPS = -1
 	return clientFor(t, config)
 }
 

@@ -70,9 +70,10 @@ func (c *Controller) Register(m manager.Manager) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 	})
 	// What this controller creates itself comes back as an event; only what
-	// others change or delete is of interest.
-	mended := builder.WithPredicates(predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
+	// others change or delete is of interest, and what outlived its cluster while
+	// no controller ran.
+	rights := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return c.outlived(e.Object) },
 	})
 	// The last work to go lets a deleted or denied cluster go on.
 	gone := builder.WithPredicates(predicate.Funcs{
@@ -85,9 +86,9 @@ func (c *Controller) Register(m manager.Manager) error {
 		Named("managedcluster").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(changed)).
-		Watches(&rbacv1.ClusterRole{}, byLabel, mended).
-		Watches(&rbacv1.ClusterRoleBinding{}, byLabel, mended).
-		Watches(&rbacv1.RoleBinding{}, byLabel, mended).
+		Watches(&rbacv1.ClusterRole{}, byLabel, rights).
+		Watches(&rbacv1.ClusterRoleBinding{}, byLabel, rights).
+		Watches(&rbacv1.RoleBinding{}, byLabel, rights).
 		WatchesMetadata(works, enqueue.ClusterOfNamespace(), gone).
 		Complete(c)
 }
@@ -114,6 +115,20 @@ func accepted(c *clusterv1.ManagedCluster) metav1.ConditionStatus {
 	return ""
 }
 
+// outlived reports whether an object that gives rights is what is left of a
+// cluster: one on its way out, or one whose cluster is gone.
+func (c *Controller) outlived(o client.Object) bool {
+	name := o.GetLabels()[cluster.NameLabel]
+	if name == "" {
+		return false
+	}
+	if !o.GetDeletionTimestamp().IsZero() {
+		return true
+	}
+	err := c.client.Get(context.Background(), types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+	return apierrors.IsNotFound(err)
+}
+
 // Reconcile brings the hub's side of one cluster in line with its spec. A
 // cluster that was never accepted gets nothing at all.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -128,7 +143,12 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	case !mc.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, c.remove(ctx, mc)
 	case c.autoAccept && mc.Annotations[cluster.AutoAcceptedAnnotation] == "":
-		return reconcile.Result{}, c.acceptOnce(ctx, mc)
+		if err := c.acceptOnce(ctx, mc); err != nil {
+			return reconcile.Result{}, err
+		}
+		// A cluster that was accepted by somebody else already changes in nothing
+		// that would bring us back.
+		return reconcile.Result{}, c.admit(ctx, mc)
 	case mc.Spec.AcceptsClient():
 		return reconcile.Result{}, c.admit(ctx, mc)
 	case accepted(mc) != "" && accepted(mc) != metav1.ConditionFalse:
