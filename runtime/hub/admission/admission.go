@@ -37,12 +37,14 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		cleanResources: gates.Enabled(features.ResourceCleanup),
 		tokens:         tokens,
 	}
+	nilExecutors := gates.Enabled(features.NilExecutorValidating)
 	return []controlplane.AdmissionPlugin{
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
-		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{checkNil: gates.Enabled(features.NilExecutorValidating), limit: manifestLimit})},
-		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
+		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
+		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
+		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
 		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},
 		// Last, so that what another refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -17,10 +16,7 @@ import (
 
 // manifestWorks checks ManifestWorks.
 type manifestWorks struct {
-	access
-	// checkNil says that works without an executor need a right, too: they are
-	// carried out with the rights of the agent.
-	checkNil bool
+	executors
 	// limit is the greatest total size of the manifests, in bytes.
 	limit int
 }
@@ -49,10 +45,10 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 			return apierrors.NewBadRequest(err.Error())
 		}
 	}
-	if a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec.Executor, before.Spec.Executor) {
+	if a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil
 	}
-	return p.checkExecutor(ctx, a, now.Spec.Executor)
+	return p.check(ctx, a, now.Spec.Executor)
 }
 
 func checkManifests(manifests []workv1.Manifest, limit int) error {
@@ -83,24 +79,4 @@ func checkManifests(manifests []workv1.Manifest, limit int) error {
 		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, limit)
 	}
 	return nil
-}
-
-func (p *manifestWorks) checkExecutor(ctx context.Context, a admission.Attributes, e *workv1.ManifestWorkExecutor) error {
-	var sa workv1.ManifestWorkSubjectServiceAccount
-	switch {
-	case e == nil && p.checkNil:
-		sa.Name = work.AgentServiceAccount // of whatever namespace
-	case e == nil || e.Subject.ServiceAccount == nil:
-		return nil
-	default:
-		sa = *e.Subject.ServiceAccount
-	}
-	if p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
-		Verb: "execute-as", APIGroup: work.GroupName, Resource: "manifestworks", Namespace: a.GetNamespace(),
-		Name: "system:serviceaccount:" + sa.Namespace + ":" + sa.Name,
-	}) {
-		return nil
-	}
-	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
-		fmt.Errorf("user %s cannot manipulate the Manifestwork with executor %s/%s in namespace %s", a.GetUserInfo().GetName(), sa.Namespace, sa.Name, a.GetNamespace()))
 }

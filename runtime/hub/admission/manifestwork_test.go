@@ -26,18 +26,20 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 		asked       string // the name that the right is asked for
 		refused     string
 	}{
-		"a new work":                          {mw(deployer, "1"), nil, false, "system:serviceaccount:shop:deployer", "with executor shop/deployer in namespace c1"},
-		"the executor stays":                  {mw(deployer, "2"), mw(deployer, "1"), true, "", ""},
-		"the executor changes":                {mw(deployer, "1"), mw(nobody, "1"), false, "system:serviceaccount:shop:deployer", "with executor shop/deployer"},
-		"none":                                {mw(nobody, "1"), nil, false, "", ""},
-		"none, where that is checked":         {mw(nobody, "1"), nil, true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa in namespace c1"},
-		"none any more, where it is checked":  {mw(nobody, "1"), mw(deployer, "1"), true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa"},
-		"none as before, where it is checked": {mw(nobody, "2"), mw(nobody, "1"), true, "", ""},
+		"a new work":                           {mw(deployer, "1"), nil, false, "system:serviceaccount:shop:deployer", "with executor shop/deployer in namespace c1"},
+		"the executor stays":                   {mw(deployer, "2"), mw(deployer, "1"), true, "system:serviceaccount:shop:deployer", "with executor shop/deployer"},
+		"the spec stays":                       {mw(deployer, "1"), mw(deployer, "1"), true, "", ""},
+		"the executor changes":                 {mw(deployer, "1"), mw(nobody, "1"), false, "system:serviceaccount:shop:deployer", "with executor shop/deployer"},
+		"none":                                 {mw(nobody, "1"), nil, false, "", ""},
+		"none, where that is checked":          {mw(nobody, "1"), nil, true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa in namespace c1"},
+		"none any more, where it is checked":   {mw(nobody, "1"), mw(deployer, "1"), true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa"},
+		"none as before, where it is checked":  {mw(nobody, "2"), mw(nobody, "1"), true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa"},
+		"no spec changes, where it is checked": {mw(nobody, "1"), mw(nobody, "1"), true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
 			for _, allow := range []bool{true, false} {
-				p := &manifestWorks{checkNil: x.checkNil, limit: 1000, access: access{authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				p := &manifestWorks{limit: 1000, executors: executors{checkNil: x.checkNil, access: access{authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 					asked = a.GetName()
 					if a.GetVerb() != "execute-as" || a.GetAPIGroup() != "work.open-cluster-management.io" || a.GetResource() != "manifestworks" || a.GetNamespace() != "c1" {
 						t.Errorf("asked for %+v", a)
@@ -46,7 +48,7 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 						return authorizer.DecisionAllow, "", nil
 					}
 					return authorizer.DecisionNoOpinion, "", nil
-				})}}
+				})}}}
 				err := p.Validate(context.Background(), attributes(x.now, x.before, workv1.GroupVersion.WithResource("manifestworks")), nil)
 				switch {
 				case allow || x.refused == "":
@@ -67,7 +69,7 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 func TestSizeOfManifestsIsLimited(t *testing.T) {
 	mw := object([]byte(`{"metadata":{"namespace":"c1","name":"w"},"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"` + strings.Repeat("x", 1000) + `"}}]}}}`))
 	for limit, want := range map[int]string{10_000: "", 1000: "the size of manifests is 1081 bytes which exceeds the 1000 limit"} {
-		p := &manifestWorks{access: decided(true), limit: limit}
+		p := &manifestWorks{executors: executors{access: decided(true)}, limit: limit}
 		err := p.Validate(context.Background(), attributes(mw, nil, workv1.GroupVersion.WithResource("manifestworks")), nil)
 		if got := fmt.Sprint(err); (err != nil) != (want != "") || err != nil && got != want {
 			t.Errorf("limit %d: got %v, want %q", limit, err, want)

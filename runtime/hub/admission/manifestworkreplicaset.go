@@ -14,8 +14,10 @@ import (
 )
 
 // manifestWorkReplicaSets checks ManifestWorkReplicaSets. Their executors are
-// not checked, as upstream: the hub makes the works.
+// checked like those of works; upstream does not, so there a replica set is a way
+// around the check.
 type manifestWorkReplicaSets struct {
+	executors
 	// enabled is whether anybody keeps such sets.
 	enabled bool
 	// limit is the greatest total size of a template's manifests, in bytes.
@@ -28,9 +30,9 @@ func (*manifestWorkReplicaSets) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update || op == admission.Delete
 }
 
-// Validate checks that there is somebody to keep the set, and the manifests of
-// its template.
-func (p *manifestWorkReplicaSets) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+// Validate checks that there is somebody to keep the set, the manifests of its
+// template, and that its author may execute them as the template's executor.
+func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, work.GroupName, "manifestworkreplicasets") {
 		return nil
 	}
@@ -50,5 +52,8 @@ func (p *manifestWorkReplicaSets) Validate(_ context.Context, a admission.Attrib
 			return apierrors.NewBadRequest(err.Error())
 		}
 	}
-	return nil
+	if a.GetOperation() == admission.Delete || a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
+		return nil
+	}
+	return p.check(ctx, a, now.Spec.ManifestWorkTemplate.Executor)
 }

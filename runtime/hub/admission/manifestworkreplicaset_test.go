@@ -9,9 +9,58 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
+
+// A replica set is no way around the right to execute as somebody.
+func TestReplicaSetAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
+	set := func(executor, refs string) *unstructured.Unstructured {
+		return object([]byte(`{"metadata":{"namespace":"ns","name":"web"},"spec":{"placementRefs":[` + refs + `],"manifestWorkTemplate":{` + executor + `"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}]}}}}`))
+	}
+	const (
+		nobody   = ``
+		deployer = `"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"shop","name":"deployer"}}},`
+		p, q     = `{"name":"p"}`, `{"name":"q"}`
+	)
+	for name, x := range map[string]struct {
+		now, before *unstructured.Unstructured
+		checkNil    bool
+		asked       string
+	}{
+		"a new one":                {set(deployer, p), nil, false, "system:serviceaccount:shop:deployer"},
+		"another executor":         {set(deployer, p), set(nobody, p), false, "system:serviceaccount:shop:deployer"},
+		"other placements":         {set(deployer, q), set(deployer, p), false, "system:serviceaccount:shop:deployer"},
+		"nothing changes":          {set(deployer, p), set(deployer, p), true, ""},
+		"none":                     {set(nobody, p), nil, false, ""},
+		"none, where it is needed": {set(nobody, p), nil, true, "system:serviceaccount::klusterlet-work-sa"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operation := admission.Create
+			if x.before != nil {
+				operation = admission.Update
+			}
+			for _, allow := range []bool{true, false} {
+				asked := ""
+				plugin := &manifestWorkReplicaSets{enabled: true, limit: 1000, executors: executors{checkNil: x.checkNil, access: access{authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+					asked = a.GetName()
+					if a.GetVerb() != "execute-as" || a.GetResource() != "manifestworks" || a.GetNamespace() != "ns" {
+						t.Errorf("asked for %+v", a)
+					}
+					if allow {
+						return authorizer.DecisionAllow, "", nil
+					}
+					return authorizer.DecisionNoOpinion, "", nil
+				})}}}
+				err := plugin.Validate(context.Background(), replicaSetAttributes(operation, x.now, x.before, ""), nil)
+				if asked != x.asked || (err == nil) != (allow || x.asked == "") {
+					t.Errorf("allowed %v: asked for %q, want %q, and got %v", allow, asked, x.asked, err)
+				}
+			}
+		})
+	}
+}
 
 func TestManifestsOfReplicaSetsAreChecked(t *testing.T) {
 	const (

@@ -49,6 +49,7 @@ type Controller struct {
 	// Progressing.
 	needsProgressing bool
 	works            works
+	awaited          awaited
 }
 
 // NewController makes the controller. live reads around the cache.
@@ -62,6 +63,9 @@ func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, 
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	set := &workv1alpha1.ManifestWorkReplicaSet{}
 	if err := c.client.Get(ctx, r.NamespacedName, set); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.awaited.remember(r.NamespacedName, nil)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() {
@@ -81,6 +85,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gather what the ManifestWorkReplicaSet %s depends on: %w", r.NamespacedName, err)
 	}
+	c.awaited.remember(r.NamespacedName, s.refused())
 	p := decide(s, c.clock.Now(), c.needsProgressing)
 	if len(p.writes) > 0 {
 		behind, err := c.behind(ctx, s)
@@ -115,7 +120,7 @@ func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	return c.patchStatus(ctx, set, func(status *workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition {
 		status.Summary = p.summary()
 		status.PlacementsSummary = p.placementSummaries()
-		return p.conditions(failed)
+		return p.conditions(set.Namespace, failed)
 	})
 }
 

@@ -271,7 +271,7 @@ func (terminating) Create(_ context.Context, o client.Object, _ ...client.Create
 }
 
 func TestAClusterThatIsBeingRemovedIsNoError(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "a")
 	w.place("p", "0:a")
 	w.create(ref("p"))
 	w.controller = replicaset.NewController(terminating{w.counting}, w.counting, w.clock, false)

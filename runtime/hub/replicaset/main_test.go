@@ -18,13 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -69,10 +72,30 @@ func newWorld(t testing.TB, clusters ...string) *world {
 	w.counting = env.ClientFor(t, config)
 	w.restart()
 	w.name = testenv.Namespace(t, w.Client)
+	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	w.make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
 	for _, c := range clusters {
-		w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.full(c)}})
+		w.member(c, w.name)
 	}
 	return w
+}
+
+// member makes an accepted cluster in a cluster set, and its namespace.
+func (w *world) member(name, set string) *clusterv1.ManagedCluster {
+	w.Helper()
+	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.full(name)}})
+	return w.accepted(name, set)
+}
+
+// accepted makes an accepted cluster whose namespace is not there yet.
+func (w *world) accepted(name, set string) *clusterv1.ManagedCluster {
+	w.Helper()
+	mc := &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: w.full(name), Labels: map[string]string{cluster.ClusterSetLabel: set}},
+		Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
+	}
+	w.make(mc)
+	return mc
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -100,6 +123,14 @@ func (w *world) make(o client.Object) {
 
 // full is the name of a cluster, and of its namespace.
 func (w *world) full(cluster string) string { return w.name + "-" + cluster }
+
+// cluster is a cluster as it is on the hub.
+func (w *world) cluster(name string) *clusterv1.ManagedCluster {
+	w.Helper()
+	mc := &clusterv1.ManagedCluster{}
+	w.must(w.Get(context.Background(), types.NamespacedName{Name: w.full(name)}, mc))
+	return mc
+}
 
 func (w *world) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: w.name, Name: "web"}

@@ -114,17 +114,15 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 
 // sort chooses the work of each cluster, and has those removed whose cluster was
 // left or that it has twice: two hubs at a time, or an earlier one that did not
-// look, may have made them. keeping removes none. While a placement's decisions
-// and its count differ, they are being rewritten: a cluster that moves from one
-// to another is in none for a moment, and keeps its work.
+// look, may have made them. keeping removes none. While a placement is not settled,
+// its decisions are being rewritten: a cluster that moves from one to another is
+// in none for a moment, and keeps its work.
 func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool) map[string]*workv1.ManifestWork {
 	present = slices.Clone(present)
 	slices.SortFunc(present, func(a, b *workv1.ManifestWork) int { // the living before the dying, the oldest first
 		return cmp.Or(compareBool(!a.DeletionTimestamp.IsZero(), !b.DeletionTimestamp.IsZero()),
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	selected := p.clusters()
-	settled := len(selected) == p.selected
 	kept := map[string]*workv1.ManifestWork{}
 	for _, w := range present {
 		_, twice := kept[w.Namespace]
@@ -132,7 +130,7 @@ func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool
 		case keeping && !twice:
 			kept[w.Namespace] = w
 		case keeping:
-		case twice, settled && !selected[w.Namespace]:
+		case twice, p.settled && !p.clusters[w.Namespace]:
 			d.remove(w)
 		default:
 			kept[w.Namespace] = w

@@ -34,20 +34,29 @@ type placement struct {
 	missing bool
 	// problem is why its decisions can't be gone by.
 	problem error
-	groups  []rollout.Group
-	// decisionGroups and selected are what the placement says of itself.
+	// groups are the clusters that get works.
+	groups []rollout.Group
+	// clusters are the selected ones: those of the groups, and those that are to
+	// keep what they have.
+	clusters map[string]bool
+	// refused are the clusters of the decisions that get no work.
+	refused []refusal
+	// decisionGroups and selected are what the placement says of itself. Of one
+	// that another scheduler decides for, they are what its decisions say: nobody
+	// keeps its status.
 	decisionGroups, selected int
+	// settled says that decisions and status agree.
+	settled bool
 }
 
-// clusters are the names of the selected clusters.
-func (p placement) clusters() map[string]bool {
-	out := map[string]bool{}
-	for _, g := range p.groups {
-		for _, c := range g.Clusters {
-			out[c] = true
+// refused are the clusters of the decisions that get no work.
+func (s snapshot) refused() (names []string) {
+	for _, p := range s.placements {
+		for _, r := range p.refused {
+			names = append(names, r.cluster)
 		}
 	}
-	return out
+	return names
 }
 
 func (c *Controller) snapshot(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) (snapshot, error) {
@@ -89,16 +98,53 @@ func (c *Controller) placement(ctx context.Context, namespace string, ref workv1
 	if err := c.client.List(ctx, decisions, client.InNamespace(namespace), client.MatchingLabels{cluster.PlacementLabel: ref.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return p, fmt.Errorf("list the decisions of the placement %s/%s: %w", namespace, ref.Name, err)
 	}
-	p.groups, p.problem = groupsOf(decisions.Items)
+	external := object.Annotations[cluster.SchedulingDisabledAnnotation] == "true"
+	p.groups, p.problem = groupsOf(decisions.Items, external)
+	named := clustersIn(p.groups)
+	from, err := c.choice(ctx, object)
+	if err != nil {
+		return p, err
+	}
+	if p.clusters, p.refused, err = c.restrict(ctx, from, p.groups); err != nil {
+		return p, err
+	}
+	p.settled = named == p.selected
+	if external {
+		p.settled, p.selected, p.decisionGroups = true, len(p.clusters), len(groupIndexes(p.groups))
+	}
 	return p, nil
 }
 
-// groupsOf sorts decisions by their groups.
-func groupsOf(decisions []clusterv1beta1.PlacementDecision) ([]rollout.Group, error) {
+// clustersIn counts the clusters of groups.
+func clustersIn(groups []rollout.Group) int {
+	names := map[string]bool{}
+	for _, g := range groups {
+		for _, c := range g.Clusters {
+			names[c] = true
+		}
+	}
+	return len(names)
+}
+
+func groupIndexes(groups []rollout.Group) map[int32]bool {
+	out := map[int32]bool{}
+	for _, g := range groups {
+		out[g.Index] = true
+	}
+	return out
+}
+
+// groupsOf sorts decisions by their groups. Those of another scheduler may name
+// no group, and are in the first one then.
+func groupsOf(decisions []clusterv1beta1.PlacementDecision, external bool) ([]rollout.Group, error) {
 	var groups []rollout.Group
 	for i := range decisions {
 		d := &decisions[i]
-		index, err := strconv.ParseInt(d.Labels[cluster.DecisionGroupIndexLabel], 10, 32)
+		label, labelled := d.Labels[cluster.DecisionGroupIndexLabel]
+		if external && !labelled {
+			label = "0"
+		}
+		index, err := strconv.ParseInt(label, 10, 32)
 		if err != nil {
 			return nil, fmt.Errorf("the label %s of the PlacementDecision %s/%s is %q, which is no number: leave it to the placement to write its decisions",
 				cluster.DecisionGroupIndexLabel, d.Namespace, d.Name, d.Labels[cluster.DecisionGroupIndexLabel])

@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -113,10 +114,11 @@ func (p plan) placementSummaries() (out []workv1alpha1.PlacementSummary) {
 	return out
 }
 
-// conditions are the set's; failed is what could not be written.
-func (p plan) conditions(failed error) []metav1.Condition {
+// conditions are those of a set in a namespace; failed is what could not be
+// written.
+func (p plan) conditions(namespace string, failed error) []metav1.Condition {
 	summary := p.summary()
-	verified := p.verified(summary.Total, failed)
+	verified := p.verified(namespace, summary.Total, failed)
 	applied := metav1.Condition{Type: work.ConditionManifestworkApplied, Status: metav1.ConditionFalse, Reason: work.ReasonNotAsExpected}
 	switch {
 	case failed != nil:
@@ -137,11 +139,15 @@ func (p plan) conditions(failed error) []metav1.Condition {
 }
 
 // verified tells whether the placements can be gone by.
-func (p plan) verified(total int, failed error) metav1.Condition {
+func (p plan) verified(namespace string, total int, failed error) metav1.Condition {
 	c := metav1.Condition{Type: work.ConditionPlacementVerified, Status: metav1.ConditionFalse}
 	selected := 0
+	var refused []string
 	for _, o := range p.outcomes {
-		selected += len(o.clusters())
+		selected += len(o.clusters)
+		if text := explain(namespace, o.refused); text != "" {
+			refused = append(refused, fmt.Sprintf("placement %s: %s", o.name, text))
+		}
 		switch {
 		case o.missing:
 			c.Reason, c.Message = work.ReasonPlacementDecisionNotFound, fmt.Sprintf("there is no placement %s in the set's namespace", o.name)
@@ -162,6 +168,9 @@ func (p plan) verified(total int, failed error) metav1.Condition {
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, work.ReasonAsExpected
 	}
+	if c.Message == "" {
+		c.Message = strings.Join(refused, "; ")
+	}
 	return c
 }
 
@@ -169,7 +178,7 @@ func (p plan) verified(total int, failed error) metav1.Condition {
 // placement writes its decisions before its status, so both are asked.
 func (p plan) rolledOut() bool {
 	for _, o := range p.outcomes {
-		if o.missing || o.problem != nil || o.succeeded != o.selected || o.succeeded != len(o.clusters()) {
+		if o.missing || o.problem != nil || o.succeeded != o.selected || o.succeeded != len(o.clusters) {
 			return false
 		}
 	}

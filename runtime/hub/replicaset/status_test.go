@@ -192,6 +192,7 @@ func TestDecisionsWithoutAGroupAreReported(t *testing.T) {
 // report, and is tried again.
 func TestWritesThatFailAreReported(t *testing.T) {
 	w := newWorld(t, "b")
+	w.accepted("a", w.name)
 	w.place("p", "0:a,b")
 	w.create(ref("p"))
 	for range 2 {
@@ -218,7 +219,11 @@ func TestWritesThatFailAreReported(t *testing.T) {
 
 func TestAlikeErrorsAreToldOnce(t *testing.T) {
 	w := newWorld(t)
-	w.place("p", "0:a,b,c,d,e,f,g,h,i,j,k,l,m,n")
+	const names = "a,b,c,d,e,f,g,h,i,j,k,l,m,n"
+	for name := range strings.SplitSeq(names, ",") {
+		w.accepted(name, w.name)
+	}
+	w.place("p", "0:"+names)
 	w.create(ref("p"))
 	_, err := w.pass()
 	if err == nil || strings.Count(err.Error(), "create the work") != 3 || !strings.Contains(err.Error(), "and 11 more") {

@@ -21,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -35,11 +37,17 @@ const (
 	byPlacement = "spec.placementRefs.name"
 	// bySet is the index of works by the label that names their set.
 	bySet = "metadata.labels.manifestworkreplicaset"
+	// external is the index of placements that another scheduler decides for; all
+	// of them have the value "true".
+	external = "metadata.annotations.schedulingdisabled"
 )
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
 	if err := m.GetFieldIndexer().IndexField(context.Background(), &workv1alpha1.ManifestWorkReplicaSet{}, byPlacement, placementsOf); err != nil {
+		return err
+	}
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1beta1.Placement{}, external, scheduledElsewhere); err != nil {
 		return err
 	}
 	leanWorks, err := worksCache(m)
@@ -54,6 +62,11 @@ func (c *Controller) Register(m manager.Manager) error {
 		For(&workv1alpha1.ManifestWorkReplicaSet{}).
 		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(c.ofPlacement), builder.WithPredicates(selectionChanged())).
 		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(c.ofDecision)).
+		// Which clusters a placement may choose. Our own scheduler writes the
+		// decisions again then; of other schedulers that is not known.
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(standingChanged())).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), workChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(c)
@@ -84,6 +97,13 @@ func worksCache(m manager.Manager) (cache.Cache, error) {
 	return c, m.Add(c)
 }
 
+func scheduledElsewhere(o client.Object) []string {
+	if o.GetAnnotations()[cluster.SchedulingDisabledAnnotation] == "true" {
+		return []string{"true"}
+	}
+	return nil
+}
+
 func placementsOf(o client.Object) (names []string) {
 	for _, ref := range o.(*workv1alpha1.ManifestWorkReplicaSet).Spec.PlacementRefs {
 		names = append(names, ref.Name)
@@ -96,8 +116,52 @@ func placementsOf(o client.Object) (names []string) {
 func selectionChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*clusterv1beta1.Placement).Status, e.ObjectNew.(*clusterv1beta1.Placement).Status
-		return was.NumberOfSelectedClusters != is.NumberOfSelectedClusters || len(was.DecisionGroups) != len(is.DecisionGroups)
+		return was.NumberOfSelectedClusters != is.NumberOfSelectedClusters || len(was.DecisionGroups) != len(is.DecisionGroups) ||
+			e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			len(scheduledElsewhere(e.ObjectOld)) != len(scheduledElsewhere(e.ObjectNew))
 	}}
+}
+
+// standingChanged lets pass what may let a cluster get works, or keep it from it.
+func standingChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
+		return !maps.Equal(was.Labels, is.Labels) || was.Spec.AcceptsClient() != is.Spec.AcceptsClient() ||
+			was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.UID != is.UID
+	}}
+}
+
+// ofCluster are the sets that wait for a cluster, and those that another
+// scheduler decides for.
+func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return append(requests(c.awaited.of(o.GetName())), c.externallyScheduled(ctx, "")...)
+}
+
+// ofChoice are the sets that a change of what may be chosen concerns: of all
+// namespaces for a cluster set, of its own for a binding.
+func (c *Controller) ofChoice(ctx context.Context, o client.Object) []reconcile.Request {
+	return append(requests(c.awaited.in(o.GetNamespace())), c.externallyScheduled(ctx, o.GetNamespace())...)
+}
+
+func requests(sets []types.NamespacedName) (out []reconcile.Request) {
+	for _, s := range sets {
+		out = append(out, reconcile.Request{NamespacedName: s})
+	}
+	return out
+}
+
+// externallyScheduled are the sets with a placement that another scheduler
+// decides for, in a namespace or, if that is empty, anywhere.
+func (c *Controller) externallyScheduled(ctx context.Context, namespace string) (out []reconcile.Request) {
+	list := &clusterv1beta1.PlacementList{}
+	if err := c.client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{external: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "find the placements of other schedulers") // the hub is being stopped
+		return nil
+	}
+	for i := range list.Items {
+		out = append(out, c.naming(ctx, client.ObjectKeyFromObject(&list.Items[i]))...)
+	}
+	return out
 }
 
 // workChanged lets pass what a lean work has to say.
