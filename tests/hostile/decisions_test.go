@@ -57,9 +57,8 @@ func TestDecisionsOfATenant(t *testing.T) {
 	asRoot.Spec.ManifestWorkTemplate.Executor = executor
 	refusedFor(t, "a tenant has a replica set act as a service account", tenant.Create(ctx, asRoot), "kube-system/root")
 	must(t, tenant.Create(ctx, set))
-	asRoot = set.DeepCopy()
-	asRoot.Spec.ManifestWorkTemplate.Executor = executor
-	refusedFor(t, "a tenant has a replica set act as a service account later", tenant.Update(ctx, asRoot), "kube-system/root")
+	refusedFor(t, "a tenant has a replica set act as a service account later", tenant.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"manifestWorkTemplate":{"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"kube-system","name":"root"}}}}}}`))), "kube-system/root")
 
 	must(t, tenant.Create(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
 	decision := &clusterv1beta1.PlacementDecision{}
