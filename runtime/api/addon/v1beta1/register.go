@@ -28,6 +28,7 @@ func Resource(plural string) schema.GroupResource {
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&AddOnDeploymentConfig{}, &AddOnDeploymentConfigList{},
+		&AddOnTemplate{}, &AddOnTemplateList{},
 		&ClusterManagementAddOn{}, &ClusterManagementAddOnList{},
 		&ManagedClusterAddOn{}, &ManagedClusterAddOnList{},
 	)

@@ -50,6 +50,10 @@ type (
 	// HealthCheckMode is a way to find out an add-on's health.
 	HealthCheckMode = v1alpha1.HealthCheckMode
 
+	// AddOnTemplateSpec is an add-on without code. The types of its registrations
+	// begin in upper case, as in v1alpha1.
+	AddOnTemplateSpec = v1alpha1.AddOnTemplateSpec
+
 	// AddOnDeploymentConfigSpec adapts the deployment of add-on agents.
 	AddOnDeploymentConfigSpec = v1alpha1.AddOnDeploymentConfigSpec
 
