@@ -24,6 +24,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
@@ -82,7 +84,10 @@ func Main(m *testing.M, env *Env, opts ...Option) {
 }
 
 func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
-	o := options{controlplane: controlplane.Options{Name: "muster-test"}}
+	o := options{controlplane: controlplane.Options{
+		Name:        "muster-test",
+		Conversions: []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
+	}}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -129,14 +129,14 @@ func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregat
 	if err != nil {
 		return nil, fmt.Errorf("configure the built-in APIs: %w", err)
 	}
-	return assembleGeneric(completed, native, initializers)
+	return assembleGeneric(o, completed, native, initializers)
 }
 
 func genericControlPlaneConfig(completed options.CompletedOptions, generic *genericapiserver.Config, versionedInformers informers.SharedInformerFactory, storageFactory *serverstorage.DefaultStorageFactory) (*controlplaneapiserver.Config, []admission.PluginInitializer, error) {
 	return controlplaneapiserver.CreateConfig(completed, generic, versionedInformers, nil, storageFactory, webhook.NewDefaultServiceResolver(), nil)
 }
 
-func assembleGeneric(completed options.CompletedOptions, native *controlplaneapiserver.Config, initializers []admission.PluginInitializer) (*aggregatorapiserver.APIAggregator, error) {
+func assembleGeneric(o Options, completed options.CompletedOptions, native *controlplaneapiserver.Config, initializers []admission.PluginInitializer) (*aggregatorapiserver.APIAggregator, error) {
 	resolver := webhook.NewDefaultServiceResolver()
 	auth := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, native.Generic.EgressSelector, native.Generic.LoopbackClientConfig, native.Generic.TracerProvider)
 	// With a master count of one, a new custom resource is served at once; with
@@ -145,6 +145,7 @@ func assembleGeneric(completed options.CompletedOptions, native *controlplaneapi
 	if err != nil {
 		return nil, fmt.Errorf("configure custom resources: %w", err)
 	}
+	convertInProcess(extensions, o.Conversions)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)
 	if err != nil {
 		return nil, fmt.Errorf("configure aggregation: %w", err)

@@ -45,6 +45,7 @@ func buildFull(ctx context.Context, o Options, s *options.Options) (*aggregatora
 	if err := adjust(generic, o); err != nil {
 		return nil, err
 	}
+	convertInProcess(config.ApiExtensions, o.Conversions)
 	// The front server was configured from a copy.
 	config.Aggregator.GenericConfig.EffectiveVersion = generic.EffectiveVersion
 	config.Aggregator.GenericConfig.ReadyzChecks = generic.ReadyzChecks

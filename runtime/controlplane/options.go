@@ -62,6 +62,8 @@ type Options struct {
 	Authorizers []Authorizer
 	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.
 	AdmissionPlugins []AdmissionPlugin
+	// Conversions convert custom resources between their versions.
+	Conversions []Conversion
 	// Clock tells when client certificates have expired; the real one by default.
 	Clock clock.PassiveClock
 	// ReadyChecks must pass before /readyz does.

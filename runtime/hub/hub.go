@@ -32,6 +32,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -133,6 +135,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		Authorizers:      authorizers,
 		Clock:            o.Clock,
 		AdmissionPlugins: admission.Plugins(o.Clock, o.Features, o.ManifestLimit),
+		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
 				return errors.New("the hub's definitions and controllers are not there yet")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -209,25 +211,62 @@ func TestUpstreamAgentLooksAfterAddOns(t *testing.T) {
 	name := clusterName(t, "up-addon")
 	config := joined(t, name, "a")
 	addOns := informers(t, config, agentWatches(name))["managedclusteraddons"]
-	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "x"}}
+	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "x"}, Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: "my-ns"}}
 	must(t, clientFor(t, admin).Create(ctx, a))
 	sees(t, addOns, name+"/x", func(o cached) error {
-		if o.GetAPIVersion() != "addon.open-cluster-management.io/v1beta1" {
+		if o.GetAPIVersion() != "addon.open-cluster-management.io/v1beta1" || o.GetAnnotations()["addon.open-cluster-management.io/v1alpha1-install-namespace"] != "my-ns" {
 			return fmt.Errorf("the add-on is %v", o.Object)
 		}
 		return nil
 	})
-	patch := upstreamPatch(t, a, map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
-		"type": "Available", "status": "True", "reason": "ManagedClusterAddOnLeaseUpdated", "message": "x add-on is available.", "lastTransitionTime": "2026-01-01T00:00:00Z",
-	}}}})
-	body, err := patch.Data(a)
-	must(t, err)
-	err = clientsetFor(t, config).CoreV1().RESTClient().Patch(types.MergePatchType).
-		AbsPath("/apis/addon.open-cluster-management.io/v1beta1/namespaces", name, "managedclusteraddons/x/status").Body(body).Do(ctx).Error()
-	must(t, err)
-	must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(a), a))
-	if err := conditionIs(a.Status.Conditions, "Available", metav1.ConditionTrue, "ManagedClusterAddOnLeaseUpdated", "x add-on is available."); err != nil {
-		t.Error(err)
+	patches := func(status map[string]any) {
+		t.Helper()
+		body, err := upstreamPatch(t, a, map[string]any{"status": status}).Data(a)
+		must(t, err)
+		err = clientsetFor(t, config).CoreV1().RESTClient().Patch(types.MergePatchType).
+			AbsPath("/apis/addon.open-cluster-management.io/v1beta1/namespaces", name, "managedclusteraddons/x/status").Body(body).Do(ctx).Error()
+		must(t, err)
+		must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(a), a))
+	}
+
+	// The add-on's manager says what credentials the agent needs.
+	user, groups := "system:open-cluster-management:cluster:"+name+":addon:x:agent:x", []string{"system:open-cluster-management:addon:x"}
+	a.Status.Registrations = []addonv1alpha1.RegistrationConfig{
+		{SignerName: "kubernetes.io/kube-apiserver-client", Subject: addonv1alpha1.Subject{User: user, Groups: groups}},
+		{SignerName: "example.com/signer", Subject: addonv1alpha1.Subject{User: "x", OrganizationUnits: []string{"unit"}}},
+	}
+	must(t, clientFor(t, admin).Status().Update(ctx, a))
+	wanted := a.Status.Registrations
+	var registrations []any
+	sees(t, addOns, name+"/x", func(o cached) error {
+		registrations, _, _ = unstructured.NestedSlice(o.Object, "status", "registrations")
+		want := []any{
+			map[string]any{"type": "kubeClient", "kubeClient": map[string]any{"subject": map[string]any{"user": user, "groups": []any{groups[0]}}}},
+			map[string]any{"type": "customSigner", "customSigner": map[string]any{"signerName": "example.com/signer", "subject": map[string]any{"user": "x", "organizationUnits": []any{"unit"}}}},
+		}
+		if !reflect.DeepEqual(registrations, want) {
+			return fmt.Errorf("the registrations are %v, want %v", registrations, want)
+		}
+		return nil
+	})
+	// The agent begins with its driver, in the first registration for the hub's API.
+	must(t, unstructured.SetNestedField(registrations[0].(map[string]any), "csr", "kubeClient", "driver"))
+	patches(map[string]any{"registrations": registrations})
+	if a.Status.KubeClientDriver != "csr" || !reflect.DeepEqual(a.Status.Registrations, wanted) {
+		t.Errorf("after the agent wrote its driver: %+v", a.Status)
+	}
+	// From then on it writes conditions.
+	for _, kind := range []string{"ClusterCertificateRotated", "Available"} {
+		conditions := []any{map[string]any{
+			"type": kind, "status": "True", "reason": "ManagedClusterAddOnLeaseUpdated", "message": "x add-on is available.", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}}
+		patches(map[string]any{"conditions": conditions})
+		if err := conditionIs(a.Status.Conditions, kind, metav1.ConditionTrue, "ManagedClusterAddOnLeaseUpdated", "x add-on is available."); err != nil {
+			t.Error(err)
+		}
+	}
+	if a.Status.KubeClientDriver != "csr" || !reflect.DeepEqual(a.Status.Registrations, wanted) || a.Spec.InstallNamespace != "my-ns" {
+		t.Errorf("after the agent wrote conditions: %+v", a)
 	}
 }
 

@@ -14,6 +14,11 @@ const (
 	// HostingClusterAnnotation names the cluster that an add-on's agent runs in
 	// when it is not the managed cluster itself.
 	HostingClusterAnnotation = "addon.open-cluster-management.io/hosting-cluster-name"
+	// OlderFieldsAnnotation carries, in v1beta1 and as JSON, what only v1alpha1 has
+	// fields for, so that a client of v1beta1 loses none of it. It is absent where
+	// there is nothing to carry, and never stored. It is muster's own; upstream
+	// drops these fields.
+	OlderFieldsAnnotation = "muster-fleet.io/v1alpha1-fields"
 	// LifecycleAnnotation says who manages an add-on: absent for the add-on
 	// manager, empty or "self" for nobody.
 	LifecycleAnnotation = "addon.open-cluster-management.io/lifecycle"
@@ -22,6 +27,15 @@ const (
 // ReservedNoDefault is the name in v1beta1's default configurations that says
 // a kind of configuration is supported but has no default.
 const ReservedNoDefault = "__reserved_no_default__"
+
+// KubeClientSigner is the signer by which v1alpha1 tells a registration for the
+// hub's API from others.
+const KubeClientSigner = "kubernetes.io/kube-apiserver-client"
+
+// ConversionService is the name, in the hub's namespace, of the service that the
+// definitions of add-ons name as their conversion webhook. No such Service
+// exists: the hub's API server knows the name and converts by itself.
+const ConversionService = "muster-addon-conversion"
 
 // DefaultInstallNamespace is where an add-on's agent lives when nothing else is
 // said.

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"path"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 //go:embed *.yaml optional/*.yaml
@@ -21,9 +24,35 @@ var managedClusterKinds = map[string]bool{
 	"ClusterClaim":        true,
 }
 
-// Hub returns the definitions of the kinds that a hub serves.
+// convertedKinds have versions of different shapes, between which the hub's API
+// server converts.
+var convertedKinds = map[string]bool{
+	"ClusterManagementAddOn": true,
+	"ManagedClusterAddOn":    true,
+}
+
+// Hub returns the definitions of the kinds that a hub serves. Those of add-ons
+// name the conversion in the hub's own API server.
 func Hub() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return load(".", func(kind string) bool { return !managedClusterKinds[kind] })
+	definitions, err := load(".", func(kind string) bool { return !managedClusterKinds[kind] })
+	for _, crd := range definitions {
+		if convertedKinds[crd.Spec.Names.Kind] {
+			crd.Spec.Conversion = addOnConversion()
+		}
+	}
+	return definitions, err
+}
+
+func addOnConversion() *apiextensionsv1.CustomResourceConversion {
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				Service: &apiextensionsv1.ServiceReference{Namespace: cluster.HubNamespace, Name: addon.ConversionService, Port: ptr.To[int32](443)},
+			},
+			ConversionReviewVersions: []string{"v1"},
+		},
+	}
 }
 
 // ManagedCluster returns the definitions of the kinds that an agent needs in

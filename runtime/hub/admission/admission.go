@@ -42,6 +42,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
+		{Name: "MusterManagedClusterAddOn", Factory: factory(managedClusterAddOns{})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},

@@ -13,10 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -75,7 +77,7 @@ func ensureDefinition(ctx context.Context, client apiextensions.CustomResourceDe
 			return err
 		}
 	}
-	if have.Annotations[hashAnnotation] != hash {
+	if have.Annotations[hashAnnotation] != hash || !equality.Semantic.DeepEqual(have.Spec.Conversion, conversionFor(want, have)) {
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			have, err = client.Get(ctx, want.Name, metav1.GetOptions{})
 			if err != nil {
@@ -87,7 +89,7 @@ func ensureDefinition(ctx context.Context, client apiextensions.CustomResourceDe
 			for k, v := range want.Annotations {
 				have.Annotations[k] = v
 			}
-			conversion := have.Spec.Conversion
+			conversion := conversionFor(want, have)
 			have.Spec = want.Spec
 			have.Spec.Conversion = conversion
 			have, err = client.Update(ctx, have, metav1.UpdateOptions{})
@@ -115,6 +117,32 @@ func ensureDefinition(ctx context.Context, client apiextensions.CustomResourceDe
 		return ok && established(crd), nil
 	})
 	return err
+}
+
+// conversionFor is how an installed definition is to convert: as ours says, unless
+// somebody has put a webhook of theirs into it.
+func conversionFor(want, have *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceConversion {
+	ours := want.Spec.Conversion
+	if ours == nil {
+		ours = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	}
+	theirs := have.Spec.Conversion
+	switch {
+	case theirs == nil || theirs.Strategy != apiextensionsv1.WebhookConverter:
+		return ours
+	case ours.Strategy == apiextensionsv1.WebhookConverter && webhookService(theirs) == webhookService(ours):
+		return ours // of an earlier version
+	}
+	return theirs
+}
+
+// webhookService is the service that converts, if one does.
+func webhookService(c *apiextensionsv1.CustomResourceConversion) types.NamespacedName {
+	if c.Webhook == nil || c.Webhook.ClientConfig == nil || c.Webhook.ClientConfig.Service == nil {
+		return types.NamespacedName{}
+	}
+	s := c.Webhook.ClientConfig.Service
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 }
 
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
