@@ -58,7 +58,7 @@ func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequ
 				MarkdownDescription: "Managed cluster that the scores are about. Changing it makes another object.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"name": schema.StringAttribute{
 				MarkdownDescription: "Name of the object, by which placements refer to it (`resource_name`): give it the same name in every cluster. Changing it makes another object.",

@@ -70,7 +70,7 @@ func (e *bootstrapKubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.Sch
 			"managed_cluster": schema.StringAttribute{
 				MarkdownDescription: "Name of the cluster that the token is bound to. Left out, it can register any cluster.",
 				Optional:            true,
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"credential": schema.StringAttribute{
 				MarkdownDescription: fmt.Sprintf("What the agent introduces itself with. `%s`, the default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs whose API server takes no bootstrap tokens, as those of most cloud providers; "+

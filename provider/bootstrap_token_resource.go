@@ -119,14 +119,14 @@ func (r *bootstrapTokenResource) Schema(_ context.Context, _ resource.SchemaRequ
 				MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it makes a new token.",
 				Optional:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}, stringvalidator.ConflictsWith(path.MatchRoot("managed_clusters"))},
+				Validators:          []validator.String{nameValidator{clusterNameKind}, stringvalidator.ConflictsWith(path.MatchRoot("managed_clusters"))},
 			},
 			"managed_clusters": schema.SetAttribute{
 				MarkdownDescription: "Names of the clusters that the token is bound to, where it is for several. Changing them makes a new token.",
 				Optional:            true,
 				ElementType:         types.StringType,
 				PlanModifiers:       []planmodifier.Set{setplanmodifier.RequiresReplace()},
-				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(nameValidator{"cluster name"})},
+				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(nameValidator{clusterNameKind})},
 			},
 			"cluster_labels": schema.MapAttribute{
 				MarkdownDescription: "Labels that the hub puts on every ManagedCluster that is created with the token. " +

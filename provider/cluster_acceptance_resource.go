@@ -62,7 +62,7 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 				MarkdownDescription: "Name of the managed cluster. It has to exist, or to be registered by its agent before the timeout.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"accepted": schema.BoolAttribute{
 				MarkdownDescription: "Whether the hub accepts the cluster. `false` denies it and keeps it denied. Defaults to `true`.",

@@ -53,7 +53,7 @@ func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.Sch
 				MarkdownDescription: "Name of the managed cluster.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 		},
 		Blocks: map[string]schema.Block{

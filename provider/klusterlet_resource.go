@@ -85,7 +85,7 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 				MarkdownDescription: "Name of the cluster on the hub. Changing it installs the agent anew.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"namespace": schema.StringAttribute{
 				MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",

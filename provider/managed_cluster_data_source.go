@@ -28,7 +28,7 @@ func (d *managedClusterDataSource) Schema(_ context.Context, _ datasource.Schema
 	attributes["name"] = schema.StringAttribute{
 		MarkdownDescription: "Name of the cluster.",
 		Required:            true,
-		Validators:          []validator.String{nameValidator{"cluster name"}},
+		Validators:          []validator.String{nameValidator{clusterNameKind}},
 	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The present state of one managed cluster: whether it is accepted, joined and available, its version, claims and resources.",

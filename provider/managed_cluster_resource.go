@@ -71,7 +71,7 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 				MarkdownDescription: "The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it makes another cluster.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"labels": schema.MapAttribute{
 				MarkdownDescription: "Labels, for placements and cluster sets to select on. Labels that others set are left alone.",

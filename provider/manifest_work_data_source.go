@@ -67,7 +67,7 @@ func (d *manifestWorkDataSource) Schema(_ context.Context, _ datasource.SchemaRe
 			"managed_cluster": schema.StringAttribute{
 				MarkdownDescription: "Name of the managed cluster.",
 				Required:            true,
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"name": schema.StringAttribute{
 				MarkdownDescription: "Name of the work.",

@@ -75,7 +75,7 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 				MarkdownDescription: "Name of the managed cluster. It has to be accepted. Changing it moves the work: the objects are removed from the old cluster.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{nameValidator{"cluster name"}},
+				Validators:          []validator.String{nameValidator{clusterNameKind}},
 			},
 			"name": schema.StringAttribute{
 				MarkdownDescription: "Name of the work, unique for its cluster. Changing it makes another work.",

@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // described is the part of a validator that documents it.
@@ -22,6 +24,10 @@ func (d described) MarkdownDescription(context.Context) string { return string(d
 // nameValidator admits names that are one DNS label, as those of clusters,
 // which are namespaces too.
 type nameValidator struct{ what string }
+
+// clusterNameKind is what nameValidator is told for names of clusters, of which
+// some are reserved.
+const clusterNameKind = "cluster name"
 
 func (v nameValidator) Description(context.Context) string {
 	return v.what + " is a DNS label: at most 63 lower-case letters, digits and hyphens, with a letter or digit at both ends"
@@ -37,6 +43,13 @@ func (v nameValidator) ValidateString(ctx context.Context, req validator.StringR
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		resp.Diagnostics.AddAttributeError(req.Path, "Invalid "+v.what,
 			fmt.Sprintf("%q cannot be used as %s: %s. Try %q.", name, v.what, v.Description(ctx), suggestName(name)))
+		return
+	}
+	if v.what != clusterNameKind {
+		return
+	}
+	if err := cluster.ReservedName(name); err != nil {
+		resp.Diagnostics.AddAttributeError(req.Path, "Reserved "+v.what, fmt.Sprintf("%s is %q, and %v.", req.Path, name, err))
 	}
 }
 

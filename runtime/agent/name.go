@@ -59,8 +59,11 @@ func storedName(ctx context.Context, store identity.Store) (string, error) {
 	return stored.Cluster, store.Save(ctx, identity.Identity{Names: stored.Names})
 }
 
-// checkName checks a name that was stored, by whomever.
+// checkName checks a name that was stored, which not only the agent can do.
 func checkName(name, namespace string) error {
+	if err := cluster.ReservedName(name); err != nil {
+		return fmt.Errorf("the Secret %s/%s calls the cluster %q: %w with --cluster-name", namespace, cluster.HubKubeconfigSecret, name, err)
+	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("metadata.name format is not correct: the Secret %s/%s calls the cluster %q: %s: give another name with --cluster-name, or delete the Secret to get one",
 			namespace, cluster.HubKubeconfigSecret, name, strings.Join(problems, "; "))

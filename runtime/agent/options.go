@@ -178,7 +178,13 @@ func (o *Options) validateClusterName() error {
 	if o.ClusterName == "" {
 		return nil
 	}
-	return label("--cluster-name", o.ClusterName, "it names a namespace on the hub")
+	if err := label("--cluster-name", o.ClusterName, "it names a namespace on the hub"); err != nil {
+		return err
+	}
+	if err := cluster.ReservedName(o.ClusterName); err != nil {
+		return fmt.Errorf("--cluster-name %q cannot be used: %w", o.ClusterName, err)
+	}
+	return nil
 }
 
 func (o *Options) validateHubs() error {

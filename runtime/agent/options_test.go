@@ -27,6 +27,8 @@ func TestValidate(t *testing.T) {
 		{"a name with a dot", func(o *agent.Options) { o.ClusterName = "a.b" }, []string{`--cluster-name "a.b"`, "use 1 to 63"}},
 		{"a name in capitals", func(o *agent.Options) { o.ClusterName = "C1" }, []string{`--cluster-name "C1"`}},
 		{"a name of 64 characters", func(o *agent.Options) { o.ClusterName = strings.Repeat("a", 64) }, []string{"--cluster-name", "63"}},
+		{"a reserved name", func(o *agent.Options) { o.ClusterName = "managed-clusters" }, []string{`--cluster-name "managed-clusters"`, "choose another name"}},
+		{"the name of a shared role", func(o *agent.Options) { o.ClusterName = "work" }, []string{`--cluster-name "work"`, "choose another name"}},
 		{"an agent's name with a colon", func(o *agent.Options) { o.AgentID = "a:b" }, []string{`--agent-id "a:b"`, "leave it out"}},
 		{"a bad namespace", func(o *agent.Options) { o.Namespace = "a_b" }, []string{`--namespace "a_b"`}},
 		{"no cluster", func(o *agent.Options) { o.ManagedCluster = nil }, []string{"--kubeconfig"}},

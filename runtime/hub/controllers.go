@@ -49,7 +49,7 @@ func register(m ctrl.Manager, o Options) error {
 	c, live := m.GetClient(), m.GetAPIReader()
 	controllers := []registered{
 		// Registration: from the first certificate request to the last work.
-		managedcluster.NewController(c, live, o.Clock, o.Labels, o.autoApproves()),
+		managedcluster.NewController(c, live, m.GetEventRecorder("registration-controller"), o.Clock, o.Labels, o.autoApproves()),
 		csr.NewController(c, m.GetEventRecorder("registration-controller"), o.AutoApprove),
 		clusterrole.NewController(c, live, o.Labels),
 		lease.NewController(c, m.GetEventRecorder("registration-controller"), o.Clock),

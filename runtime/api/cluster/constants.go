@@ -107,6 +107,9 @@ const (
 	ReasonHubDenied    = "HubClusterAdminDenied"
 	MessageHubDenied   = "Denied by hub cluster admin"
 	ReasonError        = "Error"
+	// ReasonNameReserved is muster's own: the cluster gets nothing, as its name
+	// is one of those that ReservedName tells.
+	ReasonNameReserved = "NameReserved"
 
 	ReasonJoined  = "ManagedClusterJoined"
 	MessageJoined = "Managed cluster joined"

@@ -32,7 +32,8 @@ const (
 	RegistrationRole = "open-cluster-management:managedcluster:registration"
 	WorkRole         = "open-cluster-management:managedcluster:work"
 
-	rolePrefix = "open-cluster-management:managedcluster:"
+	rolePrefix  = "open-cluster-management:managedcluster:"
+	groupPrefix = "open-cluster-management:"
 )
 
 // Objects in the managed cluster.
@@ -60,7 +61,7 @@ func Group(cluster string) string { return UserPrefix + cluster }
 
 // GroupWithoutPrefix is the same group for identity providers that forbid the
 // prefix "system:"; bindings name both.
-func GroupWithoutPrefix(cluster string) string { return "open-cluster-management:" + cluster }
+func GroupWithoutPrefix(cluster string) string { return groupPrefix + cluster }
 
 // CommonName is the user name of one agent of a cluster.
 func CommonName(cluster, agent string) string { return UserPrefix + cluster + ":" + agent }
@@ -92,11 +93,12 @@ func BoundCluster(group string) (cluster string, ok bool) {
 // RoleName is the ClusterRole, and the binding, of a cluster's agents.
 func RoleName(cluster string) string { return rolePrefix + cluster }
 
-// RegistrationBindingName is the RoleBinding to RegistrationRole.
-func RegistrationBindingName(cluster string) string { return rolePrefix + cluster + ":registration" }
+// RegistrationBindingName is the RoleBinding to RegistrationRole, in the
+// cluster's namespace.
+func RegistrationBindingName(cluster string) string { return RoleName(cluster) + ":registration" }
 
-// WorkBindingName is the RoleBinding to WorkRole.
-func WorkBindingName(cluster string) string { return rolePrefix + cluster + ":work" }
+// WorkBindingName is the RoleBinding to WorkRole, in the cluster's namespace.
+func WorkBindingName(cluster string) string { return RoleName(cluster) + ":work" }
 
 // ReservedClaims are the names of claims that every cluster may report, however
 // many others it has.

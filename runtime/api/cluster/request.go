@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // RequestIdentity is the agent that a certificate request asks a certificate
@@ -29,6 +30,12 @@ func ParseRequest(labels map[string]string, signer string, request []byte) (Requ
 	name := labels[NameLabel]
 	if name == "" {
 		return RequestIdentity{}, fmt.Errorf("the label %s, which names the cluster, is missing", NameLabel)
+	}
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return RequestIdentity{}, fmt.Errorf("the label %s is %q, which is no cluster's name: %s", NameLabel, name, problems[0])
+	}
+	if err := ReservedName(name); err != nil {
+		return RequestIdentity{}, err
 	}
 	if signer != certificatesv1.KubeAPIServerClientSignerName {
 		return RequestIdentity{}, fmt.Errorf("the signer is %q, and agents ask %q", signer, certificatesv1.KubeAPIServerClientSignerName)

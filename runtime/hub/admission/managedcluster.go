@@ -172,14 +172,15 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
 	}
-	if err := checkManagedCluster(&now, a.GetOperation() == admission.Create); err != nil {
+	accept := now.Spec.AcceptsClient() && !before.Spec.AcceptsClient()
+	if err := checkManagedCluster(&now, a.GetOperation() == admission.Create, accept); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	if bound, ok := boundClusters(a.GetUserInfo()); ok && !slices.Contains(bound, now.Name) {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
 			fmt.Errorf("the bootstrap token of user %q is bound to %s", a.GetUserInfo().GetName(), namesOf(bound)))
 	}
-	if now.Spec.AcceptsClient() && !before.Spec.AcceptsClient() {
+	if accept {
 		if err := p.checkAccept(ctx, a, now.Name); err != nil {
 			return err
 		}
@@ -207,10 +208,14 @@ func (p *managedClusters) fromToken(u user.Info, set string) bool {
 }
 
 // checkManagedCluster checks what does not depend on the user. A bad name is
-// only refused at creation: an object that has one must remain deletable.
-func checkManagedCluster(c *clusterv1.ManagedCluster, create bool) error {
+// only refused at creation and acceptance: an object that has one must remain
+// deletable.
+func checkManagedCluster(c *clusterv1.ManagedCluster, create, accept bool) error {
 	if problems := validation.IsDNS1123Label(c.Name); create && len(problems) > 0 {
 		return fmt.Errorf("metadata.name format is not correct: %s", strings.Join(problems, ","))
+	}
+	if err := cluster.ReservedName(c.Name); err != nil && (create || accept) {
+		return err
 	}
 	for _, config := range c.Spec.ManagedClusterClientConfigs {
 		if u, err := url.Parse(config.URL); err != nil || u.Scheme != "https" {
@@ -220,15 +225,26 @@ func checkManagedCluster(c *clusterv1.ManagedCluster, create bool) error {
 	return nil
 }
 
+// checkAccept checks whether the user may accept the cluster, and whether the
+// namespace that its agent then works in is the cluster's: it is made with the
+// acceptance, or is left from an earlier cluster of the name. One that is there
+// for something else would be opened to the agent.
 func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attributes, name string) error {
-	if ns, err := p.lister.Get(name); err == nil && ns.Status.Phase == corev1.NamespaceTerminating {
+	ns, err := p.lister.Get(name)
+	exists := err == nil
+	if exists && ns.Status.Phase == corev1.NamespaceTerminating {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf("cluster namespace %q is terminating", name))
 	}
-	if p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
+	if !p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
 		Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: name,
 	}) {
-		return nil
+		return apierrors.NewForbidden(schema.GroupResource{Group: cluster.GroupName, Resource: "managedclusters/accept"}, name,
+			fmt.Errorf("user %q cannot update the HubAcceptsClient field", a.GetUserInfo().GetName()))
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Group: cluster.GroupName, Resource: "managedclusters/accept"}, name,
-		fmt.Errorf("user %q cannot update the HubAcceptsClient field", a.GetUserInfo().GetName()))
+	if exists {
+		if err := cluster.NamespaceOf(name, ns.Labels); err != nil {
+			return apierrors.NewForbidden(a.GetResource().GroupResource(), name, err)
+		}
+	}
+	return nil
 }

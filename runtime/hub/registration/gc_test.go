@@ -225,6 +225,39 @@ func TestOnlyTheNamespacesOfClustersAreCleaned(t *testing.T) {
 	}
 }
 
+func TestTheNamespaceOfAClusterThatWasNeverAcceptedIsLeftAlone(t *testing.T) {
+	for name, x := range map[string]struct {
+		label    string
+		accepted bool
+		want     string
+	}{
+		"somebody else's":                {`null`, false, "kept"},
+		"another cluster's":              {`"another"`, false, "kept"},
+		"an earlier cluster's":           {`"%s"`, false, "gone"},
+		"of an accepted cluster, always": {`null`, true, "gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(mc *clusterv1.ManagedCluster) {
+				mc.Finalizers = []string{cleanup, holding}
+				if x.accepted {
+					mc.Finalizers = append(mc.Finalizers, "cluster.open-cluster-management.io/api-resource-cleanup")
+				}
+			})
+			label := strings.ReplaceAll(x.label, "%s", w.name)
+			w.merge(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%s}}}`, label)
+			m := w.work("m")
+			w.must(w.Delete(context.Background(), w.cluster()))
+			w.reconcile(cleanerOf(t, w.Client, w.Client, gc.DefaultResources()))
+			if got := w.state(m); got != x.want {
+				t.Errorf("the work is %s, want %s", got, x.want)
+			}
+			if left := slices.Contains(w.cluster().Finalizers, cleanup); left && x.want == "kept" {
+				t.Error("the cluster is held though there is nothing to clean")
+			}
+		})
+	}
+}
+
 func TestAHubThatStartsCleansBehindClustersThatAreGone(t *testing.T) {
 	w, alive := newWorld(t, nil), newWorld(t, nil)
 	a, m, kept := w.addOn("a"), w.work("m"), alive.work("kept")

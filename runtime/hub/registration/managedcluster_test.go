@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -21,7 +22,7 @@ import (
 func runManagedCluster(t testing.TB) {
 	t.Helper()
 	run(t, func(m manager.Manager) error {
-		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), clock.RealClock{}, nil, false).Register(m)
+		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), events.NewFakeRecorder(99), clock.RealClock{}, nil, false).Register(m)
 	})
 }
 

@@ -108,6 +108,13 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		// Nobody has looked whether the namespace is empty, so nothing is said.
 		return reconcile.Result{}, c.removeFinalizer(ctx, mc)
 	}
+	own, err := c.hasNamespace(ctx, mc)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !own {
+		return reconcile.Result{}, c.removeFinalizer(ctx, mc)
+	}
 	resource, left, err := c.clean(ctx, mc.Name, nil)
 	if err != nil {
 		c.tellFailure(ctx, mc, err)
@@ -119,6 +126,22 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 			fmt.Sprintf("The resource %s is remaning, the remaining count is %d, the finalizer pending count is %d", resource.Resource, left.total, left.pending))
 	}
 	return reconcile.Result{}, c.release(ctx, mc)
+}
+
+// hasNamespace tells whether the namespace of a cluster's name is the cluster's.
+// It need not be when the cluster was never accepted: then it may be anybody's.
+func (c *Controller) hasNamespace(ctx context.Context, mc *clusterv1.ManagedCluster) (bool, error) {
+	if cluster.ReservedName(mc.Name) != nil {
+		return false, nil
+	}
+	if mc.Spec.AcceptsClient() || controllerutil.ContainsFinalizer(mc, cluster.APIResourceCleanupFinalizer) {
+		return true, nil
+	}
+	namespace := &corev1.Namespace{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: mc.Name}, namespace); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return namespace.Labels[cluster.NameLabel] == mc.Name, nil
 }
 
 // clean deletes the resources in their order up to the first of which something
@@ -152,7 +175,7 @@ func (c *Controller) cleanBehind(ctx context.Context, name string) (reconcile.Re
 	if err := c.client.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if namespace.Labels[cluster.NameLabel] != name {
+	if namespace.Labels[cluster.NameLabel] != name || cluster.ReservedName(name) != nil {
 		return reconcile.Result{}, nil
 	}
 	// A cluster of that name may have come back, of which the cache has yet to

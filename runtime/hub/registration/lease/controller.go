@@ -60,7 +60,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted) == nil {
+	if !hasNamespace(mc) {
 		return reconcile.Result{}, nil
 	}
 	lease := &coordinationv1.Lease{}
@@ -78,6 +78,18 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	return reconcile.Result{RequeueAfter: cluster.LeaseGracePeriods * mc.Spec.LeaseDuration()}, c.declareUnknown(ctx, mc)
+}
+
+// hasNamespace tells whether the cluster was accepted at some time, so that its
+// namespace is its own.
+func hasNamespace(mc *clusterv1.ManagedCluster) bool {
+	accepted := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted)
+	if accepted == nil || cluster.ReservedName(mc.Name) != nil {
+		return false
+	}
+	// A cluster that could not be given its rights may be none whose namespace
+	// is its own.
+	return accepted.Status != metav1.ConditionFalse || accepted.Reason != cluster.ReasonError
 }
 
 // remaining is how long the lease stays good without a renewal.

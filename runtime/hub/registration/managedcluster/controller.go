@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -47,7 +49,10 @@ type Controller struct {
 	apply  apply.Applier
 	clock  clock.PassiveClock
 
+	events  events.EventRecorder
 	objects permissions
+	// told are the clusters with reserved names that were reported in the log.
+	told sync.Map
 
 	// autoAccept accepts every new cluster, once.
 	autoAccept bool
@@ -56,8 +61,8 @@ type Controller struct {
 // NewController makes the controller. live reads past the cache. labels are put
 // on every object that is made for a cluster. autoAccept accepts every new
 // cluster, once.
-func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, labels map[string]string, autoAccept bool) *Controller {
-	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, clock: clk, objects: permissions{labels}, autoAccept: autoAccept}
+func NewController(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, labels map[string]string, autoAccept bool) *Controller {
+	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, events: recorder, clock: clk, objects: permissions{labels}, autoAccept: autoAccept}
 }
 
 // Register adds the controller to a manager.
@@ -134,16 +139,26 @@ func (c *Controller) outlived(o client.Object) bool {
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	mc := &clusterv1.ManagedCluster{}
 	err := c.client.Get(ctx, r.NamespacedName, mc)
+	reserved := cluster.ReservedName(r.Name)
 	switch {
+	case apierrors.IsNotFound(err) && reserved != nil:
+		return reconcile.Result{}, c.disown(ctx, r.Name)
 	case apierrors.IsNotFound(err):
 		_, err := c.withdraw(ctx, r.Name, false)
 		return reconcile.Result{}, err
 	case err != nil:
 		return reconcile.Result{}, err
+	case reserved != nil && !mc.DeletionTimestamp.IsZero():
+		return reconcile.Result{}, c.release(ctx, mc)
+	case reserved != nil:
+		return reconcile.Result{}, c.refuse(ctx, mc, reserved)
 	case !mc.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, c.remove(ctx, mc)
 	case c.autoAccept && mc.Annotations[cluster.AutoAcceptedAnnotation] == "":
 		if err := c.acceptOnce(ctx, mc); err != nil {
+			if apierrors.IsForbidden(err) {
+				err = errors.Join(err, c.setAccepted(ctx, mc, metav1.ConditionFalse, cluster.ReasonError, err.Error()))
+			}
 			return reconcile.Result{}, err
 		}
 		// A cluster that was accepted by somebody else already changes in nothing
@@ -187,8 +202,7 @@ func (c *Controller) grant(ctx context.Context, mc *clusterv1.ManagedCluster) er
 			return fmt.Errorf("add the finalizer to the cluster %s: %w", mc.Name, err)
 		}
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mc.Name, Labels: c.objects.labels(mc.Name)}}
-	if err := c.apply.Namespace(ctx, namespace); err != nil {
+	if err := c.namespace(ctx, mc); err != nil {
 		return err
 	}
 	if err := c.apply.ClusterRole(ctx, c.objects.clusterRole(mc.Name, true)); err != nil {
@@ -207,6 +221,33 @@ func (c *Controller) grant(ctx context.Context, mc *clusterv1.ManagedCluster) er
 		return c.releaseWorkBinding(ctx, mc.Name)
 	}
 	return c.apply.RoleBinding(ctx, c.objects.workBinding(mc.Name))
+}
+
+// namespace makes the cluster's namespace. One that is there before the cluster
+// had any rights and is not a cluster's stays what it is: it came about between
+// the acceptance, which admission checked, and now.
+func (c *Controller) namespace(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	want := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mc.Name, Labels: c.objects.labels(mc.Name)}}
+	if accepted(mc) != metav1.ConditionTrue {
+		have := &corev1.Namespace{}
+		err := c.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+		if apierrors.IsNotFound(err) { // or not labelled, which the cache does not tell
+			if err = c.client.Create(ctx, want.DeepCopy()); err == nil {
+				return nil
+			}
+			if !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("create the namespace %s: %w", mc.Name, err)
+			}
+			err = c.apply.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+		}
+		if err != nil {
+			return fmt.Errorf("read the namespace %s: %w", mc.Name, err)
+		}
+		if err := cluster.NamespaceOf(mc.Name, have.Labels); err != nil {
+			return err
+		}
+	}
+	return c.apply.Namespace(ctx, want)
 }
 
 // deny withdraws the rights of a cluster that was accepted before. Its agent
@@ -252,7 +293,23 @@ func (c *Controller) remove(ctx context.Context, mc *clusterv1.ManagedCluster) e
 // withdraw deletes what grant made, except for the namespace, which stays. It
 // reports whether all is gone. unconditional deletes without looking first.
 func (c *Controller) withdraw(ctx context.Context, name string, unconditional bool) (done bool, err error) {
-	objects := []client.Object{c.objects.clusterRole(name, false), c.objects.clusterRoleBinding(name), c.objects.registrationBinding(name), c.objects.workBinding(name)}
+	if err := c.deleteGrants(ctx, name, unconditional); err != nil {
+		return false, err
+	}
+	left, err := c.worksLeft(ctx, name)
+	if err != nil || left {
+		return false, err
+	}
+	return true, c.releaseWorkBinding(ctx, name)
+}
+
+// deleteGrants deletes a cluster's roles and bindings. unconditional deletes
+// without looking first.
+func (c *Controller) deleteGrants(ctx context.Context, name string, unconditional bool) error {
+	objects := []client.Object{c.objects.clusterRoleBinding(name), c.objects.registrationBinding(name), c.objects.workBinding(name)}
+	if !cluster.SharedRole(cluster.RoleName(name)) {
+		objects = append(objects, c.objects.clusterRole(name, false))
+	}
 	for _, o := range objects {
 		if !unconditional {
 			have := o.DeepCopyObject().(client.Object)
@@ -261,14 +318,10 @@ func (c *Controller) withdraw(ctx context.Context, name string, unconditional bo
 			}
 		}
 		if err := apply.Delete(ctx, c.client, o); err != nil {
-			return false, err
+			return err
 		}
 	}
-	left, err := c.worksLeft(ctx, name)
-	if err != nil || left {
-		return false, err
-	}
-	return true, c.releaseWorkBinding(ctx, name)
+	return nil
 }
 
 // worksLeft reports whether a cluster's namespace holds works.
