@@ -20,7 +20,7 @@ import (
 // Who may ask for a cluster's first certificate: the same as for clusteradm.
 const (
 	bootstrapTokenUser   = "system:bootstrap:"
-	bootstrapAccountUser = "system:serviceaccount:" + cluster.Namespace + ":" + cluster.BootstrapServiceAccount
+	bootstrapAccountUser = cluster.BootstrapUser
 	grpcAccountUser      = "system:serviceaccount:" + cluster.HubNamespace + ":grpc-server-sa"
 )
 

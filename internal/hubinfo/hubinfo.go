@@ -26,6 +26,10 @@ const (
 // itself, while the cluster is accepted and has not joined.
 const BoundBootstrapApproval = "BoundBootstrapApproval"
 
+// Rejoin is the feature of a hub that lets a cluster which has joined before join
+// again with a bound bootstrap token whose Secret says so, once.
+const Rejoin = "Rejoin"
+
 // TokenScope is the feature of a hub that labels the clusters created with a
 // bootstrap token, counts them, and refuses more than the token allows.
 const TokenScope = "TokenScope"

@@ -50,7 +50,7 @@ func register(m ctrl.Manager, o Options) error {
 	controllers := []registered{
 		// Registration: from the first certificate request to the last work.
 		managedcluster.NewController(c, live, m.GetEventRecorder("registration-controller"), o.Clock, o.Labels, o.autoApproves()),
-		csr.NewController(c, m.GetEventRecorder("registration-controller"), o.AutoApprove),
+		csr.NewController(c, m.GetCache(), m.GetEventRecorder("registration-controller"), o.Clock, o.AutoApprove),
 		clusterrole.NewController(c, live, o.Labels),
 		lease.NewController(c, m.GetEventRecorder("registration-controller"), o.Clock),
 		clocksync.NewController(c, o.Clock),

@@ -24,6 +24,8 @@ const (
 	HubNamespace = "open-cluster-management-hub"
 	// BootstrapServiceAccount may register any cluster.
 	BootstrapServiceAccount = "agent-registration-bootstrap"
+	// BootstrapUser is that service account's user name.
+	BootstrapUser = "system:serviceaccount:" + Namespace + ":" + BootstrapServiceAccount
 	// BootstrapRole is the ClusterRole of those that may register any cluster.
 	BootstrapRole = "open-cluster-management:bootstrap"
 

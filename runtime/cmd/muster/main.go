@@ -57,7 +57,7 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`,
 	root.PersistentFlags().IntP("v", "v", 0, "how much to log: 0 what matters, 2 what is done, 4 why, 6 requests")
 	root.PersistentFlags().Bool("log-json", false, "log as JSON, one object a line")
 	root.SetVersionTemplate("muster {{.Version}}\n")
-	root.AddCommand(newHubCommand(), newAgentCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(), newStatusCommand(), newVersionCommand())
+	root.AddCommand(newHubCommand(), newAgentCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(), newStatusCommand(), newRejoinCommand(), newVersionCommand())
 	return root
 }
 

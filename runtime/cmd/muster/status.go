@@ -4,19 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -25,7 +20,7 @@ import (
 )
 
 func newStatusCommand() *cobra.Command {
-	var dataDir, kubeconfig string
+	var at hubFlags
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a fleet's clusters, placement decisions and works",
@@ -38,25 +33,14 @@ kubeconfig reaches.`,
   muster status --kubeconfig ~/.kube/hub.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if kubeconfig == "" {
-				kubeconfig = filepath.Join(dataDir, "hub", "admin.kubeconfig")
-			}
-			if _, err := os.Stat(kubeconfig); err != nil {
-				return fmt.Errorf("there is no kubeconfig %s: start a hub with \"muster up\", or name its kubeconfig with --kubeconfig", kubeconfig)
-			}
-			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-			if err != nil {
-				return fmt.Errorf("read the kubeconfig %s: %w", kubeconfig, err)
-			}
-			c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+			c, err := at.client()
 			if err != nil {
 				return err
 			}
 			return printFleet(cmd.Context(), cmd.OutOrStdout(), c)
 		},
 	}
-	cmd.Flags().StringVar(&dataDir, "data-dir", ".muster", "data directory of \"muster up\"")
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the hub, instead of the one in the data directory")
+	at.add(cmd)
 	return cmd
 }
 

@@ -151,7 +151,7 @@ func SameAuthority(ctx context.Context, c client.Reader, caData []byte) error {
 }
 
 func features(enabled []string) *corev1.ConfigMap {
-	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.TokenScope}, enabled...)
+	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope}, enabled...)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
 		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version()},

@@ -11,9 +11,9 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -38,23 +38,28 @@ const (
 // not approve waits for an administrator.
 type Controller struct {
 	client client.Client
+	// tokens reads the Secrets of bootstrap tokens, from the cache.
+	tokens client.Reader
 	events events.EventRecorder
+	clock  clock.PassiveClock
 
 	// approvedUsers are users whose first requests are approved.
 	approvedUsers []string
 }
 
-// NewController makes the controller. approvedUsers are the user names,
-// compared as a whole, whose first requests are approved without a human.
-func NewController(c client.Client, recorder events.EventRecorder, approvedUsers []string) *Controller {
-	return &Controller{client: c, events: recorder, approvedUsers: approvedUsers}
+// NewController makes the controller. tokens reads the Secrets of bootstrap
+// tokens; those of a cache will do. approvedUsers are the user names, compared as
+// a whole, whose first requests are approved without a human.
+func NewController(c client.Client, tokens client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, approvedUsers []string) *Controller {
+	return &Controller{client: c, tokens: tokens, events: recorder, clock: clk, approvedUsers: approvedUsers}
 }
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	pending := predicate.NewPredicateFuncs(func(o client.Object) bool {
+	concerned := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		r := o.(*certificatesv1.CertificateSigningRequest)
-		return r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName && !decided(r)
+		_, byOthers := letIn(r)
+		return r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName && (!decided(r) || byOthers)
 	})
 	// A request that came before its cluster was accepted gets its turn then.
 	acceptance := predicate.Funcs{
@@ -67,15 +72,21 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("csr").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(concerned)).
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf), builder.WithPredicates(acceptance)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken), builder.WithPredicates(permits())).
 		Complete(c)
 }
 
 func (c *Controller) requestsOf(ctx context.Context, mc client.Object) []reconcile.Request {
+	return c.requests(ctx, mc.GetName())
+}
+
+// requests are the undecided requests of a cluster.
+func (c *Controller) requests(ctx context.Context, name string) []reconcile.Request {
 	requests := &certificatesv1.CertificateSigningRequestList{}
-	if err := c.client.List(ctx, requests, client.MatchingLabels{cluster.NameLabel: mc.GetName()}); err != nil {
-		log.FromContext(ctx).Error(err, "list the certificate requests of a cluster", "cluster", mc.GetName())
+	if err := c.client.List(ctx, requests, client.MatchingLabels{cluster.NameLabel: name}); err != nil {
+		log.FromContext(ctx).Error(err, "list the certificate requests of a cluster", "cluster", name)
 		return nil
 	}
 	var out []reconcile.Request
@@ -96,11 +107,15 @@ func decided(r *certificatesv1.CertificateSigningRequest) bool {
 // Reconcile approves a request that is of the form that agents make and comes
 // from one who may make it: the agent itself, when it renews its certificate;
 // the holder of a token for this one cluster, while the cluster is accepted and
-// has never joined; or a user that the hub was told to trust.
+// has never joined, or the token was made for joining again; or a user that the
+// hub was told to trust.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	request := &certificatesv1.CertificateSigningRequest{}
 	if err := c.client.Get(ctx, r.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if at, ok := letIn(request); ok {
+		return reconcile.Result{}, c.follow(ctx, request, at)
 	}
 	if decided(request) || request.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return reconcile.Result{}, nil
@@ -115,14 +130,14 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	event := eventRenewed
 	switch bound := cluster.BoundClusters(request.Spec.Groups); {
 	case request.Spec.Username == identity.CommonName:
-		approve, why, err = c.mayRenew(ctx, request)
+		approve, why, err = c.mayRenew(ctx, request, identity)
 	case len(bound) > 0:
-		approve, why, err = c.mayJoin(ctx, bound, identity)
+		approve, why, err = c.mayJoin(ctx, request, bound, identity)
 		event = eventFirst
 	case strings.HasPrefix(request.Spec.Username, cluster.UserPrefix):
 		why = fmt.Sprintf("user %q asks for a certificate of %q: agents renew only their own", request.Spec.Username, identity.CommonName)
-	default:
-		approve = slices.Contains(c.approvedUsers, request.Spec.Username)
+	case slices.Contains(c.approvedUsers, request.Spec.Username):
+		approve, err = true, c.takeOver(ctx, request, identity)
 		event = eventFirst
 	}
 	if err != nil {
@@ -138,8 +153,16 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 }
 
 // mayRenew asks whether the agent may still renew its certificate: a denied
-// cluster's may not.
-func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (bool, string, error) {
+// cluster's may not, and none whose place another one has taken.
+func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity cluster.RequestIdentity) (bool, string, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: identity.Cluster}, mc); client.IgnoreNotFound(err) != nil {
+		return false, "", err
+	}
+	if cluster.Replaced(mc.Annotations, identity.Agent) {
+		return false, fmt.Sprintf("the agent %q has taken the place of %q in the cluster %q: to go back, remove the annotation %s of the ManagedCluster",
+			mc.Annotations[cluster.AgentAnnotation], identity.Agent, identity.Cluster, cluster.AgentAnnotation), nil
+	}
 	extra := map[string]authorizationv1.ExtraValue{}
 	for k, v := range request.Spec.Extra {
 		extra[k] = authorizationv1.ExtraValue(v)
@@ -159,8 +182,9 @@ func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.Certi
 	return true, "", nil
 }
 
-// mayJoin decides about the first request with a token for certain clusters.
-func (c *Controller) mayJoin(ctx context.Context, bound []string, identity cluster.RequestIdentity) (bool, string, error) {
+// mayJoin decides about the first request with a token for certain clusters. A
+// permission to join again is spent when it returns true.
+func (c *Controller) mayJoin(ctx context.Context, request *certificatesv1.CertificateSigningRequest, bound []string, identity cluster.RequestIdentity) (bool, string, error) {
 	name := identity.Cluster
 	if !slices.Contains(bound, name) {
 		return false, fmt.Sprintf("the bootstrap token is bound to %q and the request is for %q", bound, name), nil
@@ -176,10 +200,34 @@ func (c *Controller) mayJoin(ctx context.Context, bound []string, identity clust
 		return false, fmt.Sprintf("the ManagedCluster %q is being deleted", name), nil
 	case !mc.Spec.AcceptsClient():
 		return false, fmt.Sprintf("the ManagedCluster %q is not accepted: set its spec.hubAcceptsClient to true, and the request is approved", name), nil
-	case meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionJoined):
-		return false, fmt.Sprintf("the cluster %q has joined before: approve the request with \"kubectl certificate approve\" if it is to join anew", name), nil
+	}
+	secret, err := c.tokenOf(ctx, request)
+	switch {
+	case err != nil:
+		return false, "", err
+	case secret != nil && mayRejoin(secret, name, request.UID):
+		if err := c.spend(ctx, secret, name, request.UID); err != nil {
+			return false, "", err
+		}
+		return true, "", c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, c.clock.Now())
+	case hasAgent(mc):
+		return false, fmt.Sprintf("the cluster %q has joined before: if it is to join again, approve the request with \"kubectl certificate approve %s\", or use a token that \"muster rejoin %s\" makes",
+			name, request.Name, name), nil
 	}
 	return true, "", nil
+}
+
+// takeOver installs the agent of a request that is about to be approved, if its
+// cluster has another one.
+func (c *Controller) takeOver(ctx context.Context, request *certificatesv1.CertificateSigningRequest, identity cluster.RequestIdentity) error {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: identity.Cluster}, mc); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !hasAgent(mc) {
+		return nil
+	}
+	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, c.clock.Now())
 }
 
 // refuse tells why a request is not approved. It stays pending: an

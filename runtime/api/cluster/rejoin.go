@@ -1,0 +1,45 @@
+package cluster
+
+import "time"
+
+// Annotations by which a cluster that has joined before joins again. They are
+// muster's own; an upstream hub takes no notice of them.
+const (
+	// RejoinAnnotation on the Secret of a bootstrap token names the cluster, one
+	// that the token is bound to, that may join with it again although it has
+	// joined before. Whoever may write the Secrets of bootstrap tokens allows it,
+	// and the hub takes the annotation away with the first request that it
+	// approves by it.
+	RejoinAnnotation = "muster-fleet.io/token-rejoin"
+	// RejoinedAnnotation on the Secret of a bootstrap token is the UID of the
+	// certificate request that was approved by RejoinAnnotation. The hub keeps it.
+	RejoinedAnnotation = "muster-fleet.io/token-rejoined"
+
+	// AgentAnnotation on a ManagedCluster names the one agent of the cluster that
+	// the hub serves, once an agent has taken another one's place. Without it
+	// every agent of the cluster is served. The hub keeps it.
+	AgentAnnotation = "muster-fleet.io/agent"
+	// AgentSinceAnnotation on a ManagedCluster is when that agent's certificate
+	// request was approved and, behind a comma, when it was made, both in RFC 3339
+	// and UTC, so that later texts sort behind earlier ones. The hub keeps it.
+	AgentSinceAnnotation = "muster-fleet.io/agent-since"
+)
+
+// Replaced reports whether another agent has taken the place of this one.
+// annotations are those of the ManagedCluster.
+func Replaced(annotations map[string]string, agent string) bool {
+	current := annotations[AgentAnnotation]
+	return current != "" && current != agent
+}
+
+// TakeOver is what the annotations of a ManagedCluster become when the request
+// of an agent, made at one time, is approved at another. changed is false when
+// they name this agent already, or one that was let in later: of several
+// requests that are approved in the same second, the one made last counts.
+func TakeOver(annotations map[string]string, agent string, made, approved time.Time) (set map[string]string, changed bool) {
+	since := approved.UTC().Format(time.RFC3339) + "," + made.UTC().Format(time.RFC3339)
+	if annotations[AgentAnnotation] == agent || since < annotations[AgentSinceAnnotation] {
+		return nil, false
+	}
+	return map[string]string{AgentAnnotation: agent, AgentSinceAnnotation: since}, true
+}

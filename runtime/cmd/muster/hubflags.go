@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+)
+
+// hubFlags say which hub a command talks to.
+type hubFlags struct {
+	dataDir, kubeconfig string
+}
+
+func (f *hubFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", ".muster", "data directory of \"muster up\"")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub, instead of the one in the data directory")
+}
+
+// client reaches the hub with the rights of its kubeconfig.
+func (f *hubFlags) client() (client.Client, error) {
+	path := f.kubeconfig
+	if path == "" {
+		path = filepath.Join(f.dataDir, "hub", "admin.kubeconfig")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("there is no kubeconfig %s: start a hub with \"muster up\", or name its kubeconfig with --kubeconfig", path)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+	}
+	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+func newRejoinCommand() *cobra.Command {
+	var at hubFlags
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "rejoin CLUSTER",
+		Short: "Let a cluster that has joined before join again",
+		Long: `Prints a bootstrap kubeconfig with which one cluster joins again that has joined
+before: because the agent's namespace was lost, or the cluster was rebuilt.
+
+A hub approves no second agent for a cluster that has joined, so that a leaked
+bootstrap token makes none. The token in this kubeconfig may, once. The agent
+that comes with it takes the place of the one from before, of which the hub
+takes nothing any more. The cluster has to be accepted.
+
+With Terraform none of this is needed: muster_klusterlet joins again by itself
+when it has to install the agent again.`,
+		Example: `  muster rejoin paris --kubeconfig hub.kubeconfig > bootstrap.kubeconfig
+  kubectl --context paris -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \
+    --from-file=kubeconfig=bootstrap.kubeconfig`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if ttl < time.Minute {
+				return fmt.Errorf("--ttl is %s, and has to be 1m at least", ttl)
+			}
+			c, err := at.client()
+			if err != nil {
+				return err
+			}
+			return rejoin(cmd.Context(), cmd.OutOrStdout(), c, args[0], time.Now().Add(ttl))
+		},
+	}
+	at.add(cmd)
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token may be used")
+	return cmd
+}
+
+// rejoin makes a token for a cluster that joins again and prints a kubeconfig
+// with it.
+func rejoin(ctx context.Context, out io.Writer, c client.Client, name string, expires time.Time) error {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, mc); apierrors.IsNotFound(err) {
+		return fmt.Errorf("the hub has no ManagedCluster %q: the clusters that it knows are those of \"muster status\"", name)
+	} else if err != nil {
+		return fmt.Errorf("read the ManagedCluster %q: %w", name, err)
+	}
+	if !mc.Spec.AcceptsClient() {
+		return fmt.Errorf("the cluster %q is not accepted: accept it first, with clusteradm accept --clusters %s", name, name)
+	}
+	info := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info); err != nil {
+		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+	}
+	where, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
+	if err != nil {
+		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+	}
+	token, err := bootstraputil.GenerateBootstrapToken()
+	if err != nil {
+		return fmt.Errorf("make a bootstrap token: %w", err)
+	}
+	for _, hub := range where.Clusters {
+		config, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: hub.Server, CAData: hub.CertificateAuthorityData, Token: token}.YAML()
+		if err != nil {
+			return err
+		}
+		if err := c.Create(ctx, rejoiningToken(token, name, expires)); err != nil {
+			return fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
+		}
+		_, err = out.Write(config)
+		return err
+	}
+	return errors.New("the hub does not say where agents reach it: its ConfigMap kube-public/cluster-info names no server")
+}
+
+// rejoiningToken is the Secret of a token with which one cluster may join again.
+func rejoiningToken(token, name string, expires time.Time) *corev1.Secret {
+	id, secret, _ := strings.Cut(token, ".")
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + id,
+			Labels:      map[string]string{"app": "cluster-manager"},
+			Annotations: map[string]string{cluster.RejoinAnnotation: name, cluster.TokenRevocationAnnotation: cluster.RevokeRequests},
+		},
+		Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			bootstrapapi.BootstrapTokenIDKey:               id,
+			bootstrapapi.BootstrapTokenSecretKey:           secret,
+			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
+			bootstrapapi.BootstrapTokenExtraGroupsKey:      cluster.BoundBootstrapGroup(name),
+			bootstrapapi.BootstrapTokenExpirationKey:       expires.UTC().Format(time.RFC3339),
+			bootstrapapi.BootstrapTokenDescriptionKey:      "Made by \"muster rejoin\".",
+		},
+	}
+}

@@ -1,0 +1,149 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// mayRejoin tells whether a token's Secret lets a cluster join again by a
+// request: it says so, and has not been used for that, or for this very request.
+func mayRejoin(secret *corev1.Secret, name string, request types.UID) bool {
+	return secret.Annotations[cluster.RejoinAnnotation] == name ||
+		request != "" && secret.Annotations[cluster.RejoinedAnnotation] == name+"/"+string(request)
+}
+
+// tokenOf is the Secret of the bootstrap token that a request was made with; nil
+// when there is none any more.
+func (c *Controller) tokenOf(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (*corev1.Secret, error) {
+	id, ok := cluster.TokenOfUser(request.Spec.Username)
+	if !ok {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	err := c.tokens.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + id}, secret)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return secret, nil
+}
+
+// spend takes a token's permission to join again for one request, before that
+// is approved, so that no second one is by the same token.
+func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name string, request types.UID) error {
+	used := name + "/" + string(request)
+	if secret.Annotations[cluster.RejoinedAnnotation] == used {
+		return nil
+	}
+	// The cache may lag behind another request's approval: then this is a conflict.
+	after := secret.DeepCopy()
+	delete(after.Annotations, cluster.RejoinAnnotation)
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, cluster.RejoinedAnnotation, used)
+	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	if err := c.client.Patch(ctx, after, patch); err != nil {
+		return fmt.Errorf("note that the bootstrap token in the Secret %s/%s was used to join again: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}
+
+// hasAgent tells whether a cluster has an agent that another one can replace.
+func hasAgent(mc *clusterv1.ManagedCluster) bool {
+	return mc.Annotations[cluster.AgentAnnotation] != "" || meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionJoined)
+}
+
+// install makes an agent the only one of its cluster that the hub serves.
+func (c *Controller) install(ctx context.Context, mc *clusterv1.ManagedCluster, agent string, made, approved time.Time) error {
+	set, changed := cluster.TakeOver(mc.Annotations, agent, made, approved)
+	if !changed {
+		return nil
+	}
+	after := mc.DeepCopy()
+	for k, v := range set {
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, k, v)
+	}
+	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
+	if err := c.client.Patch(ctx, after, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("note that the agent %q has taken over the cluster %q: %w", agent, mc.Name, err)
+	}
+	log.FromContext(ctx).Info("another agent serves the cluster from now on", "cluster", mc.Name, "agent", agent, "before", mc.Annotations[cluster.AgentAnnotation])
+	return nil
+}
+
+// letIn is the time at which somebody else than this controller approved a
+// request that was made with a bootstrap credential. ok is false for all other
+// requests.
+func letIn(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
+	if !isBootstrap(r.Spec.Username, r.Spec.Groups) {
+		return time.Time{}, false
+	}
+	i := slices.IndexFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved
+	})
+	if i < 0 || r.Status.Conditions[i].Reason == cluster.ReasonCSRAutoApproved {
+		return time.Time{}, false
+	}
+	return r.Status.Conditions[i].LastUpdateTime.Time, true
+}
+
+// isBootstrap tells whether a user is one of those that agents introduce
+// themselves as.
+func isBootstrap(name string, groups []string) bool {
+	if name == cluster.BootstrapUser {
+		return true
+	}
+	_, token := cluster.TokenOfUser(name)
+	return token && slices.ContainsFunc(groups, func(g string) bool {
+		return g == cluster.BootstrapGroup || strings.HasPrefix(g, cluster.BootstrapGroup+":")
+	})
+}
+
+// follow installs the agent whose request an administrator has approved.
+func (c *Controller) follow(ctx context.Context, request *certificatesv1.CertificateSigningRequest, at time.Time) error {
+	identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	if err != nil {
+		return nil //nolint:nilerr // an administrator may approve what is no agent's
+	}
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: identity.Cluster}, mc); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !hasAgent(mc) {
+		return nil
+	}
+	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, at)
+}
+
+// permits selects the Secrets of tokens that have come to let a cluster join
+// again.
+func permits() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetAnnotations()[cluster.RejoinAnnotation] != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			is := e.ObjectNew.GetAnnotations()[cluster.RejoinAnnotation]
+			return is != "" && is != e.ObjectOld.GetAnnotations()[cluster.RejoinAnnotation]
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// requestsOfToken are the undecided requests of the cluster that a token's
+// Secret lets join again.
+func (c *Controller) requestsOfToken(ctx context.Context, secret client.Object) []reconcile.Request {
+	return c.requests(ctx, secret.GetAnnotations()[cluster.RejoinAnnotation])
+}
