@@ -96,6 +96,9 @@ const (
 
 // What muster reports beyond upstream.
 const (
+	// MessageHiddenComplete is what is left of a rule's message about an object
+	// that the work's executor may not get any more.
+	MessageHiddenComplete = "Manifest was Complete when the executor could last get it"
 	// ConditionPruned is on a work while objects that it no longer holds are
 	// still there, held up by something.
 	ConditionPruned         = "Pruned"

@@ -37,10 +37,8 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWork cannot be read: %v", err))
 	}
-	if now.DeletionTimestamp != nil {
-		return nil // only finalizers change
-	}
-	if a.GetOperation() == admission.Create || !apiequality.Semantic.DeepEqual(now.Spec.Workload, before.Spec.Workload) {
+	// Of a deleted work only finalizers change, whatever its manifests are.
+	if a.GetOperation() == admission.Create || now.DeletionTimestamp == nil && !apiequality.Semantic.DeepEqual(now.Spec.Workload, before.Spec.Workload) {
 		if err := checkManifests(now.Spec.Workload.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
@@ -48,7 +46,7 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 	if a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil
 	}
-	return p.check(ctx, a, now.Spec.Executor)
+	return p.check(ctx, a, "spec.executor", now.Spec.Executor)
 }
 
 func checkManifests(manifests []workv1.Manifest, limit int) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -14,8 +15,13 @@ import (
 
 func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 	const (
-		nobody   = ``
-		deployer = `,"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"shop","name":"deployer"}}}`
+		nobody    = ``
+		noAccount = `,"executor":{"subject":{"type":"ServiceAccount"}}`
+		noSubject = `,"executor":{}`
+		noName    = `,"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"shop"}}}`
+		colon     = `,"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"kube-system:x","name":"y"}}}`
+		user      = `,"executor":{"subject":{"type":"User","serviceAccount":{"namespace":"shop","name":"deployer"}}}`
+		deployer  = `,"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"shop","name":"deployer"}}}`
 	)
 	mw := func(executor, value string) *unstructured.Unstructured {
 		return object([]byte(`{"metadata":{"namespace":"c1","name":"w"},"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"` + value + `"}}]}` + executor + `}}`))
@@ -35,6 +41,14 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 		"none any more, where it is checked":   {mw(nobody, "1"), mw(deployer, "1"), true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa"},
 		"none as before, where it is checked":  {mw(nobody, "2"), mw(nobody, "1"), true, "system:serviceaccount::klusterlet-work-sa", "with executor /klusterlet-work-sa"},
 		"no spec changes, where it is checked": {mw(nobody, "1"), mw(nobody, "1"), true, "", ""},
+		"an executor that is nobody":           {mw(noAccount, "1"), nil, false, "", "! the executor service account is nil: name a service account"},
+		"nobody, where none is checked":        {mw(noAccount, "1"), nil, true, "", "! the executor service account is nil"},
+		"nobody any more":                      {mw(noAccount, "1"), mw(deployer, "1"), false, "", "! the executor service account is nil"},
+		"no subject":                           {mw(noSubject, "1"), nil, false, "", "! only support ServiceAccount type"},
+		"no name":                              {mw(noName, "1"), nil, false, "", "! the executor service account has the name \"\""},
+		"a colon":                              {mw(colon, "1"), nil, false, "", "! the executor service account has the namespace \"kube-system:x\""},
+		"another type":                         {mw(user, "1"), nil, false, "", "! only support ServiceAccount type"},
+		"nobody as before":                     {mw(noAccount, "1"), mw(noAccount, "1"), true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
@@ -50,12 +64,17 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 					return authorizer.DecisionNoOpinion, "", nil
 				})}}}
 				err := p.Validate(context.Background(), attributes(x.now, x.before, workv1.GroupVersion.WithResource("manifestworks")), nil)
+				nobody, isNobody := strings.CutPrefix(x.refused, "! ")
 				switch {
+				case isNobody:
+					if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.executor: "+nobody) {
+						t.Errorf("got %v, want %q", err, nobody)
+					}
 				case allow || x.refused == "":
 					if err != nil {
 						t.Error(err)
 					}
-				case err == nil || !strings.Contains(err.Error(), "user somebody cannot manipulate the Manifestwork "+x.refused):
+				case !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "user somebody cannot manipulate the Manifestwork "+x.refused):
 					t.Errorf("got %v, want %q", err, x.refused)
 				}
 			}

@@ -55,5 +55,5 @@ func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attr
 	if a.GetOperation() == admission.Delete || a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil
 	}
-	return p.check(ctx, a, now.Spec.ManifestWorkTemplate.Executor)
+	return p.check(ctx, a, "spec.manifestWorkTemplate.executor", now.Spec.ManifestWorkTemplate.Executor)
 }

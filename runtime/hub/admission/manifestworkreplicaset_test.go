@@ -70,6 +70,12 @@ func TestManifestsOfReplicaSetsAreChecked(t *testing.T) {
 	set := func(metadata string, manifests ...string) *unstructured.Unstructured {
 		return object([]byte(`{"metadata":{"namespace":"ns","name":"web"` + metadata + `},"spec":{"placementRefs":[{"name":"p"}],"manifestWorkTemplate":{"workload":{"manifests":[` + strings.Join(manifests, ",") + `]}}}}`))
 	}
+	executed := func(set *unstructured.Unstructured) *unstructured.Unstructured {
+		if err := unstructured.SetNestedField(set.Object, "ServiceAccount", "spec", "manifestWorkTemplate", "executor", "subject", "type"); err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
 	for name, x := range map[string]struct {
 		disabled    bool
 		operation   admission.Operation
@@ -82,6 +88,9 @@ func TestManifestsOfReplicaSetsAreChecked(t *testing.T) {
 		"too much":                           {false, admission.Create, set("", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"`+strings.Repeat("x", 1000)+`"}}`), nil, "exceeds the 1000 limit"},
 		"a change for the worse":             {false, admission.Update, set("", a, a), set("", a), "duplicate manifest"},
 		"a change of something else":         {false, admission.Update, set(`,"labels":{"x":"y"}`), set(""), ""},
+		"an executor that is nobody":         {false, admission.Create, executed(set("", a)), nil, "spec.manifestWorkTemplate.executor: the executor service account is nil"},
+		"a change to nobody":                 {false, admission.Update, executed(set("", a)), set("", a), "spec.manifestWorkTemplate.executor: the executor service account is nil"},
+		"nobody as before":                   {false, admission.Update, executed(set(`,"labels":{"x":"y"}`, a)), executed(set("", a)), ""},
 		"a deletion":                         {false, admission.Delete, nil, set(""), ""},
 		"disabled, a creation":               {true, admission.Create, set("", a), nil, "ManifestWorkReplicaSet feature is disabled"},
 		"disabled, a change":                 {true, admission.Update, set(`,"labels":{"x":"y"}`, a), set("", a), "ManifestWorkReplicaSet feature is disabled"},
