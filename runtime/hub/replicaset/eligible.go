@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -44,7 +45,7 @@ type choice []labels.Selector
 // standing judges a cluster; nil is one that does not exist.
 func (c choice) standing(mc *clusterv1.ManagedCluster) standing {
 	switch {
-	case mc == nil || !mc.DeletionTimestamp.IsZero():
+	case mc == nil || !mc.DeletionTimestamp.IsZero() || cluster.ReservedName(mc.Name) != nil:
 		return stranger
 	case !slices.ContainsFunc(c, func(s labels.Selector) bool { return s.Matches(labels.Set(mc.Labels)) }):
 		return stranger
