@@ -129,15 +129,28 @@ type ApplyOptions struct {
 	Manager string
 	// Force takes fields over from other managers.
 	Force bool
+	// CreateOnly refuses, with a conflict, to change an object that exists.
+	CreateOnly bool
+	// DryRun has the server tell what would come of it, and change nothing.
+	DryRun bool
 }
+
+// neverVersion is a resource version that no object has: a server's count begins
+// with 1, before its first object. An apply that names a version only goes through
+// for an object with that version, and for one that does not exist yet.
+const neverVersion = "1"
 
 // Apply makes the fields that are set in obj so on the server, creating the
 // object if need be, and reads the result into obj. A UID in obj keeps it from
-// being created.
+// being created. With a resource version in obj, an object that has changed since
+// is refused as a conflict.
 func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) error {
 	gvk, err := c.kindOf(obj)
 	if err != nil {
 		return err
+	}
+	if options.CreateOnly {
+		obj.SetResourceVersion(neverVersion)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	body, err := json.Marshal(obj)
@@ -148,13 +161,20 @@ func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) er
 	if err != nil {
 		return err
 	}
+	return decodeFresh(applying(request, body, options).Do(ctx), obj)
+}
+
+func applying(request *rest.Request, body []byte, options ApplyOptions) *rest.Request {
 	request = request.SetHeader("Content-Type", string(types.ApplyPatchType)).
 		Param("fieldManager", options.Manager).
 		Body(body)
 	if options.Force {
 		request = request.Param("force", "true")
 	}
-	return decodeFresh(request.Do(ctx), obj)
+	if options.DryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	return request
 }
 
 // MergePatch sends a JSON merge patch and reads the result into obj, which names
@@ -219,6 +239,12 @@ type Deletion struct {
 // that very object is deleted, and not another of its name. An object that is
 // not there is gone.
 func (c *Client) Delete(ctx context.Context, obj Object, namespace, name string, uid types.UID) (Deletion, error) {
+	return c.DeleteIf(ctx, obj, namespace, name, metav1.Preconditions{UID: &uid})
+}
+
+// DeleteIf is Delete with preconditions, of which empty ones don't count. An
+// object that does not meet them is left, with a conflict as the error.
+func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name string, conditions metav1.Preconditions) (Deletion, error) {
 	request, err := c.request(obj, http.MethodDelete, namespace, name)
 	if err != nil {
 		return Deletion{}, err
@@ -226,8 +252,11 @@ func (c *Client) Delete(ctx context.Context, obj Object, namespace, name string,
 	policy := metav1.DeletePropagationBackground
 	options := &metav1.DeleteOptions{PropagationPolicy: &policy}
 	options.Kind, options.APIVersion = "DeleteOptions", "v1"
-	if uid != "" {
-		options.Preconditions = &metav1.Preconditions{UID: &uid}
+	if conditions.UID != nil && *conditions.UID == "" {
+		conditions.UID = nil
+	}
+	if conditions != (metav1.Preconditions{}) {
+		options.Preconditions = &conditions
 	}
 	body, err := json.Marshal(options)
 	if err != nil {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,4 +21,16 @@ func assign(dst, src runtime.Object) {
 // fresh is a new object of the type of obj.
 func fresh(obj runtime.Object) runtime.Object {
 	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+}
+
+// Fresh is a new, empty object of the type of obj.
+func Fresh(obj Object) Object { return fresh(obj).(Object) }
+
+// Assign makes dst a copy of src. It fails if the two are of different types.
+func Assign(dst, src Object) error {
+	if reflect.TypeOf(dst) != reflect.TypeOf(src) {
+		return fmt.Errorf("taking a %T for a %T", src, dst)
+	}
+	assign(dst, src)
+	return nil
 }

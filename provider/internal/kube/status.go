@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ApplyStatus makes the fields of the status that are set in obj so on the
@@ -25,12 +23,5 @@ func (c *Client) ApplyStatus(ctx context.Context, obj Object, options ApplyOptio
 	if err != nil {
 		return err
 	}
-	request = request.SubResource("status").
-		SetHeader("Content-Type", string(types.ApplyPatchType)).
-		Param("fieldManager", options.Manager).
-		Body(body)
-	if options.Force {
-		request = request.Param("force", "true")
-	}
-	return decodeFresh(request.Do(ctx), obj)
+	return decodeFresh(applying(request.SubResource("status"), body, options).Do(ctx), obj)
 }

@@ -1,0 +1,88 @@
+package ownership
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// Claim is what a Terraform resource remembers of the object that it manages, so
+// that it knows it again. The zero Claim is that of a state which an earlier
+// version of the provider has written.
+type Claim struct {
+	// Owner is the mark that the object carries as this resource's; empty while
+	// it carries none.
+	Owner string `json:"owner,omitempty"`
+	// UID is the object's; empty when it was never read.
+	UID types.UID `json:"uid,omitempty"`
+	// Borrowed says that another resource made the mark, as after an import. The
+	// next write replaces it.
+	Borrowed bool `json:"borrowed,omitempty"`
+}
+
+// NewClaim is that of a resource which is about to write its object.
+func NewClaim() Claim { return Claim{Owner: string(uuid.NewUUID())} }
+
+// Imported is the claim on an object that an import takes over as it is.
+func Imported(object metav1.Object) Claim {
+	owner := Mark(object)
+	return Claim{Owner: owner, UID: object.GetUID(), Borrowed: owner != ""}
+}
+
+// ParseClaim reads what Encode has written. Text that it can't read, and no text,
+// is the zero Claim.
+func ParseClaim(text []byte) Claim {
+	var c Claim
+	if json.Unmarshal(text, &c) != nil {
+		return Claim{}
+	}
+	return c
+}
+
+// Encode writes the claim down.
+func (c Claim) Encode() ([]byte, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("writing a claim down: %w", err)
+	}
+	return text, nil
+}
+
+// Mark is the owner's mark on an object, or "".
+func Mark(object metav1.Object) string {
+	return object.GetAnnotations()[cluster.TerraformOwnerAnnotation]
+}
+
+// Holds reports whether the object is still the claimant's. The mark decides: it
+// survives a restore from a backup, which the UID does not. An object without a
+// mark is the claimant's unless it was deleted and created again.
+func (c Claim) Holds(object metav1.Object) bool {
+	if mark := Mark(object); mark != "" {
+		return mark == c.Owner
+	}
+	return c.UID == "" || c.UID == object.GetUID()
+}
+
+// Writing is the claim under which the claimant writes its object.
+func (c Claim) Writing() Claim {
+	if c.Owner == "" || c.Borrowed {
+		return NewClaim()
+	}
+	return c
+}
+
+// On puts the claim's mark on an object that is about to be written.
+func (c Claim) On(object metav1.Object) {
+	annotations := map[string]string{cluster.TerraformOwnerAnnotation: c.Owner}
+	for key, value := range object.GetAnnotations() {
+		if key != cluster.TerraformOwnerAnnotation {
+			annotations[key] = value
+		}
+	}
+	object.SetAnnotations(annotations)
+}

@@ -1,0 +1,284 @@
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// attempts is how often a write is tried against an object that others write at
+// the same moment.
+const attempts = 10
+
+// deletionPatience is how long a creation waits for an object of the same name
+// that is being deleted.
+const deletionPatience = 30 * time.Second
+
+// Write is one object as a Terraform resource wants it.
+type Write struct {
+	// Object is what the configuration sets. A write that went well leaves in it
+	// what the server made of it.
+	Object kube.Object
+	// Status is the object with nothing but the status that the configuration
+	// sets; nil for most kinds. It is compared here, and written by the caller.
+	Status kube.Object
+	// Manager is the field manager.
+	Manager string
+	// Force takes fields over from other managers.
+	Force bool
+	// Adopt takes an object over that exists and is different, or that another
+	// resource has taken over.
+	Adopt bool
+	// Harmless reports whether a difference of an object that nobody has marked is
+	// nobody's loss, so that it needs no Adopt. Nil says no.
+	Harmless func(Difference) bool
+	// Further adds differences that Object does not show; nil adds none.
+	Further func(live kube.Object) []Difference
+}
+
+// ExistsError is that of creating an object that exists and is different.
+type ExistsError struct {
+	Live        kube.Object
+	Differences []Difference
+}
+
+// Error implements error.
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("%q exists already and differs in %d fields", e.Live.GetName(), len(e.Differences))
+}
+
+// DeletingError is that of creating an object whose predecessor is still being
+// deleted.
+type DeletingError struct{ Live kube.Object }
+
+// Error implements error.
+func (e *DeletingError) Error() string {
+	return fmt.Sprintf("%q is still being deleted", e.Live.GetName())
+}
+
+// TakenError is that of a write to an object that is another resource's by now.
+type TakenError struct{ Live kube.Object }
+
+// Error implements error.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%q was taken over by somebody else", e.Live.GetName())
+}
+
+// Create makes the object and marks it. Of two that create it at the same moment
+// one succeeds; the other finds it there. An object that is there is taken over
+// when it is as it would be, or when Adopt says so; else the error is an
+// *ExistsError. from is the mark of the resource that it was taken from.
+func (w Write) Create(ctx context.Context, client *kube.Client) (claim Claim, from string, err error) {
+	claim = NewClaim()
+	exclusively := kube.ApplyOptions{Manager: w.Manager, Force: w.Force, CreateOnly: true}
+	if err = w.apply(ctx, client, &claim, exclusively, nil); !isStale(err) {
+		return claim, "", err
+	}
+	for range attempts {
+		live := w.empty()
+		getting := client.Get(ctx, live, w.Object.GetNamespace(), w.Object.GetName())
+		switch {
+		case kube.IsNotFound(getting, w.Object.GetName()):
+			// Gone meanwhile. A server that always refuses the version gets the
+			// object without it.
+			if err = w.apply(ctx, client, &claim, exclusively, nil); isStale(err) && !w.exists(ctx, client) {
+				err = w.apply(ctx, client, &claim, kube.ApplyOptions{Manager: w.Manager, Force: w.Force}, nil)
+			}
+		case getting != nil:
+			return claim, "", getting
+		case Mark(live) == claim.Owner:
+			// The first write went well, and its answer was lost.
+			claim.UID = live.GetUID()
+			return claim, "", w.take(live)
+		case live.GetDeletionTimestamp() != nil:
+			waiting, cancel := context.WithTimeout(ctx, deletionPatience)
+			going := client.WaitGone(waiting, live, live.GetNamespace(), live.GetName(), live.GetUID())
+			cancel()
+			if going != nil {
+				return claim, "", &DeletingError{Live: live}
+			}
+		default:
+			differences, comparing := w.Compare(ctx, client, live)
+			if comparing != nil && !isStale(comparing) {
+				return claim, "", comparing
+			}
+			if comparing == nil && !w.Adopt && len(differences) > 0 {
+				return claim, "", &ExistsError{Live: live, Differences: differences}
+			}
+			from, err = Mark(live), comparing
+			if err == nil {
+				err = w.apply(ctx, client, &claim, kube.ApplyOptions{Manager: w.Manager, Force: w.Force}, live)
+			}
+		}
+		if !isStale(err) {
+			return claim, from, err
+		}
+	}
+	return claim, from, err
+}
+
+// Compare lists what taking live over would change of it. It writes nothing.
+func (w Write) Compare(ctx context.Context, client *kube.Client, live kube.Object) ([]Difference, error) {
+	options := kube.ApplyOptions{Manager: w.Manager, Force: true, DryRun: true}
+	would := w.copyOf(w.Object)
+	would.SetUID(live.GetUID())
+	would.SetResourceVersion(live.GetResourceVersion())
+	if err := client.Apply(ctx, would, options); err != nil {
+		return nil, err
+	}
+	differences, err := Differences(live, would, false)
+	if err != nil {
+		return nil, err
+	}
+	if w.Status != nil {
+		scored := w.copyOf(w.Status)
+		if err := client.ApplyStatus(ctx, scored, options); err != nil {
+			return nil, err
+		}
+		// A dry run of the status leaves the rest as it is.
+		more, err := Differences(live, scored, true)
+		if err != nil {
+			return nil, err
+		}
+		differences = append(differences, more...)
+	}
+	if w.Further != nil {
+		differences = append(differences, w.Further(live)...)
+	}
+	if Mark(live) != "" || w.Harmless == nil {
+		return differences, nil
+	}
+	var grave []Difference
+	for _, d := range differences {
+		if !w.Harmless(d) {
+			grave = append(grave, d)
+		}
+	}
+	return grave, nil
+}
+
+// Update writes the object again and returns the claim on it from then on. An
+// object that is another resource's by now is left, with a *TakenError, unless
+// Adopt says so. One that is gone is created.
+func (w Write) Update(ctx context.Context, client *kube.Client, claim Claim) (Claim, error) {
+	var err error
+	for range attempts {
+		live := w.empty()
+		getting := client.Get(ctx, live, w.Object.GetNamespace(), w.Object.GetName())
+		if kube.IsNotFound(getting, w.Object.GetName()) {
+			created, _, err := w.Create(ctx, client)
+			return created, err
+		}
+		if getting != nil {
+			return claim, getting
+		}
+		next := claim.Writing()
+		if !claim.Holds(live) {
+			if !w.Adopt {
+				return claim, &TakenError{Live: live}
+			}
+			next = NewClaim()
+		}
+		err = w.apply(ctx, client, &next, kube.ApplyOptions{Manager: w.Manager, Force: w.Force}, live)
+		if err == nil {
+			return next, nil
+		}
+		if !isStale(err) {
+			return claim, err
+		}
+	}
+	return claim, err
+}
+
+// Delete asks for the deletion of an object, if it is still the claimant's. One
+// that is another's by now is left, with a *TakenError. obj gets the object as it
+// was seen last.
+func Delete(ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim) (kube.Deletion, error) {
+	for attempt := 1; ; attempt++ {
+		err := client.Get(ctx, obj, namespace, name)
+		if kube.IsNotFound(err, name) {
+			return kube.Deletion{Gone: true}, nil
+		}
+		if err != nil {
+			return kube.Deletion{}, err
+		}
+		if !claim.Holds(obj) {
+			return kube.Deletion{}, &TakenError{Live: obj}
+		}
+		uid, version := obj.GetUID(), obj.GetResourceVersion()
+		deletion, err := client.DeleteIf(ctx, obj, namespace, name, metav1.Preconditions{UID: &uid, ResourceVersion: &version})
+		if !isStale(err) || attempt == attempts {
+			return deletion, err
+		}
+	}
+}
+
+// DeleteAndWait is Delete, and waits until the object is gone. When ctx ends
+// first, obj holds what was seen last.
+func DeleteAndWait(ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim) error {
+	deletion, err := Delete(ctx, client, obj, namespace, name, claim)
+	if err != nil || deletion.Gone {
+		return err
+	}
+	return client.WaitGone(ctx, obj, namespace, name, deletion.UID)
+}
+
+// Release gives up what the claimant has set of an object, and leaves the object.
+// bare names it and sets nothing.
+func Release(ctx context.Context, client *kube.Client, bare kube.Object, manager string, claim Claim) error {
+	live, _ := bare.DeepCopyObject().(kube.Object)
+	err := client.Get(ctx, live, bare.GetNamespace(), bare.GetName())
+	if kube.IsNotFound(err, bare.GetName()) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !claim.Holds(live) {
+		return &TakenError{Live: live}
+	}
+	bare.SetUID(live.GetUID())
+	return client.Apply(ctx, bare, kube.ApplyOptions{Manager: manager})
+}
+
+// apply writes the object with the claim's mark, onto live if that is given.
+func (w Write) apply(ctx context.Context, client *kube.Client, claim *Claim, options kube.ApplyOptions, live kube.Object) error {
+	wanted := w.copyOf(w.Object)
+	claim.On(wanted)
+	if live != nil {
+		wanted.SetUID(live.GetUID())
+		wanted.SetResourceVersion(live.GetResourceVersion())
+	}
+	if err := client.Apply(ctx, wanted, options); err != nil {
+		return err
+	}
+	claim.UID = wanted.GetUID()
+	return w.take(wanted)
+}
+
+func (w Write) exists(ctx context.Context, client *kube.Client) bool {
+	return client.Get(ctx, w.empty(), w.Object.GetNamespace(), w.Object.GetName()) == nil
+}
+
+func (w Write) take(result kube.Object) error { return kube.Assign(w.Object, result) }
+
+func (w Write) copyOf(object kube.Object) kube.Object {
+	copied, _ := object.DeepCopyObject().(kube.Object)
+	copied.SetUID(types.UID(""))
+	copied.SetResourceVersion("")
+	return copied
+}
+
+func (w Write) empty() kube.Object { return kube.Fresh(w.Object) }
+
+// isStale reports whether a write was refused because the object is not the one
+// that was read, and not because of the fields of other managers.
+func isStale(err error) bool {
+	return apierrors.IsConflict(err) && len(kube.Conflicts(err)) == 0
+}
