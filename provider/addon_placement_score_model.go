@@ -23,6 +23,7 @@ type placementScoreModel struct {
 	Labels         types.Map    `tfsdk:"labels"`
 	Scores         types.Map    `tfsdk:"scores"`
 	ValidUntil     types.String `tfsdk:"valid_until"`
+	Adopt          types.Bool   `tfsdk:"adopt"`
 	ForceConflicts types.Bool   `tfsdk:"force_conflicts"`
 }
 
@@ -32,6 +33,17 @@ func (m *placementScoreModel) what() string {
 
 func (m *placementScoreModel) identity() placementScoreIdentity {
 	return placementScoreIdentity{ManagedCluster: m.ManagedCluster, Name: m.Name}
+}
+
+// owned is the object, whose scores count when it is compared. Those that are
+// added beside another writer's are nobody's loss.
+func (m *placementScoreModel) owned() owned {
+	o := own(m.object(), m.what(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.write.Status = m.scored()
+	o.write.Harmless = func(d ownership.Difference) bool {
+		return d.Added() && (strings.HasPrefix(d.Path, "status.scores") || strings.HasPrefix(d.Path, "metadata.labels"))
+	}
+	return o
 }
 
 // object is the object without its status.

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -85,13 +86,20 @@ func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequ
 				Optional:            true,
 				Validators:          []validator.String{momentValidator{}},
 			},
+			"adopt":           adoptAttribute(),
 			"force_conflicts": forceAttribute(),
 		},
 	}
 }
 
-// ModifyPlan keeps the old wording of a moment that stays the same.
+// ModifyPlan keeps the old wording of a moment that stays the same, and warns of
+// scores that exist already.
 func (r *placementScoreResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+		var plan placementScoreModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(), !diags.HasError()
+	})
 	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
 		return
 	}
@@ -106,7 +114,14 @@ func (r *placementScoreResource) ModifyPlan(ctx context.Context, req resource.Mo
 func (r *placementScoreResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan placementScoreModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.write(ctx, &plan, "create", force(plan.ForceConflicts, false), &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	o := plan.owned()
+	written := r.write(ctx, &plan, "create", &resp.Diagnostics, func(client *kube.Client) error {
+		return o.create(ctx, client, resp.Private, &resp.Diagnostics)
+	})
+	if !written {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -128,6 +143,7 @@ func (r *placementScoreResource) Read(ctx context.Context, req resource.ReadRequ
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 	state.observe(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
@@ -135,7 +151,14 @@ func (r *placementScoreResource) Read(ctx context.Context, req resource.ReadRequ
 func (r *placementScoreResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan placementScoreModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.write(ctx, &plan, "update", force(plan.ForceConflicts, true), &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	o := plan.owned()
+	written := r.write(ctx, &plan, "update", &resp.Diagnostics, func(client *kube.Client) error {
+		return o.update(ctx, client, req.Private, resp.Private, &resp.Diagnostics)
+	})
+	if !written {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -148,7 +171,7 @@ func (r *placementScoreResource) Delete(ctx context.Context, req resource.Delete
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.destroy(ctx, &clusterv1alpha1.AddOnPlacementScore{}, state.ManagedCluster.ValueString(), state.Name.ValueString(), "delete "+state.what(), defaultDelete, &resp.Diagnostics)
+	r.destroy(ctx, &clusterv1alpha1.AddOnPlacementScore{}, state.ManagedCluster.ValueString(), state.Name.ValueString(), state.what(), defaultDelete, req.Private, &resp.Diagnostics)
 }
 
 func (r *placementScoreResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -161,20 +184,20 @@ func (r *placementScoreResource) ImportState(ctx context.Context, req resource.I
 		return
 	}
 	state := importPlacementScore(object)
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }
 
-// write makes the object and then its status so: the API takes them only one
-// after the other.
-func (r *placementScoreResource) write(ctx context.Context, plan *placementScoreModel, verb string, force bool, diags *diag.Diagnostics) bool {
+// write writes the object by own, and then its status: the API takes them only
+// one after the other.
+func (r *placementScoreResource) write(ctx context.Context, plan *placementScoreModel, verb string, diags *diag.Diagnostics, own func(*kube.Client) error) bool {
 	client := r.hub.client(diags)
 	if client == nil {
 		return false
 	}
 	doing := verb + " " + plan.what()
-	options := kube.ApplyOptions{Manager: fieldManager, Force: force}
-	err := client.Apply(ctx, plan.object(), options)
+	err := own(client)
 	if kube.IsMissingNamespace(err) {
 		diags.AddAttributeError(path.Root("managed_cluster"), "Cannot "+doing,
 			fmt.Sprintf("The hub %s has no namespace %q: there is no managed cluster of this name, or the hub has not made its namespace yet. "+
@@ -183,7 +206,7 @@ func (r *placementScoreResource) write(ctx context.Context, plan *placementScore
 	}
 	if err == nil {
 		doing = "write the scores of " + plan.what()
-		err = client.ApplyStatus(ctx, plan.scored(), options)
+		err = client.ApplyStatus(ctx, plan.scored(), kube.ApplyOptions{Manager: fieldManager, Force: plan.owned().write.Force})
 	}
 	if err != nil {
 		addAPIError(diags, client, doing, err)

@@ -146,7 +146,7 @@ func TestAccAddOnPlacementScoreOfSomebodyElse(t *testing.T) {
 		resource.TestStep{
 			PreConfig:   prepare,
 			Config:      scoreConfig(n, `scores = { hourly = 1 }`),
-			ExpectError: regexp.MustCompile(`(?s)Cannot write the scores of.*an-addon.*force_conflicts`),
+			ExpectError: saying(`status.scores[hourly].value is 5 there and 1 here`, `terraform import ADDRESS scored-before/cost`),
 		},
 		resource.TestStep{
 			Config: "import {\n  to = muster_addon_placement_score.test\n  id = \"" + n + "/cost\"\n}\n" + scoreConfig(n, `scores = { hourly = 5 }`),

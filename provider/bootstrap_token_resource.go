@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -214,16 +216,19 @@ func (r *bootstrapTokenResource) Create(ctx context.Context, req resource.Create
 	if !r.keepsScope(ctx, client, &plan, doing, &resp.Diagnostics) {
 		return
 	}
-	token, err := newBootstrapToken(plan.clusters(), groups, plan.Description.ValueString())
-	if err != nil {
-		addAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	token.Scope, token.TakesRequests = plan.scope(), true
-	token.live(plan.TTL)
-	if err := client.Apply(ctx, token.object(), kube.ApplyOptions{Manager: fieldManager}); err != nil {
-		addAPIError(&resp.Diagnostics, client, doing, err)
-		return
+	var token bootstrapToken
+	for made := false; !made; {
+		token, err = newBootstrapToken(plan.clusters(), groups, plan.Description.ValueString())
+		if err == nil {
+			token.Scope, token.TakesRequests = plan.scope(), true
+			token.live(plan.TTL)
+			err = token.owned().create(ctx, client, resp.Private, &resp.Diagnostics)
+		}
+		var exists *ownership.ExistsError
+		if made = !errors.As(err, &exists); made && err != nil { // An ID that is taken is made up again.
+			addAPIError(&resp.Diagnostics, client, doing, err)
+			return
+		}
 	}
 	plan.TokenID = types.StringValue(token.ID)
 	plan.observe(token)
@@ -252,6 +257,7 @@ func (r *bootstrapTokenResource) Read(ctx context.Context, req resource.ReadRequ
 		return
 	}
 	token := tokenOf(secret)
+	r.recognize(ctx, secret, token.owned().what, req.Private, resp.Private, &resp.Diagnostics)
 	if !state.Description.IsNull() {
 		state.Description = optionalString(token.Description)
 	}
@@ -284,9 +290,7 @@ func (r *bootstrapTokenResource) Update(ctx context.Context, req resource.Update
 	if !plan.TTL.Equal(state.TTL) {
 		token.live(plan.TTL)
 	}
-	object := token.object()
-	object.UID = secret.UID
-	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: true}); err != nil {
+	if err := token.owned().update(ctx, client, req.Private, resp.Private, &resp.Diagnostics); err != nil {
 		addAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
@@ -332,7 +336,7 @@ func (r *bootstrapTokenResource) Delete(ctx context.Context, req resource.Delete
 		return
 	}
 	id := state.TokenID.ValueString()
-	if _, err := client.Delete(ctx, &corev1.Secret{}, metav1.NamespaceSystem, tokenSecretName(id), ""); err != nil {
+	if err := r.delete(ctx, client, &corev1.Secret{}, metav1.NamespaceSystem, tokenSecretName(id), fmt.Sprintf("bootstrap token %q", id), req.Private, &resp.Diagnostics); err != nil {
 		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("revoke the bootstrap token %q", id), err)
 	}
 }
@@ -365,8 +369,16 @@ func (r *bootstrapTokenResource) ImportState(ctx context.Context, req resource.I
 		state.ManagedClusters = stringSetValue(token.Clusters)
 	}
 	state.observe(token)
+	keepClaim(ctx, resp.Private, ownership.Imported(secret), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
+}
+
+// owned is the token as an object of the hub.
+func (t bootstrapToken) owned() owned {
+	o := own(t.object(), fmt.Sprintf("bootstrap token %q", t.ID), t.ID, types.BoolNull(), types.BoolNull())
+	o.discreet = true
+	return o
 }
 
 // live starts the token's lifetime now.

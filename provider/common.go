@@ -42,19 +42,11 @@ func (r *hubResource) skipRead(diags *diag.Diagnostics) bool {
 // forceAttribute is on every resource that applies an object.
 func forceAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
-		MarkdownDescription: "What to do about fields that somebody else manages with other values. " +
-			"Left out, creating refuses to touch them and names their managers, while an update, whose difference the plan has shown, takes them over. " +
-			"`true` always takes them over, `false` never.",
+		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person with kubectl, has set to other values. " +
+			"Left out or `true`, they are taken over: an update's difference is in the plan, and an object that exists before it is created is refused unless `adopt` is set. " +
+			"`false` never takes them over, and the error names their managers.",
 		Optional: true,
 	}
-}
-
-// force decides whether an apply takes fields over.
-func force(configured types.Bool, updating bool) bool {
-	if configured.IsNull() {
-		return updating
-	}
-	return configured.ValueBool()
 }
 
 // Identities.
@@ -128,19 +120,6 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// apply makes an object so on the hub. It reports whether that went well.
-func (r *hubResource) apply(ctx context.Context, object kube.Object, doing string, force bool, diags *diag.Diagnostics) bool {
-	client := r.hub.client(diags)
-	if client == nil {
-		return false
-	}
-	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: force}); err != nil {
-		addAPIError(diags, client, doing, err)
-		return false
-	}
-	return true
-}
-
 // find reads an object. ok is false after an error; found is false when the
 // object itself does not exist.
 func (r *hubResource) find(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
@@ -169,19 +148,19 @@ func (r *hubResource) existing(ctx context.Context, object kube.Object, namespac
 }
 
 // destroy deletes an object and waits until it is gone.
-func (r *hubResource) destroy(ctx context.Context, object kube.Object, namespace, name, doing string, timeout time.Duration, diags *diag.Diagnostics) {
+func (r *hubResource) destroy(ctx context.Context, object kube.Object, namespace, name, what string, timeout time.Duration, was privateReader, diags *diag.Diagnostics) {
 	client := r.hub.client(diags)
 	if client == nil {
 		return
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := client.DeleteAndWait(waiting, object, namespace, name)
+	err := r.delete(waiting, client, object, namespace, name, what, was, diags)
 	switch {
 	case err == nil:
 	case isTimeout(err):
-		diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s", timeout, describeDeletion(object, time.Now())))
+		diags.AddError("Cannot delete "+what, fmt.Sprintf("It was still there after %s.\n%s", timeout, describeDeletion(object, time.Now())))
 	default:
-		addAPIError(diags, client, doing, err)
+		addAPIError(diags, client, "delete "+what, err)
 	}
 }

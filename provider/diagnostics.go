@@ -20,6 +20,11 @@ import (
 // addAPIError explains why a request failed and what to do about it. doing is
 // what was being done to what: `apply managed cluster "c1"`.
 func addAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
+	var refusal *ownedError
+	if errors.As(err, &refusal) {
+		diags.AddError(refusal.summary, refusal.detail)
+		return
+	}
 	diags.AddError("Cannot "+doing, explain(client.Host(), doing, err))
 }
 

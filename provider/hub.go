@@ -39,7 +39,8 @@ type hub struct {
 	featuresRead bool
 	features     map[string]string
 
-	fleets fleetCache
+	fleets   fleetCache
+	planning impatientClient
 }
 
 func newHub(connection kube.Connection, unknown []string, version string) *hub {

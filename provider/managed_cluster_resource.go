@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
@@ -28,6 +29,7 @@ var (
 	_ resource.ResourceWithConfigure   = (*managedClusterResource)(nil)
 	_ resource.ResourceWithImportState = (*managedClusterResource)(nil)
 	_ resource.ResourceWithIdentity    = (*managedClusterResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*managedClusterResource)(nil)
 )
 
 type managedClusterResource struct{ hubResource }
@@ -40,6 +42,7 @@ type managedClusterModel struct {
 	LeaseDurationSeconds types.Int64         `tfsdk:"lease_duration_seconds"`
 	Taints               []taintModel        `tfsdk:"taints"`
 	ClientConfigs        []clientConfigModel `tfsdk:"client_configs"`
+	Adopt                types.Bool          `tfsdk:"adopt"`
 	ForceConflicts       types.Bool          `tfsdk:"force_conflicts"`
 	Timeouts             timeouts.Value      `tfsdk:"timeouts"`
 }
@@ -63,8 +66,9 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The hub's record of one cluster of the fleet. Creating it lets nobody in yet: `muster_cluster_acceptance` opens the door, " +
 			"`muster_klusterlet` (or any OCM agent) walks through it, and `muster_cluster_registration` waits until it has.\n\n" +
-			"A record that already exists, because an agent made it, is taken over as it is. Only what the configuration sets is compared and mended; " +
-			"what agents and hub write beside it is left alone.\n\n" +
+			"A record that an agent has made by registering is taken over as it is: what the configuration sets is added to it, and replaces the set `default` and the pace of heartbeats that the hub filled in. " +
+			"Where somebody has set one of these values otherwise, or another Terraform resource manages the record, that is an error unless `adopt` is set. " +
+			"Only what the configuration sets is compared and repaired; what agents and hub write beside it is left alone.\n\n" +
 			"Destroying it detaches the cluster: the hub deletes its works and add-ons, withdraws the agent's rights, and keeps the cluster's namespace.",
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
@@ -83,7 +87,7 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 				MarkdownDescription: "Annotations. Those that others set are left alone.",
 				Optional:            true,
 				ElementType:         types.StringType,
-				Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true}},
+				Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true, reserved: reservedAnnotation}},
 			},
 			"cluster_set": schema.StringAttribute{
 				MarkdownDescription: "Name of the cluster set that the cluster belongs to. Left out, the hub puts the cluster into the set `default`, and whoever moves it is not disturbed.",
@@ -112,6 +116,7 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 					},
 				}},
 			},
+			"adopt":           adoptAttribute(),
 			"force_conflicts": forceAttribute(),
 		},
 		Blocks: map[string]schema.Block{
@@ -128,8 +133,7 @@ func (r *managedClusterResource) Create(ctx context.Context, req resource.Create
 		return
 	}
 	object := plan.object()
-	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: force(plan.ForceConflicts, false)}); err != nil {
-		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("create managed cluster %q", plan.Name.ValueString()), err)
+	if !r.create(ctx, plan.owned(object), resp.Private, &resp.Diagnostics) {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -157,6 +161,7 @@ func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequ
 		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("read managed cluster %q", name), err)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 	state.observe(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
@@ -170,8 +175,7 @@ func (r *managedClusterResource) Update(ctx context.Context, req resource.Update
 		return
 	}
 	object := plan.object()
-	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: force(plan.ForceConflicts, true)}); err != nil {
-		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("update managed cluster %q", plan.Name.ValueString()), err)
+	if !r.update(ctx, plan.owned(object), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
 	applyTaints(ctx, client, object, plan.Taints, state.Taints, &resp.Diagnostics)
@@ -195,7 +199,7 @@ func (r *managedClusterResource) Delete(ctx context.Context, req resource.Delete
 	object := &clusterv1.ManagedCluster{}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := client.DeleteAndWait(waiting, object, "", name)
+	err := r.delete(waiting, client, object, "", name, state.what(), req.Private, &resp.Diagnostics)
 	switch {
 	case err == nil:
 	case isTimeout(err):
@@ -218,8 +222,45 @@ func (r *managedClusterResource) ImportState(ctx context.Context, req resource.I
 		return
 	}
 	state := importManagedCluster(object)
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
+}
+
+// ModifyPlan warns of a record that exists already and is different.
+func (r *managedClusterResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+		var plan managedClusterModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(plan.object()), !diags.HasError()
+	})
+}
+
+func (m *managedClusterModel) what() string {
+	return fmt.Sprintf("managed cluster %q", m.Name.ValueString())
+}
+
+// owned is the record as an object of the hub. Of one that an agent has made,
+// nobody loses what is added, nor what the hub has filled in.
+func (m *managedClusterModel) owned(object *clusterv1.ManagedCluster) owned {
+	o := own(object, m.what(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.write.Harmless = func(d ownership.Difference) bool {
+		switch d.Path {
+		case "metadata.labels[" + cluster.ClusterSetLabel + "]":
+			return d.Added() || (d.There == cluster.DefaultSet && d.Here != nil)
+		case "spec.leaseDurationSeconds":
+			return d.Added() || (d.There == float64(cluster.DefaultLeaseDurationSeconds) && d.Here != nil)
+		}
+		return d.Added()
+	}
+	o.write.Further = func(live kube.Object) []ownership.Difference {
+		record, ok := live.(*clusterv1.ManagedCluster)
+		if !ok || m.Taints == nil {
+			return nil
+		}
+		return lostTaints(record.Spec.Taints, m.Taints)
+	}
+	return o
 }
 
 // object is the part of the ManagedCluster that the configuration owns, save
@@ -277,7 +318,9 @@ func importManagedCluster(object *clusterv1.ManagedCluster) managedClusterModel 
 	m.Labels = importedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels,
 		func(key string) bool { return reservedClusterLabel(key) == "" })
 	m.Annotations = importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations,
-		func(key string) bool { return !strings.Contains(key, "open-cluster-management.io") })
+		func(key string) bool {
+			return !strings.Contains(key, "open-cluster-management.io") && reservedAnnotation(key) == ""
+		})
 	set := object.Labels[cluster.ClusterSetLabel]
 	if slices.Contains(owned.Keys("metadata", "labels"), cluster.ClusterSetLabel) || (owned.None() && set != cluster.DefaultSet) {
 		m.ClusterSet = optionalString(set)

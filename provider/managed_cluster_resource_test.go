@@ -159,10 +159,10 @@ func TestAccManagedClusterTakesOverARecordThatAnAgentMade(t *testing.T) {
 		resource.TestStep{
 			PreConfig:   existing,
 			Config:      clusterConfig("mc-adopt", `labels = { env = "prod" }`),
-			ExpectError: regexp.MustCompile(`(?s)field .metadata.labels.env is owned by "kubectl-edit".*force_conflicts = true`),
+			ExpectError: saying(`metadata.labels[env] is "other" there and "prod" here`, `written by "kubectl-edit"`, `terraform import ADDRESS mc-adopt`, `adopt = true`),
 		},
 		resource.TestStep{
-			Config: clusterConfig("mc-adopt", `labels = { env = "prod" }`+"\n  force_conflicts = true"),
+			Config: clusterConfig("mc-adopt", `labels = { env = "prod" }`+"\n  adopt = true"),
 			Check: func(*terraform.State) error {
 				object := &clusterv1.ManagedCluster{}
 				someone(t).get(object, "", "mc-adopt")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
@@ -18,6 +20,7 @@ var (
 	_ resource.ResourceWithConfigure   = (*managedClusterSetBindingResource)(nil)
 	_ resource.ResourceWithImportState = (*managedClusterSetBindingResource)(nil)
 	_ resource.ResourceWithIdentity    = (*managedClusterSetBindingResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*managedClusterSetBindingResource)(nil)
 )
 
 type managedClusterSetBindingResource struct{ hubResource }
@@ -25,6 +28,7 @@ type managedClusterSetBindingResource struct{ hubResource }
 type managedClusterSetBindingModel struct {
 	Namespace      types.String `tfsdk:"namespace"`
 	ClusterSet     types.String `tfsdk:"cluster_set"`
+	Adopt          types.Bool   `tfsdk:"adopt"`
 	ForceConflicts types.Bool   `tfsdk:"force_conflicts"`
 }
 
@@ -61,6 +65,7 @@ func (r *managedClusterSetBindingResource) Schema(_ context.Context, _ resource.
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
 				Validators:          []validator.String{nameValidator{"cluster set name"}},
 			},
+			"adopt":           adoptAttribute(),
 			"force_conflicts": forceAttribute(),
 		},
 	}
@@ -69,7 +74,7 @@ func (r *managedClusterSetBindingResource) Schema(_ context.Context, _ resource.
 func (r *managedClusterSetBindingResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan managedClusterSetBindingModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.apply(ctx, plan.object(), "create "+plan.what(), force(plan.ForceConflicts, false), &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.create(ctx, plan.owned(), resp.Private, &resp.Diagnostics) {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -91,12 +96,17 @@ func (r *managedClusterSetBindingResource) Read(ctx context.Context, req resourc
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 }
 
-// Update only notes a changed force_conflicts: all else makes another binding.
+// Update writes the same again, under this resource's mark: all that differs makes
+// another binding.
 func (r *managedClusterSetBindingResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan managedClusterSetBindingModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() || !r.update(ctx, plan.owned(), req.Private, resp.Private, &resp.Diagnostics) {
+		return
+	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 }
@@ -107,7 +117,7 @@ func (r *managedClusterSetBindingResource) Delete(ctx context.Context, req resou
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.destroy(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, state.Namespace.ValueString(), state.ClusterSet.ValueString(), "delete "+state.what(), defaultDelete, &resp.Diagnostics)
+	r.destroy(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, state.Namespace.ValueString(), state.ClusterSet.ValueString(), state.what(), defaultDelete, req.Private, &resp.Diagnostics)
 }
 
 func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -116,11 +126,27 @@ func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req 
 		return
 	}
 	state := managedClusterSetBindingModel{Namespace: types.StringValue(names[0]), ClusterSet: types.StringValue(names[1])}
-	if !r.existing(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, names[0], names[1], "import "+state.what(), &resp.Diagnostics) {
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
+	if !r.existing(ctx, object, names[0], names[1], "import "+state.what(), &resp.Diagnostics) {
 		return
 	}
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+// ModifyPlan warns of a binding that exists already.
+func (r *managedClusterSetBindingResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+		var plan managedClusterSetBindingModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(), !diags.HasError()
+	})
+}
+
+// owned is the binding as an object of the hub.
+func (m *managedClusterSetBindingModel) owned() owned {
+	return own(m.object(), m.what(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
 }
 
 func (m *managedClusterSetBindingModel) what() string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
@@ -21,6 +23,7 @@ var (
 	_ resource.ResourceWithConfigure   = (*managedClusterSetResource)(nil)
 	_ resource.ResourceWithImportState = (*managedClusterSetResource)(nil)
 	_ resource.ResourceWithIdentity    = (*managedClusterSetResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*managedClusterSetResource)(nil)
 )
 
 type managedClusterSetResource struct{ hubResource }
@@ -30,6 +33,7 @@ type managedClusterSetModel struct {
 	Labels            types.Map           `tfsdk:"labels"`
 	LabelSelector     *labelSelectorModel `tfsdk:"label_selector"`
 	ManagedNamespaces []types.String      `tfsdk:"managed_namespaces"`
+	Adopt             types.Bool          `tfsdk:"adopt"`
 	ForceConflicts    types.Bool          `tfsdk:"force_conflicts"`
 }
 
@@ -47,7 +51,8 @@ func (r *managedClusterSetResource) Schema(_ context.Context, _ resource.SchemaR
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A set of managed clusters: the unit in which clusters are handed to teams. A cluster joins the set by its `cluster_set`, or by its labels when the set has a `label_selector`. " +
 			"A namespace's placements can select from the set once it is bound there with `muster_managed_cluster_set_binding`.\n\n" +
-			"The hub makes the sets `default` and `global` itself and rolls changes of their membership back.",
+			"The hub makes the sets `default` and `global` itself and rolls changes of their membership back. A resource for one of them adds its labels and namespaces (with `label_selector = {}` for `global`), needs no `adopt`, " +
+			"and when it is destroyed takes only these away: the set stays.",
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				MarkdownDescription: "Name of the set. Changing it makes another set.",
@@ -69,6 +74,7 @@ func (r *managedClusterSetResource) Schema(_ context.Context, _ resource.SchemaR
 				ElementType:         types.StringType,
 				Validators:          []validator.Set{setvalidator.ValueStringsAre(nameValidator{"namespace"})},
 			},
+			"adopt":           adoptAttribute(),
 			"force_conflicts": forceAttribute(),
 		},
 	}
@@ -77,7 +83,7 @@ func (r *managedClusterSetResource) Schema(_ context.Context, _ resource.SchemaR
 func (r *managedClusterSetResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan managedClusterSetModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.apply(ctx, plan.object(), "create "+plan.what(), force(plan.ForceConflicts, false), &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.create(ctx, plan.owned(), resp.Private, &resp.Diagnostics) {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -99,6 +105,7 @@ func (r *managedClusterSetResource) Read(ctx context.Context, req resource.ReadR
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 	state.observe(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 }
@@ -106,7 +113,7 @@ func (r *managedClusterSetResource) Read(ctx context.Context, req resource.ReadR
 func (r *managedClusterSetResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan managedClusterSetModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.apply(ctx, plan.object(), "update "+plan.what(), force(plan.ForceConflicts, true), &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.update(ctx, plan.owned(), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
@@ -119,7 +126,11 @@ func (r *managedClusterSetResource) Delete(ctx context.Context, req resource.Del
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.destroy(ctx, &clusterv1beta2.ManagedClusterSet{}, "", state.Name.ValueString(), "delete "+state.what(), defaultDelete, &resp.Diagnostics)
+	if name := state.Name.ValueString(); isHubSet(name) {
+		r.release(ctx, name, state.what(), req.Private, &resp.Diagnostics)
+		return
+	}
+	r.destroy(ctx, &clusterv1beta2.ManagedClusterSet{}, "", state.Name.ValueString(), state.what(), defaultDelete, req.Private, &resp.Diagnostics)
 }
 
 func (r *managedClusterSetResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -142,8 +153,46 @@ func (r *managedClusterSetResource) ImportState(ctx context.Context, req resourc
 	if len(object.Spec.ManagedNamespaces) > 0 {
 		state.ManagedNamespaces = managedNamespaceNames(object)
 	}
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, nameIdentity{state.Name})...)
+}
+
+// ModifyPlan warns of a set that exists already.
+func (r *managedClusterSetResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+		var plan managedClusterSetModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(), !diags.HasError()
+	})
+}
+
+// isHubSet reports whether the hub makes the set itself, and again when it is
+// deleted.
+func isHubSet(name string) bool { return name == cluster.DefaultSet || name == cluster.GlobalSet }
+
+// release takes from one of the hub's own sets what the resource has set of it.
+func (r *managedClusterSetResource) release(ctx context.Context, name, what string, was privateReader, diags *diag.Diagnostics) {
+	client := r.hub.client(diags)
+	if client == nil {
+		return
+	}
+	bare := &clusterv1beta2.ManagedClusterSet{}
+	bare.Name = name
+	err := ownership.Release(ctx, client, bare, fieldManager, claimOf(ctx, was, diags))
+	if err = left(client, what, err, diags); err != nil {
+		addAPIError(diags, client, "release "+what, err)
+	}
+}
+
+// owned is the set as an object of the hub. What is added to one of the hub's own
+// sets is nobody's loss.
+func (m *managedClusterSetModel) owned() owned {
+	o := own(m.object(), m.what(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	if isHubSet(m.Name.ValueString()) {
+		o.write.Harmless = ownership.Difference.Added
+	}
+	return o
 }
 
 func (m *managedClusterSetModel) what() string {

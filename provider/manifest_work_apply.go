@@ -107,7 +107,7 @@ func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
 func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 	owned := ownership.Of(object, fieldManager)
 	all := func(string) bool { return true }
-	ours := func(key string) bool { return key != work.WriteOnlyAnnotation }
+	ours := func(key string) bool { return key != work.WriteOnlyAnnotation && reservedAnnotation(key) == "" }
 	m := manifestWorkModel{
 		ManagedCluster:  types.StringValue(object.Namespace),
 		Name:            types.StringValue(object.Name),
@@ -137,16 +137,20 @@ func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 	return m, nil
 }
 
-// applyWork writes the work. The namespace of a cluster that is just being
-// accepted may not be there yet: that is waited for, but only for a cluster that
-// exists.
-func applyWork(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, doing string, force bool, timeout time.Duration, diags *diag.Diagnostics) bool {
-	namespace := object.Namespace
+// owned is the work as an object of the hub. Its manifests may hold secrets.
+func (m *manifestWorkModel) owned(object *workv1.ManifestWork) owned {
+	o := own(object, m.what(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.discreet = true
+	return o
+}
+
+// writeWork writes a work into the namespace of its cluster. The namespace of a
+// cluster that is just being accepted may not be there yet: that is waited for,
+// but only for a cluster that exists.
+func writeWork(ctx context.Context, client *kube.Client, namespace, doing string, timeout time.Duration, diags *diag.Diagnostics, write func() error) bool {
 	for {
-		wanted := object.DeepCopy()
-		err := client.Apply(ctx, wanted, kube.ApplyOptions{Manager: fieldManager, Force: force})
+		err := write()
 		if err == nil {
-			*object = *wanted
 			return true
 		}
 		if !kube.IsNamespaceNotFound(err, namespace) {

@@ -78,6 +78,12 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 	if waits.IsNull() {
 		ready = types.BoolNull()
 	}
+	r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+		var plan manifestWorkModel
+		diags.Append(resp.Plan.Get(ctx, &plan)...)
+		object := plan.withSecrets(ctx, req.Config, diags)
+		return plan.owned(object), !diags.HasError()
+	})
 	set("ready", ready)
 	for _, report := range reports {
 		set(report.attribute, types.ListUnknown(report.element))

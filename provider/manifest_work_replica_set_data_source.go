@@ -132,7 +132,7 @@ func observedReplicaSet(object *workv1alpha1.ManifestWorkReplicaSet, works []wor
 		Namespace:             types.StringValue(object.Namespace),
 		Name:                  types.StringValue(object.Name),
 		Labels:                stringMapValue(orEmpty(object.Labels)),
-		Annotations:           stringMapValue(orEmpty(object.Annotations)),
+		Annotations:           stringMapValue(withoutMark(object.Annotations)),
 		DeleteOption:          deleteOptionModelOf(template.DeleteOption),
 		ManifestConfigs:       manifestConfigModels(template.ManifestConfigs),
 		Executor:              executorModelOf(template.Executor),

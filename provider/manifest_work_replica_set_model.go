@@ -30,6 +30,7 @@ type replicaSetModel struct {
 	Wait            *replicaSetWaitModel  `tfsdk:"wait"`
 	Ready           types.Bool            `tfsdk:"ready"`
 	replicaSetStatusModel
+	Adopt          types.Bool     `tfsdk:"adopt"`
 	ForceConflicts types.Bool     `tfsdk:"force_conflicts"`
 	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 }
@@ -113,7 +114,7 @@ func importReplicaSet(object *workv1alpha1.ManifestWorkReplicaSet) (replicaSetMo
 		Namespace:             types.StringValue(object.Namespace),
 		Name:                  types.StringValue(object.Name),
 		Labels:                importedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, all),
-		Annotations:           importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, all),
+		Annotations:           importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, func(key string) bool { return reservedAnnotation(key) == "" }),
 		DeleteOption:          deleteOptionModelOf(template.DeleteOption),
 		ManifestConfigs:       manifestConfigModels(template.ManifestConfigs),
 		Executor:              executorModelOf(template.Executor),

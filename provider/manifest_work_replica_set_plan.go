@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -31,6 +32,12 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 		ready = types.BoolNull()
 	}
 	if req.State.Raw.IsNull() {
+		r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+			var plan replicaSetModel
+			diags.Append(req.Plan.Get(ctx, &plan)...)
+			object, err := plan.object()
+			return plan.owned(object), err == nil && !diags.HasError()
+		})
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
 		planFields(ctx, resp, types.ListNull(types.StringType), types.MapNull(fieldsElement()))
 		return

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
@@ -58,6 +59,7 @@ func (r *replicaSetResource) Schema(ctx context.Context, _ resource.SchemaReques
 		MarkdownDescription: "Whether what `wait` asks for was met; null without `wait`.",
 		Computed:            true,
 	}
+	attributes["adopt"] = adoptAttribute()
 	attributes["force_conflicts"] = forceAttribute()
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The same Kubernetes objects for every cluster that placements select: the hub keeps a manifest work in each of them, makes and deletes works as the selection changes, and rolls changes out as carefully as is asked for.\n\n" +
@@ -102,7 +104,7 @@ func replicaSetAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Annotations of the replica set. The works don't get them.",
 			Optional:            true,
 			ElementType:         types.StringType,
-			Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true}},
+			Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true, reserved: reservedAnnotation}},
 		},
 		"manifests": schema.ListAttribute{
 			MarkdownDescription: "The objects, each as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name; " +
@@ -131,7 +133,9 @@ func (r *replicaSetResource) Create(ctx context.Context, req resource.CreateRequ
 	resp.Diagnostics.Append(diags...)
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, object, written := r.write(waiting, &plan, "create", force(plan.ForceConflicts, false), &resp.Diagnostics)
+	client, object, written := r.write(waiting, &plan, "create", &resp.Diagnostics, func(client *kube.Client, o owned) error {
+		return o.create(waiting, client, resp.Private, &resp.Diagnostics)
+	})
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -178,6 +182,7 @@ func (r *replicaSetResource) Read(ctx context.Context, req resource.ReadRequest,
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 	if err := state.observe(object, written); err != nil {
 		addAPIError(&resp.Diagnostics, r.hub.client(&resp.Diagnostics), "read "+state.what(), err)
 		return
@@ -197,7 +202,9 @@ func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequ
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, object, mark := r.write(waiting, &plan, "update", force(plan.ForceConflicts, true), &resp.Diagnostics)
+	client, object, mark := r.write(waiting, &plan, "update", &resp.Diagnostics, func(client *kube.Client, o owned) error {
+		return o.update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
+	})
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -235,7 +242,7 @@ func (r *replicaSetResource) Delete(ctx context.Context, req resource.DeleteRequ
 	object := &workv1alpha1.ManifestWorkReplicaSet{}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := client.DeleteAndWait(waiting, object, state.Namespace.ValueString(), state.Name.ValueString())
+	err := r.delete(waiting, client, object, state.Namespace.ValueString(), state.Name.ValueString(), state.what(), req.Private, &resp.Diagnostics)
 	switch {
 	case err == nil:
 	case isTimeout(err):
@@ -260,13 +267,22 @@ func (r *replicaSetResource) ImportState(ctx context.Context, req resource.Impor
 		addAPIError(&resp.Diagnostics, r.hub.client(&resp.Diagnostics), doing, err)
 		return
 	}
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }
 
-// write makes the plan so on the hub. verb is create or update. mark is what to
+// owned is the replica set as an object of the hub. Its manifests may hold
+// secrets.
+func (m *replicaSetModel) owned(object *workv1alpha1.ManifestWorkReplicaSet) owned {
+	o := own(object, m.what(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.discreet = true
+	return o
+}
+
+// write makes the plan so on the hub by own. verb is create or update. mark is what to
 // tell the reports by that come after it.
-func (r *replicaSetResource) write(ctx context.Context, plan *replicaSetModel, verb string, force bool, diags *diag.Diagnostics) (*kube.Client, *workv1alpha1.ManifestWorkReplicaSet, *replicaSetMark) {
+func (r *replicaSetResource) write(ctx context.Context, plan *replicaSetModel, verb string, diags *diag.Diagnostics, own func(*kube.Client, owned) error) (*kube.Client, *workv1alpha1.ManifestWorkReplicaSet, *replicaSetMark) {
 	if diags.HasError() {
 		return nil, nil, nil
 	}
@@ -280,7 +296,7 @@ func (r *replicaSetResource) write(ctx context.Context, plan *replicaSetModel, v
 		return nil, nil, nil
 	}
 	doing := verb + " " + plan.what()
-	err = client.Apply(ctx, object, kube.ApplyOptions{Manager: fieldManager, Force: force})
+	err = own(client, plan.owned(object))
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), replicaSetGate+" feature is disabled"):

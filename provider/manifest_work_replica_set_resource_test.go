@@ -314,10 +314,10 @@ func replicaSetOfAnotherManager(t *testing.T, hub *testhub.Process) {
 				o.apply(object)
 			},
 			Config:      replicaSetOn(hub, "mwrs-adopt", replicaSetBasic),
-			ExpectError: saying(`field .spec.placementRefs is owned by "kubectl-edit"`),
+			ExpectError: saying(`manifests[Namespace x] is only there`, `spec.placementRefs[asia] is only there`, `"kubectl-edit"`),
 		},
 		resource.TestStep{
-			Config: replicaSetOn(hub, "mwrs-adopt", replicaSetBasic+"\n  force_conflicts = true"),
+			Config: replicaSetOn(hub, "mwrs-adopt", replicaSetBasic+"\n  adopt = true"),
 			Check: func(*terraform.State) error {
 				object := &workv1alpha1.ManifestWorkReplicaSet{}
 				outsiderOf(t, hub).get(object, "mwrs-adopt", "web")

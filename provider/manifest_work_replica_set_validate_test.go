@@ -9,12 +9,16 @@ import (
 )
 
 // saying matches a text however Terraform breaks its lines.
-func saying(text string) *regexp.Regexp {
-	var words []string
-	for _, word := range strings.Fields(text) {
-		words = append(words, regexp.QuoteMeta(word))
+func saying(texts ...string) *regexp.Regexp {
+	var parts []string
+	for _, text := range texts {
+		var words []string
+		for _, word := range strings.Fields(text) {
+			words = append(words, regexp.QuoteMeta(word))
+		}
+		parts = append(parts, strings.Join(words, `\s+`))
 	}
-	return regexp.MustCompile(strings.Join(words, `\s+`))
+	return regexp.MustCompile(`(?s)` + strings.Join(parts, `.*`))
 }
 
 func TestAccManifestWorkReplicaSetBadInput(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -46,6 +47,7 @@ type manifestWorkModel struct {
 	Ready              types.Bool            `tfsdk:"ready"`
 	Conditions         types.List            `tfsdk:"conditions"`
 	Feedback           types.List            `tfsdk:"feedback"`
+	Adopt              types.Bool            `tfsdk:"adopt"`
 	ForceConflicts     types.Bool            `tfsdk:"force_conflicts"`
 	Timeouts           timeouts.Value        `tfsdk:"timeouts"`
 }
@@ -93,7 +95,7 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 				MarkdownDescription: "Annotations of the work itself.",
 				Optional:            true,
 				ElementType:         types.StringType,
-				Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true}},
+				Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true, reserved: reservedAnnotation}},
 			},
 			"manifests":            manifestsAttribute(),
 			"objects":              objectsAttribute(),
@@ -111,6 +113,7 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 			},
 			"conditions":      workConditionsAttribute(),
 			"feedback":        feedbackAttribute(),
+			"adopt":           adoptAttribute(),
 			"force_conflicts": forceAttribute(),
 		},
 		Blocks: map[string]schema.Block{
@@ -138,7 +141,10 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 	if !plan.Placement.waitUntilChosen(waiting, client, plan.ManagedCluster.ValueString(), timeout, &resp.Diagnostics) {
 		return
 	}
-	if !applyWork(waiting, client, object, "create "+plan.what(), force(plan.ForceConflicts, false), timeout, &resp.Diagnostics) {
+	o := plan.owned(object)
+	if !writeWork(waiting, client, object.Namespace, "create "+plan.what(), timeout, &resp.Diagnostics, func() error {
+		return o.create(waiting, client, resp.Private, &resp.Diagnostics)
+	}) {
 		return
 	}
 	// Saved before the wait, so that an interruption does not lose the work.
@@ -181,6 +187,7 @@ func (r *manifestWorkResource) Read(ctx context.Context, req resource.ReadReques
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 	if err := state.observe(object); err != nil {
 		addAPIError(&resp.Diagnostics, r.hub.client(&resp.Diagnostics), "read "+state.what(), err)
 		return
@@ -200,7 +207,10 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if !applyWork(waiting, client, object, "update "+plan.what(), force(plan.ForceConflicts, true), timeout, &resp.Diagnostics) {
+	o := plan.owned(object)
+	if !writeWork(waiting, client, object.Namespace, "update "+plan.what(), timeout, &resp.Diagnostics, func() error {
+		return o.update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
+	}) {
 		return
 	}
 	plan.Ready = types.BoolNull()
@@ -232,7 +242,7 @@ func (r *manifestWorkResource) Delete(ctx context.Context, req resource.DeleteRe
 	object := &workv1.ManifestWork{}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := client.DeleteAndWait(waiting, object, state.ManagedCluster.ValueString(), state.Name.ValueString())
+	err := r.delete(waiting, client, object, state.ManagedCluster.ValueString(), state.Name.ValueString(), state.what(), req.Private, &resp.Diagnostics)
 	switch {
 	case err == nil:
 	case isTimeout(err):
@@ -257,6 +267,7 @@ func (r *manifestWorkResource) ImportState(ctx context.Context, req resource.Imp
 		addAPIError(&resp.Diagnostics, r.hub.client(&resp.Diagnostics), doing, err)
 		return
 	}
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }

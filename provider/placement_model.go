@@ -44,6 +44,7 @@ type placementModel struct {
 	Preview        types.Bool          `tfsdk:"preview"`
 	Wait           *placementWaitModel `tfsdk:"wait"`
 	Ready          types.Bool          `tfsdk:"ready"`
+	Adopt          types.Bool          `tfsdk:"adopt"`
 	ForceConflicts types.Bool          `tfsdk:"force_conflicts"`
 	Timeouts       timeouts.Value      `tfsdk:"timeouts"`
 	placementSpecModel
@@ -56,6 +57,11 @@ func (m *placementModel) what() string {
 
 func (m *placementModel) identity() namespacedIdentity {
 	return namespacedIdentity{Namespace: m.Namespace, Name: m.Name}
+}
+
+// owned is the placement as an object of the hub.
+func (m *placementModel) owned(object *clusterv1beta1.Placement) owned {
+	return own(object, m.what(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 }
 
 func (m *placementModel) object() *clusterv1beta1.Placement {
@@ -133,7 +139,7 @@ func importPlacement(object *clusterv1beta1.Placement) placementModel {
 		Name:      types.StringValue(object.Name),
 		Labels:    importedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, func(string) bool { return true }),
 		Annotations: importedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, func(key string) bool {
-			return key != corev1.LastAppliedConfigAnnotation
+			return key != corev1.LastAppliedConfigAnnotation && reservedAnnotation(key) == ""
 		}),
 		Timeouts:             nullTimeouts("create", "update", "delete"),
 		placementSpecModel:   placementSpecModel{ClusterSets: textValues(spec.ClusterSets), Predicates: predicateModels(spec.Predicates), Tolerations: tolerationModels(spec.Tolerations)},

@@ -34,6 +34,7 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	if req.Plan.Raw.IsNull() {
 		return
 	}
+	r.exists(ctx, req, resp)
 	plan, state := plannedPlacement(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
 		return
@@ -66,6 +67,15 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	resp.Diagnostics.Append(r.foretell(ctx, plan, state == nil)...)
 }
 
+// exists warns of a placement that exists already.
+func (r *placementResource) exists(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.foresee(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (owned, bool) {
+		var plan placementModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(plan.object()), !diags.HasError()
+	})
+}
+
 // plannedPlacement reads plan and state. The plan is nil while some of what the
 // scheduler reads is unknown, and the state when there is none.
 func plannedPlacement(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) (plan, state *placementModel) {
@@ -80,7 +90,7 @@ func plannedPlacement(ctx context.Context, req resource.ModifyPlanRequest, resp 
 	}
 	for name, value := range whole.Attributes() {
 		// The rest does not bear on the selection, or is read by itself.
-		if !slices.Contains([]string{"labels", "wait", "timeouts", "force_conflicts", "planned_clusters"}, name) && !known(value) {
+		if !slices.Contains([]string{"labels", "wait", "timeouts", "adopt", "force_conflicts", "planned_clusters"}, name) && !known(value) {
 			return nil, state
 		}
 	}

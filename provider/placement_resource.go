@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -77,7 +78,7 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 			MarkdownDescription: "Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation + "` with the value `true` keeps the scheduler from it: its decisions then stay as they are.",
 			Optional:            true,
 			ElementType:         types.StringType,
-			Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true}},
+			Validators:          []validator.Map{labelsValidator{described: "Kubernetes annotations", annotations: true, reserved: reservedAnnotation}},
 		},
 		"score_rate_limit": schema.StringAttribute{
 			MarkdownDescription: "The shortest time between two changes of the decisions that only follow scores: a number with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither upstream's scheduler (as of 2025) nor muster's acts on it. Left out, the hub notes `" + defaultScoreRateLimit + "`.",
@@ -94,6 +95,7 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 			MarkdownDescription: "Whether what `wait` asks for was met; null without `wait`.",
 			Computed:            true,
 		},
+		"adopt":           adoptAttribute(),
 		"force_conflicts": forceAttribute(),
 	} {
 		attributes[name] = attribute
@@ -173,7 +175,7 @@ func (r *placementResource) Create(ctx context.Context, req resource.CreateReque
 	defer cancel()
 	r.expect(waiting, &plan)
 	object := plan.object()
-	if !r.apply(waiting, object, "create "+plan.what(), force(plan.ForceConflicts, false), &resp.Diagnostics) {
+	if !r.create(waiting, plan.owned(object), resp.Private, &resp.Diagnostics) {
 		return
 	}
 	// Saved before the wait, so that an interruption does not lose the placement.
@@ -206,6 +208,7 @@ func (r *placementResource) Read(ctx context.Context, req resource.ReadRequest, 
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
 	state.observe(object)
 	if state.SelectedClusters = r.selected(ctx, object, &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
@@ -225,7 +228,7 @@ func (r *placementResource) Update(ctx context.Context, req resource.UpdateReque
 	defer cancel()
 	r.expect(waiting, &plan)
 	object := plan.object()
-	if !r.apply(waiting, object, "update "+plan.what(), force(plan.ForceConflicts, true), &resp.Diagnostics) {
+	if !r.update(waiting, plan.owned(object), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
 	if plan.Ready.IsUnknown() {
@@ -250,7 +253,7 @@ func (r *placementResource) Delete(ctx context.Context, req resource.DeleteReque
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.destroy(ctx, &clusterv1beta1.Placement{}, state.Namespace.ValueString(), state.Name.ValueString(), "delete "+state.what(), timeout, &resp.Diagnostics)
+	r.destroy(ctx, &clusterv1beta1.Placement{}, state.Namespace.ValueString(), state.Name.ValueString(), state.what(), timeout, req.Private, &resp.Diagnostics)
 }
 
 func (r *placementResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -263,6 +266,7 @@ func (r *placementResource) ImportState(ctx context.Context, req resource.Import
 		return
 	}
 	state := importPlacement(object)
+	keepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -122,6 +123,20 @@ func mergeTaints(live []clusterv1.Taint, wanted, before []taintModel) (merged []
 	}
 	slices.SortStableFunc(merged, func(a, b clusterv1.Taint) int { return strings.Compare(a.Key, b.Key) })
 	return merged, changed
+}
+
+// lostTaints are the taints, but the hub's own, that a cluster would lose to those
+// that are wanted.
+func lostTaints(live []clusterv1.Taint, wanted []taintModel) []ownership.Difference {
+	merged, _ := mergeTaints(live, wanted, nil)
+	var lost []ownership.Difference
+	for _, t := range live {
+		kept := func(m clusterv1.Taint) bool { return m.Key == t.Key && m.Value == t.Value && m.Effect == t.Effect }
+		if !slices.ContainsFunc(merged, kept) {
+			lost = append(lost, ownership.Difference{Path: fmt.Sprintf("spec.taints[%s]", t.Key), There: string(t.Effect)})
+		}
+	}
+	return lost
 }
 
 // applyTaints writes taints under the resource version of object. The list is
