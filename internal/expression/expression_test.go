@@ -10,7 +10,7 @@ import (
 )
 
 func TestTrue(t *testing.T) {
-	env, err := expression.NewEnv([]string{"object"})
+	env, err := expression.NewEnv(expression.CallLimit, []string{"object"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestTrue(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	env, err := expression.NewEnv([]string{"result"})
+	env, err := expression.NewEnv(expression.CallLimit, []string{"result"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestText(t *testing.T) {
 // An expression may cost what Kubernetes lets one cost, and all about an object
 // together ten times that.
 func TestCostIsLimited(t *testing.T) {
-	env, err := expression.NewEnv([]string{"list"})
+	env, err := expression.NewEnv(expression.CallLimit, []string{"list"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,25 +2,27 @@ package expression
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
 	"github.com/google/cel-go/cel"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"github.com/google/cel-go/interpreter"
 )
 
 // Program is an expression that is ready to run, for who holds on to it: it
 // costs no look-up, and is there however many others an environment has
 // compiled since. It may be used by many at once.
-type Program struct{ program cel.Program }
+type Program struct {
+	program cel.Program
+	limit   int
+}
 
-// Compile makes an expression ready to run; its error wraps ErrCompile.
+// Compile makes an expression ready to run; its error wraps ErrCompile, or
+// ErrLimits when the expression is too long or too costly.
 func (e *Env) Compile(expression string) (*Program, error) {
-	c := e.compile(expression)
-	if c.err != nil {
-		return nil, c.err
-	}
-	return &Program{c.program}, nil
+	c := e.get(expression)
+	return c.program, c.err
 }
 
 // True tells whether the expression holds, and takes its cost from the budget.
@@ -29,17 +31,33 @@ func (p *Program) True(ctx context.Context, variables map[string]any, budget *Bu
 }
 
 func (p *Program) evaluate(ctx context.Context, variables map[string]any, budget *Budget) (any, error) {
-	out, details, err := p.program.ContextEval(ctx, variables)
-	if details != nil && details.ActualCost() != nil {
-		budget.left -= int64(min(*details.ActualCost(), celconfig.PerCallLimit))
-	}
-	if err != nil {
-		return nil, err
+	if err := ctx.Err(); err != nil {
+		return nil, err // a short evaluation never looks
 	}
 	if budget.left < 0 {
-		return nil, fmt.Errorf("%w: the expressions about one object cost too much together", ErrBudget)
+		return nil, budget.exhausted()
+	}
+	ctx, end := context.WithTimeoutCause(ctx, Timeout, ErrTimeout)
+	defer end()
+	out, details, err := p.program.ContextEval(ctx, variables)
+	if details != nil && details.ActualCost() != nil {
+		// What was noticed only when it was done is not held against the others.
+		budget.left -= int64(min(*details.ActualCost(), uint64(p.limit)))
+	}
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return nil, fmt.Errorf("%w: the expression costs more than the limit of %d units: %w", ErrBudget, p.limit, err)
+	case err != nil:
+		return nil, err
+	case budget.left < 0:
+		return nil, budget.exhausted()
 	}
 	return out.Value(), nil
+}
+
+func (b *Budget) exhausted() error {
+	return fmt.Errorf("%w: the expressions about one object cost more than %d units together", ErrBudget, b.limit)
 }
 
 func asBool(value any, err error) (bool, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestProgram(t *testing.T) {
-	env, err := expression.NewEnv([]string{"x"})
+	env, err := expression.NewEnv(expression.CallLimit, []string{"x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestProgram(t *testing.T) {
 }
 
 func TestCompileTellsWhatIsWrong(t *testing.T) {
-	env, err := expression.NewEnv(nil)
+	env, err := expression.NewEnv(expression.CallLimit, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

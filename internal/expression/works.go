@@ -9,11 +9,13 @@ import (
 
 // ForConditions makes the environment of the expressions of works' condition
 // rules, which see the live object as object.
-func ForConditions() (*Env, error) { return NewEnv([]string{"object"}, hasConditions()) }
+func ForConditions() (*Env, error) { return NewEnv(CallLimit, []string{"object"}, hasConditions()) }
 
 // ForMessages makes that of the rules' messages, which see the outcome as result
 // besides.
-func ForMessages() (*Env, error) { return NewEnv([]string{"object", "result"}, hasConditions()) }
+func ForMessages() (*Env, error) {
+	return NewEnv(CallLimit, []string{"object", "result"}, hasConditions())
+}
 
 // hasConditions is the CEL function that tells whether a status has conditions,
 // for objects whose controller may not have seen them yet.

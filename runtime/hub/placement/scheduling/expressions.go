@@ -25,7 +25,7 @@ type Expressions struct {
 // NewExpressions makes the compiler of expressions.
 func NewExpressions() *Expressions {
 	return &Expressions{env: sync.OnceValues(func() (*expression.Env, error) {
-		return expression.NewEnv([]string{clusterVariable}, scoresFunction(), parseJSONFunction())
+		return expression.NewEnv(expression.CallLimit, []string{clusterVariable}, scoresFunction(), parseJSONFunction())
 	})}
 }
 
