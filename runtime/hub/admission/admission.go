@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -38,7 +40,11 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		tokens:         tokens,
 	}
 	nilExecutors := gates.Enabled(features.NilExecutorValidating)
+	kinds := runtime.NewScheme()
+	utilruntime.Must(api.AddToScheme(kinds))
 	return []controlplane.AdmissionPlugin{
+		// First, as the others read what it lets pass.
+		{Name: "MusterReadable", Factory: factory(readable{kinds})},
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
