@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,13 +86,23 @@ func (s *ManagedClusterSpec) AcceptsClient() bool {
 }
 
 // LeaseDuration is LeaseDurationSeconds as a duration, with the default of 60
-// seconds in place of 0.
+// seconds in place of 0 and of what is negative.
 func (s *ManagedClusterSpec) LeaseDuration() time.Duration {
 	seconds := s.LeaseDurationSeconds
-	if seconds == 0 {
+	if seconds <= 0 {
 		seconds = cluster.DefaultLeaseDurationSeconds
 	}
 	return time.Duration(seconds) * time.Second
+}
+
+// LeaseGrace is how long the hub waits for a heartbeat before it calls the
+// cluster's availability Unknown: cluster.LeaseGracePeriods times LeaseDuration,
+// or the longest duration that there is, some 292 years, where that is less.
+func (s *ManagedClusterSpec) LeaseGrace() time.Duration {
+	if d := s.LeaseDuration(); d <= math.MaxInt64/cluster.LeaseGracePeriods {
+		return cluster.LeaseGracePeriods * d
+	}
+	return math.MaxInt64
 }
 
 // ClientConfig is one address of a managed cluster's API server.

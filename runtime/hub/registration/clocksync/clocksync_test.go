@@ -24,7 +24,7 @@ func TestClockIsSyncedWithinFiveLeaseDurations(t *testing.T) {
 		"told to look away":  {time.Hour, true, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := condition(x.skip, &metav1.MicroTime{Time: now.Add(x.offset)}, time.Minute, now)
+			got := condition(x.skip, &metav1.MicroTime{Time: now.Add(x.offset)}, 5*time.Minute, now)
 			if got.Status != x.want || got.Type != cluster.ConditionClockSynced {
 				t.Errorf("got %+v, want status %s", got, x.want)
 			}

@@ -63,7 +63,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	before := mc.DeepCopy()
 	skip := mc.Annotations[cluster.SkipClockSyncAnnotation] == "true"
-	if !meta.SetStatusCondition(&mc.Status.Conditions, condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseDuration(), c.clock.Now())) {
+	if !meta.SetStatusCondition(&mc.Status.Conditions, condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseGrace(), c.clock.Now())) {
 		return reconcile.Result{}, nil
 	}
 	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
@@ -73,9 +73,9 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 }
 
 // condition is what a renewal at the time renewed, seen now, says about the
-// agent's clock.
-func condition(skip bool, renewed *metav1.MicroTime, duration time.Duration, now time.Time) metav1.Condition {
-	if skip || renewed != nil && now.Sub(renewed.Time).Abs() < cluster.LeaseGracePeriods*duration {
+// agent's clock, which may differ by less than tolerance.
+func condition(skip bool, renewed *metav1.MicroTime, tolerance time.Duration, now time.Time) metav1.Condition {
+	if skip || renewed != nil && now.Sub(renewed.Time).Abs() < tolerance {
 		return metav1.Condition{
 			Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue,
 			Reason: cluster.ReasonClockSynced, Message: cluster.MessageClockSynced,

@@ -73,11 +73,11 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	left := remaining(lease, mc.Spec.LeaseDuration(), c.clock.Now())
+	left := remaining(lease, mc.Spec.LeaseGrace(), c.clock.Now())
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	return reconcile.Result{RequeueAfter: cluster.LeaseGracePeriods * mc.Spec.LeaseDuration()}, c.declareUnknown(ctx, mc)
+	return reconcile.Result{RequeueAfter: mc.Spec.LeaseGrace()}, c.declareUnknown(ctx, mc)
 }
 
 // hasNamespace tells whether the cluster was accepted at some time, so that its
@@ -92,12 +92,13 @@ func hasNamespace(mc *clusterv1.ManagedCluster) bool {
 	return accepted.Status != metav1.ConditionFalse || accepted.Reason != cluster.ReasonError
 }
 
-// remaining is how long the lease stays good without a renewal.
-func remaining(l *coordinationv1.Lease, duration time.Duration, now time.Time) time.Duration {
+// remaining is how long the lease stays good without a renewal, for which there
+// is time for as long as grace.
+func remaining(l *coordinationv1.Lease, grace time.Duration, now time.Time) time.Duration {
 	if l.Spec.RenewTime == nil {
 		return 0
 	}
-	return l.Spec.RenewTime.Add(cluster.LeaseGracePeriods * duration).Sub(now)
+	return l.Spec.RenewTime.Add(grace).Sub(now)
 }
 
 func (c *Controller) create(ctx context.Context, name string) error {
