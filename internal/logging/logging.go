@@ -6,6 +6,7 @@ package logging
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -16,13 +17,27 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
+// MaxVerbosity is the greatest verbosity. From 8 on the libraries would log the
+// bodies of requests and responses, with the Secrets and tokens in them.
+const MaxVerbosity = 6
+
+// CheckVerbosity says why a verbosity that a user asks for is none.
+func CheckVerbosity(verbosity int) error {
+	if verbosity < 0 || verbosity > MaxVerbosity {
+		return fmt.Errorf("-v %d is no level of logging: use 0 to %d; above, the bodies of requests would be logged, with the secrets in them", verbosity, MaxVerbosity)
+	}
+	return nil
+}
+
 // Setup makes slog's default logger write to w, as JSON or as text, and
 // returns a logger of the same kind for libraries that want a logr.Logger.
 //
 // At verbosity 0 the log holds what the program itself says and the errors of
 // the code inside it. From 1 on it holds what Kubernetes calls information and
-// warnings, and more with each number, up to 10.
+// warnings, and more with each number, up to MaxVerbosity; a greater one counts
+// as that.
 func Setup(w io.Writer, verbosity int, json bool) logr.Logger {
+	verbosity = min(verbosity, MaxVerbosity)
 	level := slog.LevelInfo
 	if verbosity > 0 {
 		level = slog.Level(-verbosity)

@@ -62,3 +62,29 @@ func TestJSONLinesAreJSON(t *testing.T) {
 		}
 	}
 }
+
+// What is said at the levels at which libraries show bodies is said to nobody,
+// whatever was asked for.
+func TestBodiesAreNeverLogged(t *testing.T) {
+	for _, verbosity := range []int{6, 7, 8, 10, 100} {
+		var out bytes.Buffer
+		logger := Setup(&out, verbosity, false)
+		for level := 7; level <= 12; level++ {
+			klog.V(klog.Level(level)).InfoS("Response Body", "body", "hunter2")
+			logger.V(level).Info("Response Body", "body", "hunter2")
+			klog.Background().V(level).Info("Response Body", "body", "hunter2")
+		}
+		klog.Flush()
+		if strings.Contains(out.String(), "hunter2") {
+			t.Errorf("-v=%d: a body is in the log:\n%s", verbosity, &out)
+		}
+	}
+}
+
+func TestVerbosityHasBounds(t *testing.T) {
+	for verbosity, ok := range map[int]bool{-1: false, 0: true, 6: true, 7: false, 10: false} {
+		if err := CheckVerbosity(verbosity); (err == nil) != ok {
+			t.Errorf("%d: got %v", verbosity, err)
+		}
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
 
 // parallel is how many members are started side by side.
@@ -55,6 +57,9 @@ func (o UpOptions) validate() error {
 // when another member fails.
 func (f *Fleet) Up(ctx context.Context, o UpOptions) ([]Member, error) {
 	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := datadir.Private(f.dir, f.dir); err != nil {
 		return nil, err
 	}
 	driver, err := f.driver(o.Driver)

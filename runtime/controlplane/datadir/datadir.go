@@ -59,6 +59,9 @@ func Open(path, program string) (*Dir, error) {
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the data directory %q: %w: choose a folder that you can write to with --data-dir", path, unwrapPath(err))
 	}
+	if err := Private(abs, path); err != nil {
+		return nil, err
+	}
 	lock, err := takeLock(abs, path)
 	if err != nil {
 		return nil, err
@@ -69,6 +72,39 @@ func Open(path, program string) (*Dir, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Private fails when others than this process's user and root can change what is
+// in the folder dir: whoever can put another file in the place of a key or a
+// kubeconfig has all rights that it gives. given is what the user calls it.
+//
+// Where dir is a symbolic link, the folder that it leads to counts, and the link
+// has to lie where nobody else can change it either.
+func Private(dir, given string) error {
+	link, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("data directory %q: %w", given, unwrapPath(err))
+	}
+	if link.Mode()&os.ModeSymlink != 0 && !trusted(link) {
+		return fmt.Errorf("data directory %q is a symbolic link of another user, who can lead it elsewhere: name the folder itself with --data-dir", given)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("data directory %q: %w", given, unwrapPath(err))
+	}
+	if !trusted(info) {
+		return fmt.Errorf("data directory %q belongs to another user, who can change the keys in it: run as that user, or make it yours with `chown %d %s`", given, os.Geteuid(), given)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("data directory %q can be written to by others (mode %04o), who can change the keys in it: take that away with `chmod 700 %s`, or, where it is a volume that a pod shares with a group, name a new folder in it", given, info.Mode().Perm(), given)
+	}
+	return nil
+}
+
+// trusted tells whether a file belongs to this process's user or to root.
+func trusted(info os.FileInfo) bool {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (owner.Uid == 0 || int(owner.Uid) == os.Geteuid())
 }
 
 func (d *Dir) check(given, program string) error {
