@@ -37,6 +37,7 @@ type agentPod struct {
 	*agents
 	pod     *corev1.Pod
 	args    []string
+	file    func(string) (string, error)
 	volumes []secretVolume
 	dir     string
 	cancel  context.CancelFunc
@@ -130,7 +131,7 @@ func (p *agentPod) once(ctx context.Context, renewToken time.Time) error {
 	config := rest.CopyConfig(&p.server)
 	config.BearerTokenFile = p.tokenFile()
 	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx, p.args, config) }()
+	go func() { ended <- p.run(ctx, AgentPod{Args: p.args, Config: config, File: p.file}) }()
 	token := p.clock.NewTimer(renewToken.Sub(p.clock.Now()))
 	defer token.Stop()
 	for {

@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -70,32 +71,28 @@ func (v secretVolume) files(data map[string][]byte) (files map[string][]byte, mi
 	return files, ""
 }
 
-// mapPaths replaces, in arguments such as /spoke/bootstrap/kubeconfig and
-// --flag=/spoke/bootstrap/kubeconfig, the path at which the container mounts a
-// volume by the volume's folder below dir.
-func mapPaths(args []string, mounts []corev1.VolumeMount, dir string) []string {
+// hostPath is where a file of a container is on this machine: in a Secret that the
+// container mounts. A pod's author chooses the path, and may not get at any other
+// file of this machine, so all else is refused. dir has a folder for each volume.
+func hostPath(name string, mounts []corev1.VolumeMount, volumes []secretVolume, dir string) (string, error) {
+	// A container's path is as seen from its root, whatever is in it.
+	name = path.Clean("/" + name)
 	// The deepest mount is the one that a path is in.
 	mounts = slices.Clone(mounts)
-	slices.SortStableFunc(mounts, func(a, b corev1.VolumeMount) int { return len(b.MountPath) - len(a.MountPath) })
-	mapped := make([]string, len(args))
-	for i, arg := range args {
-		flag, value := "", arg
-		if strings.HasPrefix(arg, "-") {
-			if name, v, ok := strings.Cut(arg, "="); ok {
-				flag, value = name+"=", v
-			}
-		}
-		mapped[i] = flag + mapPath(value, mounts, dir)
-	}
-	return mapped
-}
-
-func mapPath(value string, mounts []corev1.VolumeMount, dir string) string {
+	slices.SortStableFunc(mounts, func(a, b corev1.VolumeMount) int {
+		return len(path.Clean(b.MountPath)) - len(path.Clean(a.MountPath))
+	})
 	for _, m := range mounts {
-		mount := strings.TrimSuffix(m.MountPath, "/")
-		if rest, ok := strings.CutPrefix(value, mount); ok && (rest == "" || rest[0] == '/') {
-			return filepath.Join(dir, m.Name, m.SubPath, rest)
+		rest, ok := strings.CutPrefix(name, strings.TrimSuffix(path.Clean("/"+m.MountPath), "/"))
+		if !ok || rest != "" && rest[0] != '/' {
+			continue
 		}
+		inside := filepath.Join(m.Name, m.SubPath, rest)
+		isSecret := slices.ContainsFunc(volumes, func(v secretVolume) bool { return v.name == m.Name })
+		if !isSecret || !filepath.IsLocal(filepath.Join(m.SubPath, "."+rest)) {
+			break
+		}
+		return filepath.Join(dir, inside), nil
 	}
-	return value
+	return "", fmt.Errorf("the file %s is in no Secret that the container mounts, and a dev cluster's pods have no others: mount the Secret there", name)
 }

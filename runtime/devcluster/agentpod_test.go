@@ -52,9 +52,9 @@ func TestKlusterletsPodIsAnAgentsPod(t *testing.T) {
 			if !ok {
 				t.Fatal("not seen as one")
 			}
-			args = mapPaths(args, c.VolumeMounts, "/data")
-			if want := "--bootstrap-kubeconfig=/data/bootstrap/kubeconfig"; !slices.Contains(args, want) {
-				t.Errorf("arguments %q lack %q", args, want)
+			got, err := hostPath(flagValue(args, "bootstrap-kubeconfig"), c.VolumeMounts, mountedSecrets(p, c), "/data")
+			if want := "/data/bootstrap/kubeconfig"; err != nil || got != want {
+				t.Errorf("bootstrap kubeconfig %q, %v, want %q", got, err, want)
 			}
 			return
 		}
@@ -62,26 +62,42 @@ func TestKlusterletsPodIsAnAgentsPod(t *testing.T) {
 	t.Fatal("no deployment")
 }
 
-func TestMapPaths(t *testing.T) {
+func TestAPodSeesTheFilesOfItsSecretsAndNoOthers(t *testing.T) {
 	mounts := []corev1.VolumeMount{
 		{Name: "spoke", MountPath: "/spoke"},
 		{Name: "boot", MountPath: "/spoke/bootstrap/"},
 		{Name: "one", MountPath: "/one-file", SubPath: "key"},
+		{Name: "out", MountPath: "/out", SubPath: "../../.."},
+		{Name: "host", MountPath: "/host"},
+		{Name: "odd", MountPath: "odd/../strange"},
+	}
+	var volumes []secretVolume
+	for _, name := range []string{"spoke", "boot", "one", "out", "odd"} {
+		volumes = append(volumes, secretVolume{name: name})
 	}
 	for given, want := range map[string]string{
-		"--f=/spoke/bootstrap/kubeconfig": "--f=/dir/boot/kubeconfig",
-		"/spoke/bootstrap/kubeconfig":     "/dir/boot/kubeconfig",
-		"--f=/spoke/bootstrap":            "--f=/dir/boot",
-		"--f=/spoke/other":                "--f=/dir/spoke/other",
-		"--f=/spoke-not/x":                "--f=/spoke-not/x",
-		"--f=/one-file":                   "--f=/dir/one/key",
-		"--f=spoke/bootstrap":             "--f=spoke/bootstrap",
-		"-v=2":                            "-v=2",
-		"--flag":                          "--flag",
-		"":                                "",
+		"/spoke/bootstrap/kubeconfig":  "/dir/boot/kubeconfig",
+		"spoke/bootstrap/kubeconfig":   "/dir/boot/kubeconfig", // a container begins at its root
+		"/spoke/bootstrap":             "/dir/boot",
+		"//spoke/./bootstrap/../other": "/dir/spoke/other",
+		"/one-file":                    "/dir/one/key",
+		"/strange/x":                   "/dir/odd/x",
+		"/../spoke/x":                  "/dir/spoke/x",
+		"/spoke-not/x":                 "",
+		"/etc/passwd":                  "",
+		"/":                            "",
+		"":                             "",
+		"/spoke/../etc/passwd":         "",
+		"/spoke/bootstrap/../../../../etc/passwd": "",
+		"/host/etc/passwd":                        "",
+		"/out/etc/passwd":                         "",
+		"../../../etc/passwd":                     "",
+		"~/.kube/config":                          "",
+		"/proc/self/environ":                      "",
+		"/dir/boot/kubeconfig":                    "", // where it is on this machine
 	} {
-		if got := mapPaths([]string{given}, mounts, "/dir"); got[0] != want {
-			t.Errorf("%q: got %q, want %q", given, got[0], want)
+		if got, err := hostPath(given, mounts, volumes, "/dir"); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: got %q, %v, want %q", given, got, err, want)
 		}
 	}
 }

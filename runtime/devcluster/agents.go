@@ -18,7 +18,7 @@ import (
 
 // agentOptions are what agents need.
 type agentOptions struct {
-	run    func(ctx context.Context, args []string, config *rest.Config) error
+	run    func(ctx context.Context, pod AgentPod) error
 	clock  clock.WithTicker
 	client kubernetes.Interface
 	// dir holds a folder of files for each pod.
@@ -78,7 +78,8 @@ func (a *agents) start(ctx context.Context, pod *corev1.Pod, c corev1.Container,
 		cancel:  cancel,
 		renewed: make(chan struct{}, 1),
 	}
-	p.args = mapPaths(args, c.VolumeMounts, p.volumesDir())
+	p.args = args
+	p.file = func(name string) (string, error) { return hostPath(name, c.VolumeMounts, p.volumes, p.volumesDir()) }
 	a.pods[pod.UID] = p
 	a.running.Go(func() {
 		p.live(ctx)

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,7 +142,7 @@ func TestAgentThatEndsIsStartedAgainAndThePodSaysWhy(t *testing.T) {
 }
 
 // barePod is a pod in a namespace of its own, and an agents that knows no other.
-func barePod(t *testing.T, clk *clocktesting.FakeClock, run func(context.Context, []string, *rest.Config) error) (*agents, *corev1.Pod) {
+func barePod(t *testing.T, clk *clocktesting.FakeClock, run func(context.Context, AgentPod) error) (*agents, *corev1.Pod) {
 	t.Helper()
 	admin := adminOf(t, shared)
 	ns := newNamespace(t, admin)
@@ -166,8 +165,8 @@ func barePod(t *testing.T, clk *clocktesting.FakeClock, run func(context.Context
 func TestTokenIsRenewedBeforeItExpires(t *testing.T) {
 	started := make(chan string, 1)
 	clk := clocktesting.NewFakeClock(time.Now())
-	a, made := barePod(t, clk, func(ctx context.Context, _ []string, config *rest.Config) error {
-		started <- config.BearerTokenFile
+	a, made := barePod(t, clk, func(ctx context.Context, pod AgentPod) error {
+		started <- pod.Config.BearerTokenFile
 		<-ctx.Done()
 		return nil
 	})
@@ -208,7 +207,7 @@ func TestAgentThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	clk := clocktesting.NewFakeClock(time.Now())
-	a, made := barePod(t, clk, func(context.Context, []string, *rest.Config) error {
+	a, made := barePod(t, clk, func(context.Context, AgentPod) error {
 		close(started)
 		<-release
 		return nil

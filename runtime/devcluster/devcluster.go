@@ -45,14 +45,23 @@ type Options struct {
 	// Name is what certificates and logs call the cluster; see DefaultName.
 	Name string
 
-	// RunAgent runs an agent until ctx ends. args are what follows
-	// `muster agent` in the pod that asks for it, with the paths of mounted
-	// volumes replaced by those of this machine, and config reaches this
-	// cluster as the pod's service account. Without it a klusterlet's pod is
-	// simulated like any other.
-	RunAgent func(ctx context.Context, args []string, config *rest.Config) error
+	// RunAgent runs the agent of a pod until ctx ends. Without it a klusterlet's
+	// pod is simulated like any other.
+	RunAgent func(ctx context.Context, pod AgentPod) error
 	// Clock is the real one by default.
 	Clock clock.WithTicker
+}
+
+// AgentPod is what an agent needs to know of the pod that it runs for.
+type AgentPod struct {
+	// Args are what follows `muster agent` in the pod. Who may create pods chooses
+	// them.
+	Args []string
+	// Config reaches the cluster as the pod's service account.
+	Config *rest.Config
+	// File tells where a file of the pod is on this machine. It fails for all that
+	// is in no Secret that the pod mounts.
+	File func(name string) (string, error)
 }
 
 func (o *Options) complete() error {
@@ -104,8 +113,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The server outlives what uses it, so it must not see the end of ctx.
-	server, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{
+	server, err := controlplane.Start(ctx, controlplane.Options{
 		Name:        o.Name,
 		Flavour:     controlplane.Full,
 		Dir:         dir,
@@ -136,7 +144,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		controllers.Wait()
 		<-settled
-		c.err = errors.Join(c.failed, server.Stop())
+		c.err = server.Stop()
+		if c.err == nil { // else why the server stopped is why all else did
+			c.err = c.failed
+		}
 	}()
 	err = waitSettled(ctx, server)
 	close(settled)

@@ -79,9 +79,16 @@ func (l *launchpad) pad(namespace string) chan launch {
 	return l.pads[namespace]
 }
 
-func (l *launchpad) run(ctx context.Context, args []string, config *rest.Config) error {
-	one := launch{args: args, config: config, ctx: ctx, end: make(chan error, 1)}
-	l.pad(flagValue(args, "namespace")) <- one
+func (l *launchpad) run(ctx context.Context, pod AgentPod) error {
+	one := launch{config: pod.Config, ctx: ctx, end: make(chan error, 1)}
+	for _, a := range pod.Args {
+		name, value, _ := strings.Cut(a, "=")
+		if file, err := pod.File(value); err == nil {
+			a = name + "=" + file
+		}
+		one.args = append(one.args, a)
+	}
+	l.pad(flagValue(pod.Args, "namespace")) <- one
 	select {
 	case <-ctx.Done():
 		return nil

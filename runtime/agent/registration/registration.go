@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -308,7 +309,9 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 // names are those of the agent, of which the stored ones win over new ones.
 func (r *Registration) names(stored identity.Identity) identity.Names {
 	names := identity.Names{Cluster: r.ClusterName, Agent: r.AgentName}
-	if names.Agent == "" {
+	if problems := validation.IsDNS1123Subdomain(stored.Agent); names.Agent == "" && stored.Agent != "" && len(problems) > 0 {
+		r.Log.Warn("the stored name of the agent can't be one, taking another", "secret", r.Namespace+"/"+cluster.HubKubeconfigSecret, "key", cluster.AgentNameKey, "name", stored.Agent)
+	} else if names.Agent == "" {
 		names.Agent = stored.Agent
 	}
 	if names.Agent == "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/devcluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
@@ -96,20 +97,43 @@ func managedClusterConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// runAgentInProcess runs the agent of a dev cluster's pod. args are those of
-// the pod's container. What concerns the whole process, such as the port for
-// health checks, is not the pod's to decide.
-func runAgentInProcess(ctx context.Context, args []string, config *rest.Config) error {
+// runAgentInProcess runs the agent of a dev cluster's pod. What concerns the whole
+// process, such as the port for health checks and the log, or would write to this
+// machine's files, is not the pod's to decide.
+func runAgentInProcess(ctx context.Context, pod devcluster.AgentPod) error {
+	o, err := podsAgent(pod)
+	if err != nil {
+		return err
+	}
+	return agent.Run(ctx, o)
+}
+
+// podsAgent are the options of a pod's agent. Each file that they name is one of
+// the pod's.
+func podsAgent(pod devcluster.AgentPod) (agent.Options, error) {
 	o := agent.Options{}
 	f := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	agentFlags(f, &o)
 	f.IntP("v", "v", 0, "")
 	f.Bool("log-json", false, "")
-	if err := f.Parse(args); err != nil {
-		return fmt.Errorf("the arguments of the pod's agent: %w", err)
+	if err := f.Parse(pod.Args); err != nil {
+		return o, fmt.Errorf("the arguments of the pod's agent: %w", err)
 	}
 	o.HealthAddress, o.HubKubeconfigDir = "", ""
-	o.ManagedCluster = config
-	return agent.Run(ctx, o)
+	o.ManagedCluster = pod.Config
+	files := []*string{&o.BootstrapKubeconfig}
+	for i := range o.BootstrapKubeconfigs {
+		files = append(files, &o.BootstrapKubeconfigs[i])
+	}
+	for _, file := range files {
+		if *file == "" {
+			continue
+		}
+		var err error
+		if *file, err = pod.File(*file); err != nil {
+			return o, fmt.Errorf("the arguments of the pod's agent: %w", err)
+		}
+	}
+	return o, nil
 }

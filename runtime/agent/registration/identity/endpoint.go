@@ -6,7 +6,11 @@ package identity
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -58,9 +62,9 @@ type Bootstrap struct {
 	Content []byte
 }
 
-// ParseBootstrap reads a bootstrap kubeconfig. dir is the folder that relative
-// file names in it start from. Errors don't repeat the content, which is
-// secret.
+// ParseBootstrap reads a bootstrap kubeconfig. dir is the folder of its file, in
+// which all files have to be that it names; "" where it comes from no file, and
+// may name none. Errors don't repeat the content, which is secret.
 func ParseBootstrap(content []byte, dir string) (*Bootstrap, error) {
 	config, err := clientcmd.Load(content)
 	if err != nil {
@@ -77,6 +81,9 @@ func ParseBootstrap(content []byte, dir string) (*Bootstrap, error) {
 			return nil, fmt.Errorf("resolve the file names in it: %w", err)
 		}
 	}
+	if err := checkAccess(config, dir); err != nil {
+		return nil, err
+	}
 	endpoint, err := currentEndpoint(config)
 	if err != nil {
 		return nil, err
@@ -87,6 +94,48 @@ func ParseBootstrap(content []byte, dir string) (*Bootstrap, error) {
 	}
 	client.QPS = -1
 	return &Bootstrap{Endpoint: endpoint, Config: client, Content: content}, nil
+}
+
+// checkAccess refuses what a kubeconfig must not make an agent do, as those can
+// write it who may not do the same: run a program, send a file's content to a
+// server, or a token in clear or to a server that anybody may be. It looks at what
+// the current context uses; that there is one, currentEndpoint tells.
+func checkAccess(config *clientcmdapi.Config, dir string) error {
+	context := config.Contexts[config.CurrentContext]
+	if context == nil {
+		return nil
+	}
+	files := map[string]string{}
+	if c := config.Clusters[context.Cluster]; c != nil && c.Server != "" {
+		if u, err := url.Parse(c.Server); err != nil || u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("its cluster %q has the server %q, to which credentials would be sent in clear: give the URL of the hub, with https://", context.Cluster, c.Server)
+		}
+		if c.InsecureSkipTLSVerify {
+			return fmt.Errorf("its cluster %q has insecure-skip-tls-verify, by which any server would get the credentials: give the hub's certificate-authority-data in its place", context.Cluster)
+		}
+		files["certificate-authority"] = c.CertificateAuthority
+	}
+	if a := config.AuthInfos[context.AuthInfo]; a != nil {
+		if a.Exec != nil || a.AuthProvider != nil {
+			return fmt.Errorf("its user %q gets credentials from a program (exec or auth-provider), and the agent runs none: give a token or a client certificate", context.AuthInfo)
+		}
+		files["tokenFile"], files["client-certificate"], files["client-key"] = a.TokenFile, a.ClientCertificate, a.ClientKey
+	}
+	for _, field := range slices.Sorted(maps.Keys(files)) {
+		if name := files[field]; name != "" && !beside(dir, name) {
+			return fmt.Errorf("its %s %q is no file beside it: put the content in, as kubectl config view --raw --flatten does", field, name)
+		}
+	}
+	return nil
+}
+
+// beside tells whether a file is in the folder dir or below it.
+func beside(dir, name string) bool {
+	if dir == "" {
+		return false
+	}
+	inside, err := filepath.Rel(dir, name)
+	return err == nil && filepath.IsLocal(inside)
 }
 
 func currentEndpoint(config *clientcmdapi.Config) (Endpoint, error) {

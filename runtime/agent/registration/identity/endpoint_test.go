@@ -52,3 +52,40 @@ func TestParseBootstrapErrorsNameTheTrouble(t *testing.T) {
 		})
 	}
 }
+
+// Who may write the Secret of a bootstrap kubeconfig must not thereby run a
+// program in the agent, read its files, or get its token sent about in clear.
+func TestParseBootstrapRefusesWhatGivesMoreThanAccess(t *testing.T) {
+	dir := t.TempDir()
+	with := func(old, new string) string { return strings.Replace(bootstrap, old, new, 1) }
+	server := `server: "https://hub:6443", certificate-authority: ca.crt`
+	for _, tc := range []struct{ name, content, want string }{
+		{"a server without TLS", with(server, `server: "http://hub:6443"`), "in clear"},
+		{"a server without a scheme", with(server, `server: "hub:6443"`), "in clear"},
+		{"a server by its name alone", with(server, `server: "hub"`), "in clear"},
+		{"upper case and no TLS", with(server, `server: "HTTP://hub"`), "in clear"},
+		{"a server that anybody may be", with(server, `server: "https://hub", insecure-skip-tls-verify: true`), "insecure-skip-tls-verify"},
+		{"a program", with("token: abc", `exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/touch, args: [x], interactiveMode: Never}`), "exec"},
+		{"a program and a token", with("token: abc", `token: abc, exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Never}`), "exec"},
+		{"an authentication provider", with("token: abc", `auth-provider: {name: gcp}`), "auth-provider"},
+		{"a token elsewhere", with("token: abc", `tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token`), "tokenFile"},
+		{"a token above", with("token: abc", `tokenFile: ../token`), "tokenFile"},
+		{"a token below and above", with("token: abc", `tokenFile: x/../../token`), "tokenFile"},
+		{"a certificate elsewhere", with("token: abc", `client-certificate: /etc/x.crt, client-key: x.key`), "client-certificate"},
+		{"a key elsewhere", with("token: abc", `client-certificate: x.crt, client-key: /etc/x.key`), "client-key"},
+		{"an authority elsewhere", with("ca.crt", "/etc/passwd"), "certificate-authority"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := identity.ParseBootstrap([]byte(tc.content), dir)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line with %q", err, tc.want)
+			}
+			if _, err := identity.ParseBootstrap([]byte(tc.content), ""); err == nil {
+				t.Error("in a Secret it is not refused")
+			}
+		})
+	}
+	if _, err := identity.ParseBootstrap([]byte(bootstrap), ""); err == nil || !strings.Contains(err.Error(), "certificate-authority") {
+		t.Errorf("a Secret that names a file: got %v", err)
+	}
+}
