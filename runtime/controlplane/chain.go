@@ -188,6 +188,7 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 func adjust(generic *genericapiserver.Config, o Options) error {
 	generic.EffectiveVersion = withServedVersion(generic.EffectiveVersion)
 	generic.ReadyzChecks = append(generic.ReadyzChecks, o.ReadyChecks...)
+	generic.ShutdownWatchTerminationGracePeriod = watchTimeout
 	// API servers that share a store tell each other by leases that they live,
 	// which nothing here asks about: six writes a minute of a server that is idle.
 	generic.DisabledPostStartHooks.Insert("start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector")

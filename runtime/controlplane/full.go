@@ -49,6 +49,7 @@ func buildFull(ctx context.Context, o Options, s *options.Options) (*aggregatora
 	// The front server was configured from a copy.
 	config.Aggregator.GenericConfig.EffectiveVersion = generic.EffectiveVersion
 	config.Aggregator.GenericConfig.ReadyzChecks = generic.ReadyzChecks
+	config.Aggregator.GenericConfig.ShutdownWatchTerminationGracePeriod = generic.ShutdownWatchTerminationGracePeriod
 	// Two of Kubernetes' own start hooks wait a second before they do their
 	// work; ours do the same work at once.
 	generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)

@@ -58,6 +58,10 @@ type Options struct {
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 
+	// ReplaceLostKeys makes new keys where those are missing that the store was
+	// made with. Without it that is a *LostKeysError.
+	ReplaceLostKeys bool
+
 	// Authorizers are asked in this order after RBAC, when that has no opinion.
 	Authorizers []Authorizer
 	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.

@@ -7,32 +7,34 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/etcd"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/inprocess"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/pki"
 )
 
 const (
-	servingLifetime = 90 * 24 * time.Hour
-	adminLifetime   = 365 * 24 * time.Hour
+	// watchTimeout is the time in which watches are told, one after the other,
+	// that the server stops. Unless they end, connections stay open.
+	watchTimeout = time.Second
 
 	// drainTimeout is how long requests may take to end after the server was
-	// told to stop; watches are cut off then.
-	drainTimeout = 2 * time.Second
+	// told to stop. A client takes up to a second to let its connection go.
+	drainTimeout = watchTimeout + 2*time.Second
 
 	// hooksTimeout is how long a stop waits for a start that is under way.
 	hooksTimeout = 2 * time.Second
+
+	// stopTimeout is how long a server may take to end that was told to. What
+	// takes longer waits for a store that doesn't answer, and is left behind.
+	stopTimeout = drainTimeout + 2*time.Second
 )
 
 // Server is a running control plane.
@@ -45,6 +47,9 @@ type Server struct {
 	CAData []byte
 	// CAFile and CAKeyFile sign client certificates.
 	CAFile, CAKeyFile string
+	// ServiceAccountKeyHash tells the key that signs service-account tokens from
+	// others: a SHA-256 of its public half, in hexadecimal.
+	ServiceAccountKeyHash string
 
 	serviceAccountKey string // a file
 
@@ -56,8 +61,9 @@ type Server struct {
 	err     error
 }
 
-// Start runs a control plane until ctx ends or Stop is called. It returns as
-// soon as the server takes requests; WaitReady waits for its ready checks.
+// Start runs a control plane until Stop is called. It returns as soon as the
+// server takes requests, or when ctx ends before it does; WaitReady waits for its
+// ready checks.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -72,12 +78,24 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	// starts first, must outlive the API server: it has a context of its own.
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	if err := s.start(runCtx, o, listener); err != nil {
+	started := make(chan error, 1)
+	go func() { started <- s.start(ctx, runCtx, o, listener) }()
+	select {
+	case err = <-started:
+	case <-ctx.Done():
+		// What waits for a store that doesn't answer takes no notice of ctx.
+		err = ctx.Err()
+		go func() {
+			if <-started == nil {
+				_ = s.Stop()
+			}
+		}()
+	}
+	if err != nil {
 		stop()
 		_ = listener.Close()
 		return nil, explainDiskFull(err, o.Dir)
 	}
-	context.AfterFunc(ctx, s.shutdown)
 	return s, nil
 }
 
@@ -86,11 +104,13 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), hooksTimeout)
 	defer cancel()
-	_ = s.waitOK(ctx, "/livez")
+	_ = s.waitOK(ctx, "/livez") // returns at once where the server has ended
 	s.stop()
 }
 
-func (s *Server) start(ctx context.Context, o Options, listener net.Listener) error {
+// start starts everything. What runs does so until ctx ends; startCtx only ends
+// the start.
+func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Listener) error {
 	files, err := s.issueCertificates(ctx, o)
 	if err != nil {
 		return err
@@ -99,7 +119,7 @@ func (s *Server) start(ctx context.Context, o Options, listener net.Listener) er
 	stopEtcd := func() {}
 	etcdErr := (<-chan error)(nil)
 	if len(endpoints) == 0 {
-		store, err := etcd.Start(ctx, o.Dir.Path("etcd"), o.Dir.Path("run"))
+		store, err := etcd.Start(startCtx, o.Dir.Path("etcd"), o.Dir.Path("run"))
 		if err != nil {
 			return err
 		}
@@ -108,6 +128,9 @@ func (s *Server) start(ctx context.Context, o Options, listener net.Listener) er
 	aggregator, err := buildChain(ctx, o, listener, files, endpoints)
 	if err != nil {
 		stopEtcd()
+		if len(o.EtcdServers) > 0 && errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("no answer from etcd at %s: look whether it runs, and whether --etcd-cafile, --etcd-certfile and --etcd-keyfile are what it takes: %w", strings.Join(o.EtcdServers, ","), err)
+		}
 		return err
 	}
 	s.handler = aggregator.GenericAPIServer.Handler
@@ -122,19 +145,30 @@ func (s *Server) start(ctx context.Context, o Options, listener net.Listener) er
 		return fmt.Errorf("prepare the API server: %w", err)
 	}
 	serverCtx, stopServer := context.WithCancelCause(ctx)
+	storeFailed := make(chan struct{})
 	go func() {
 		if err, ok := <-etcdErr; ok && err != nil {
-			stopServer(fmt.Errorf("etcd stopped: %w", err))
+			close(storeFailed)
+			stopServer(explainDiskFull(fmt.Errorf("the store in %s stopped: %w: start again; if that doesn't help, put the data directory back from a backup", o.Dir.Path("etcd"), err), o.Dir))
 		}
 	}()
+	ended := make(chan error, 1)
+	go func() { ended <- prepared.Run(serverCtx) }()
 	go func() {
 		defer close(s.done)
-		err := prepared.Run(serverCtx)
-		stopEtcd()
-		if cause := context.Cause(serverCtx); err == nil && !errors.Is(cause, context.Canceled) {
-			err = cause
+		select {
+		case s.err = <-ended:
+		case <-serverCtx.Done():
+			select {
+			case s.err = <-ended:
+			case <-storeFailed: // what is under way can't end well any more
+			case <-time.After(stopTimeout):
+			}
 		}
-		s.err = err
+		stopEtcd()
+		if cause := context.Cause(serverCtx); s.err == nil && !errors.Is(cause, context.Canceled) {
+			s.err = cause
+		}
 		stopServer(nil)
 	}()
 	return nil
@@ -198,68 +232,6 @@ func (s *Server) Stop() error {
 	return s.err
 }
 
-// certificateFiles are the files that the API server reads.
-type certificateFiles struct {
-	caCert, servingCert, servingKey, serviceAccountKey string
-}
-
-// issueCertificates makes what is missing and re-issues what is short-lived,
-// now and again before it ends.
-func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateFiles, error) {
-	files := certificateFiles{
-		servingCert:       o.Dir.Path("pki", "serving.crt"),
-		servingKey:        o.Dir.Path("pki", "serving.key"),
-		serviceAccountKey: o.Dir.Path("pki", "service-account.key"),
-	}
-	if err := os.MkdirAll(o.Dir.Path("pki"), 0o700); err != nil {
-		return files, fmt.Errorf("make the folder for certificates: %w", err)
-	}
-	clk := clock.RealClock{}
-	ca, err := pki.LoadOrCreateAuthority(o.Dir.Path("pki"), o.Name+"-ca", clk.Now())
-	if err != nil {
-		return files, err
-	}
-	files.caCert = ca.CertFile
-	s.CAData, s.CAFile, s.CAKeyFile = ca.CertPEM, ca.CertFile, ca.KeyFile
-	s.serviceAccountKey = files.serviceAccountKey
-	if err := pki.LoadOrCreateKey(files.serviceAccountKey); err != nil {
-		return files, err
-	}
-	issueServing := func(now time.Time) error {
-		cert, key, err := ca.Issue(pki.Request{CommonName: o.Name, Hosts: o.servingHosts(), Lifetime: servingLifetime}, now)
-		if err != nil {
-			return err
-		}
-		// The server reloads the pair when either file changes and keeps the
-		// old pair while the two do not fit.
-		if err := datadir.WriteFile(files.servingKey, key, 0o600); err != nil {
-			return err
-		}
-		return datadir.WriteFile(files.servingCert, cert, 0o644)
-	}
-	issueAdmin := func(now time.Time) error {
-		cert, key, err := ca.Issue(pki.Request{CommonName: "muster-admin", Organizations: []string{"system:masters"}, Lifetime: adminLifetime}, now)
-		if err != nil {
-			return err
-		}
-		content, err := kubeconfig.Config{Cluster: o.Name, User: "admin", Server: s.URL, CAData: ca.CertPEM, CertData: cert, KeyData: key}.YAML()
-		if err != nil {
-			return err
-		}
-		return datadir.WriteFile(s.Kubeconfig, content, 0o600)
-	}
-	for what, c := range map[string]struct {
-		issue    func(time.Time) error
-		lifetime time.Duration
-	}{"serving": {issueServing, servingLifetime}, "admin": {issueAdmin, adminLifetime}} {
-		if err := c.issue(clk.Now()); err != nil {
-			return files, fmt.Errorf("issue the %s certificate: %w", what, err)
-		}
-		go pki.Rotate(ctx, clk, c.lifetime, what, c.issue)
-	}
-	return files, nil
-}
-
 // listen takes the port before anything else is done, so that a port in use
 // costs nothing.
 func listen(address net.IP, port int) (net.Listener, error) {
@@ -280,9 +252,13 @@ func listen(address net.IP, port int) (net.Listener, error) {
 
 // explainDiskFull adds the remedy to an error that a full disk caused.
 func explainDiskFull(err error, dir *datadir.Dir) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		slog.Debug("disk full", "err", err)
 		return fmt.Errorf("the disk of the data directory %s is full: free some room, or choose another --data-dir", dir.Path())
+	case errors.Is(err, syscall.EFBIG):
+		slog.Debug("file too large", "err", err)
+		return fmt.Errorf("a file in the data directory %s may grow no more: raise the limit on the size of files (ulimit -f), and start again", dir.Path())
 	}
 	return err
 }

@@ -53,6 +53,9 @@ import (
 // healthy one takes about a second.
 const startTimeout = 2 * time.Minute
 
+// stopTimeout is how long the controllers may take to end.
+const stopTimeout = 3 * time.Second
+
 // Options say what hub to run.
 type Options struct {
 	// DataDir keeps all state. It is made when it does not exist.
@@ -70,6 +73,10 @@ type Options struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+
+	// ReplaceLostKeys makes the hub start with keys other than those that its
+	// store was made with (--replace-lost-keys), as after their loss.
+	ReplaceLostKeys bool
 
 	// AutoApprove lists users whose clusters join without a human: each new
 	// cluster is accepted once, and their certificate requests are approved. It
@@ -132,6 +139,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCAFile:       o.EtcdCAFile,
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
+		ReplaceLostKeys:  o.ReplaceLostKeys,
 		Authorizers:      authorizers,
 		Clock:            o.Clock,
 		AdmissionPlugins: admission.Plugins(o.Clock, o.Features, o.ManifestLimit),
@@ -143,11 +151,18 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 			return nil
 		})},
 	})
+	var lost *controlplane.LostKeysError
+	if errors.As(err, &lost) {
+		return fmt.Errorf("%w; if it is lost for good, start the hub once with --replace-lost-keys: every cluster has to join again then, and every kubeconfig and token of before is void", err)
+	}
 	if err != nil {
-		return err
+		return stopped(ctx, err)
 	}
 	err = run(ctx, o, server, func() { installed.Store(true) }, ready)
-	return errors.Join(err, server.Stop())
+	if stopErr := server.Stop(); stopErr != nil {
+		return stopErr // why the server stopped is why all else did
+	}
+	return err
 }
 
 // complete sets defaults and refuses what contradicts itself.
@@ -216,7 +231,9 @@ func run(ctx context.Context, o Options, server *controlplane.Server, installed 
 	}
 	controllers := make(chan error, 1)
 	running := make(chan struct{})
-	go func() { controllers <- lead(ctx, o, server, running) }()
+	go func() {
+		controllers <- within(ctx, server.Done(), func() error { return lead(ctx, o, server, running) })
+	}()
 	select {
 	case <-running:
 	case err := <-controllers:
@@ -229,6 +246,27 @@ func run(ctx context.Context, o Options, server *controlplane.Server, installed 
 	}
 	ready(Ready{URL: server.URL, Kubeconfig: server.Kubeconfig})
 	return stopped(ctx, <-controllers)
+}
+
+// within runs f and returns its error, or nil when ctx has ended and f has not
+// for stopTimeout, or what it needs is gone: some of what runs in it may be busy
+// with a computation that takes no notice of contexts.
+func within(ctx context.Context, gone <-chan struct{}, f func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-gone:
+		return nil
+	case <-time.After(stopTimeout):
+		return nil
+	}
 }
 
 // stopped is the error of a hub that ends: none when it was told to end.
@@ -250,9 +288,10 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 	if err != nil {
 		return err
 	}
-	if len(o.EtcdServers) > 0 {
-		if err := install.SameAuthority(ctx, c, server.CAData); err != nil {
-			return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, filepath.Join(o.DataDir, "pki"))
+	keys := install.Keys{CAData: server.CAData, ServiceAccountKeyHash: server.ServiceAccountKeyHash}
+	if !o.ReplaceLostKeys {
+		if err := install.SameKeys(ctx, c, keys); err != nil {
+			return o.explainKeys(err)
 		}
 	}
 	definitions, err := crds.Hub()
@@ -277,7 +316,17 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 	if o.Features.Enabled(features.PreferNoSelect) {
 		enabled = append(enabled, hubinfo.PreferNoSelect)
 	}
-	return install.WellKnown(ctx, c, server.URL, server.CAData, enabled...)
+	return install.WellKnown(ctx, c, server.URL, keys, enabled...)
+}
+
+// explainKeys adds the remedy to the error of a hub whose keys are not those of
+// its store.
+func (o *Options) explainKeys(err error) error {
+	folder := filepath.Join(o.DataDir, "pki")
+	if len(o.EtcdServers) > 0 {
+		return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, folder)
+	}
+	return fmt.Errorf("data directory %q: %w: put the folder %s back from the backup that the store is of; if it is lost for good, start the hub once with --replace-lost-keys: every cluster has to join again then, and every kubeconfig and token of before is void", o.DataDir, err, folder)
 }
 
 // lead runs the controllers. With an etcd of its own the hub is alone; with a

@@ -77,6 +77,8 @@ func TestWrongUseIsOneLineAndAFailure(t *testing.T) {
 		{"up", "--data-dir", dir, "--driver", "minikube"},
 		{"up", "--data-dir", dir, "--clusters", "-1"},
 		{"devcluster"},
+		{"devcluster", "--data-dir", dir, "-v=8"},
+		{"hub", "--data-dir", dir, "-v=10"},
 		{"devcluster", "--data-dir", dir, "--secure-port", "99999"},
 		{"devcluster", "--data-dir", dir, "--name", "Not A Name"},
 	} {

@@ -39,6 +39,20 @@ func keepRuleConditions(conditions []metav1.Condition, m *manifest, generation i
 	}
 }
 
+// hideRuleConditions removes what rules said of an object that may not be read
+// any more. That it is complete stays, without the words: what is done is not
+// done a second time.
+func hideRuleConditions(conditions *[]metav1.Condition, m *manifest, generation int64) {
+	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool {
+		return byRule(c) && (c.Type != work.ConditionComplete || c.Status != metav1.ConditionTrue)
+	})
+	for i := range *conditions {
+		if c := &(*conditions)[i]; byRule(*c) && m.hasRule(c.Type) {
+			c.ObservedGeneration, c.Message = generation, work.MessageHiddenComplete
+		}
+	}
+}
+
 // pruneRuleConditions removes conditions whose rules are gone: those that no
 // rule has set in this generation.
 func pruneRuleConditions(conditions *[]metav1.Condition, generation int64) {
@@ -72,6 +86,17 @@ func aggregate(entries []workv1.ManifestCondition, generation int64) []metav1.Co
 	}
 	slices.SortFunc(out, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	return out
+}
+
+// setAggregated sets a work's conditions that sum up those of its manifests, and
+// removes those of which nothing is left.
+func setAggregated(conditions *[]metav1.Condition, aggregated []metav1.Condition) {
+	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool {
+		return c.Reason == work.ReasonRulesAggregated && !slices.ContainsFunc(aggregated, func(a metav1.Condition) bool { return a.Type == c.Type })
+	})
+	for _, c := range aggregated {
+		set(conditions, c)
+	}
 }
 
 func together(kind string, list []metav1.Condition) metav1.ConditionStatus {

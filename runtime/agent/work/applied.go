@@ -24,8 +24,12 @@ import (
 // of the object otherwise. It has no UID yet; bookkeep adds that.
 func (a *agent) announce(ctx context.Context, amw *workv1.AppliedManifestWork, manifests []*manifest) error {
 	listed := slices.Clone(amw.Status.AppliedResources)
+	known := byIdentifier(listed)
 	for _, m := range manifests {
-		if m.identified() && m.owned && !lists(listed, m) {
+		if !m.identified() || !m.owned {
+			continue
+		}
+		if _, ok := known[m.identifier()]; !ok {
 			m.fresh = true
 			listed = append(listed, resourceMeta(m, ""))
 		}
@@ -41,8 +45,15 @@ func (a *agent) announce(ctx context.Context, amw *workv1.AppliedManifestWork, m
 // identity of any of its objects is not known, nothing is deleted either.
 func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *workv1.AppliedManifestWork, manifests []*manifest, outcomes []outcome) (pending []remainder, err error) {
 	var held []workv1.AppliedManifestResourceMeta
+	known := byIdentifier(amw.Status.AppliedResources)
+	wanted := make(map[workv1.ResourceIdentifier]bool, len(manifests))
 	for i, m := range manifests {
+		wanted[m.identifier()] = true
 		switch o := outcomes[i]; {
+		case m.identified() && o.hidden:
+			if r, ok := known[m.identifier()]; ok {
+				held = append(held, r) // whatever has become of it
+			}
 		case !m.identified() || !o.known():
 			return nil, nil
 		case o.exists:
@@ -54,7 +65,7 @@ func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *work
 	prune := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionApplied) != nil
 	var problems []error
 	for _, r := range amw.Status.AppliedResources {
-		if slices.ContainsFunc(manifests, func(m *manifest) bool { return m.identifier() == r.ResourceIdentifier }) {
+		if wanted[r.ResourceIdentifier] {
 			continue
 		}
 		if !prune {
@@ -75,8 +86,13 @@ func (a *agent) bookkeep(ctx context.Context, mw *workv1.ManifestWork, amw *work
 	return pending, errors.Join(problems...)
 }
 
-func lists(resources []workv1.AppliedManifestResourceMeta, m *manifest) bool {
-	return slices.ContainsFunc(resources, func(r workv1.AppliedManifestResourceMeta) bool { return r.ResourceIdentifier == m.identifier() })
+// byIdentifier is a list of resources to look things up in.
+func byIdentifier(resources []workv1.AppliedManifestResourceMeta) map[workv1.ResourceIdentifier]workv1.AppliedManifestResourceMeta {
+	out := make(map[workv1.ResourceIdentifier]workv1.AppliedManifestResourceMeta, len(resources))
+	for _, r := range resources {
+		out[r.ResourceIdentifier] = r
+	}
+	return out
 }
 
 func resourceMeta(m *manifest, uid types.UID) workv1.AppliedManifestResourceMeta {
@@ -109,7 +125,7 @@ func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMe
 	gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 	live, err := o.get(ctx, gvr, r.Namespace, r.Name)
 	if err != nil {
-		return &remainder{what: nameOf(r)}, err
+		return &remainder{resource: r}, err
 	}
 	if live == nil {
 		return nil, nil
@@ -142,7 +158,7 @@ func (o *objects) remove(ctx context.Context, r workv1.AppliedManifestResourceMe
 	}
 	// Most objects are gone at once.
 	if live, err = o.get(ctx, gvr, r.Namespace, r.Name); err != nil {
-		return &remainder{what: nameOf(r)}, err
+		return &remainder{resource: r}, err
 	}
 	if live == nil || live.GetUID() != uid {
 		return nil, nil

@@ -44,10 +44,7 @@ func status(mw *workv1.ManifestWork, manifests []*manifest, outcomes []outcome, 
 		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonWorkFailed, Message: work.MessageWorkFailed, ObservedGeneration: generation})
 	}
 	set(&after.Conditions, available(after.ResourceStatus.Manifests, generation))
-	aggregated := aggregate(after.ResourceStatus.Manifests, generation)
-	for _, c := range aggregated {
-		set(&after.Conditions, c)
-	}
+	setAggregated(&after.Conditions, aggregate(after.ResourceStatus.Manifests, generation))
 	setDerived(&after.Conditions, mw, manifests, outcomes, derive)
 	return after
 }
@@ -103,7 +100,13 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 	}
 	// Whether the object exists has no generation: it is as it is now.
 	set(&entry.Conditions, availability(m, o))
-	if o.exists {
+	switch {
+	case o.hidden:
+		// What was reported of it before is not told on, either.
+		entry.StatusFeedbacks.Values = nil
+		meta.RemoveStatusCondition(&entry.Conditions, work.ConditionStatusFeedbackSynced)
+		hideRuleConditions(&entry.Conditions, m, generation)
+	case o.exists:
 		changed := !apiequality.Semantic.DeepEqual(entry.StatusFeedbacks.Values, o.feedback.values)
 		entry.StatusFeedbacks.Values = o.feedback.values
 		if changed { // the time of the condition tells when the values changed
@@ -111,7 +114,7 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 		}
 		meta.SetStatusCondition(&entry.Conditions, feedbackSynced(m, o))
 		setRuleConditions(&entry.Conditions, o.conditions, generation)
-	} else {
+	default:
 		keepRuleConditions(entry.Conditions, m, generation)
 	}
 	pruneRuleConditions(&entry.Conditions, generation)

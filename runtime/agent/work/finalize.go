@@ -73,7 +73,7 @@ func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, app
 	}
 	status := *mw.Status.DeepCopy()
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: work.ConditionDeleting, Status: metav1.ConditionTrue, Reason: work.ReasonDeleting, Message: deletingMessage(held), ObservedGeneration: mw.Generation,
+		Type: work.ConditionDeleting, Status: metav1.ConditionTrue, Reason: work.ReasonDeleting, Message: deletingMessage(a.tellable(ctx, mw.Spec.Executor, held)), ObservedGeneration: mw.Generation,
 	})
 	return a.report(ctx, mw, status)
 }

@@ -34,6 +34,7 @@ type grants struct {
 	mu      sync.Mutex
 	answers map[grant]bool
 	trusted bool // all watches are up, and nothing has changed lately
+	changes int  // counts the times at which all answers were forgotten
 	running sync.WaitGroup
 }
 
@@ -100,6 +101,7 @@ func (g *grants) trust(yes bool) {
 	defer g.mu.Unlock()
 	clear(g.answers)
 	g.trusted = yes
+	g.changes++
 }
 
 // allowed answers a question, by asking unless the answer is known. A nil grants
@@ -110,6 +112,7 @@ func (g *grants) allowed(q grant, ask func() (bool, error)) (bool, error) {
 	}
 	g.mu.Lock()
 	answer, known := g.answers[q]
+	before := g.changes
 	g.mu.Unlock()
 	if known {
 		return answer, nil
@@ -120,7 +123,8 @@ func (g *grants) allowed(q grant, ask func() (bool, error)) (bool, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.trusted {
+	// An answer to a question from before a change may be one from before it, too.
+	if g.trusted && g.changes == before {
 		g.answers[q] = answer
 	}
 	return answer, nil

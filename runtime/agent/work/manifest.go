@@ -27,6 +27,8 @@ type manifest struct {
 	strategy workv1.UpdateStrategy
 	feedback []workv1.FeedbackRule
 	rules    []workv1.ConditionRule
+	// executor is who has to be allowed to do with the object what is done.
+	executor *workv1.ManifestWorkExecutor
 	owned    bool
 	fresh    bool // the work never held it before
 	// completed says that the manifest has done its work and is not to be applied
@@ -54,7 +56,7 @@ func (m *manifest) identified() bool { return m.err == nil }
 func readManifests(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest {
 	out := make([]*manifest, 0, len(mw.Spec.Workload.Manifests))
 	for i, raw := range mw.Spec.Workload.Manifests {
-		m := &manifest{meta: workv1.ManifestResourceMeta{Ordinal: int32(i)}}
+		m := &manifest{meta: workv1.ManifestResourceMeta{Ordinal: int32(i)}, executor: mw.Spec.Executor}
 		m.err = m.read(raw.Raw, mapper)
 		if m.err == nil {
 			option := optionFor(mw.Spec.ManifestConfigs, m.meta)

@@ -19,6 +19,7 @@ type outcome struct {
 	body            bodyHash // of the object as it was left
 	applied         error    // why the manifest could not be applied
 	fetched         error    // why the object could not be read
+	hidden          bool     // it was not read, as the work's executor may not get it
 	exists          bool
 	feedback        feedback
 	conditions      []metav1.Condition // that the rules yield

@@ -126,13 +126,16 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 	a.memory.set(mw.Name, byObject(manifests, outcomes))
 	pending, err := a.bookkeep(ctx, mw, amw, manifests, outcomes)
 	next := status(mw, manifests, outcomes, a.derive)
-	setPruned(&next.Conditions, pending, mw.Generation)
+	setPruned(&next.Conditions, a.tellable(ctx, mw.Spec.Executor, pending), mw.Generation)
 	err = errors.Join(err, a.report(ctx, mw, next))
 	a.events.tell(mw, outcomes, a.works.failures(mw.Name))
 	again := jittered(resync)
 	for _, o := range outcomes {
 		if o.later > 0 {
 			again = min(again, o.later)
+		}
+		if o.hidden {
+			again = min(again, executorRetry)
 		}
 	}
 	for i, o := range outcomes {
@@ -155,8 +158,7 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 
 // triedRarely reports whether a quick retry would not help.
 func triedRarely(err error) bool {
-	var no *deniedError
-	return errors.As(err, &no) || isApplyConflict(err)
+	return isDenied(err) || isApplyConflict(err)
 }
 
 func jittered(d time.Duration) time.Duration {
@@ -180,8 +182,12 @@ func (a *agent) watched(mw *workv1.ManifestWork, manifests []*manifest, amw *wor
 		if m.err != nil {
 			continue
 		}
+		last, ok := a.memory.get(mw.Name, m.key())
+		if ok && last.hidden {
+			continue // its changes are nothing to the work
+		}
 		out[m.key()] = m.gvr
-		if last, ok := a.memory.get(mw.Name, m.key()); ok && m.meta.Namespace != "" && apierrors.IsNotFound(last.applied) {
+		if ok && m.meta.Namespace != "" && apierrors.IsNotFound(last.applied) {
 			gvr := corev1.SchemeGroupVersion.WithResource("namespaces")
 			out[objectKey{gvr.GroupResource(), "", m.meta.Namespace}] = gvr
 		}
@@ -251,15 +257,16 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	if m.completed {
 		return a.observe(ctx, m, o)
 	}
-	if o.applied = a.objects.mayApply(ctx, mw.Spec.Executor, m); o.applied != nil {
+	if o.applied = a.objects.mayApply(ctx, m); o.applied != nil {
 		return a.observe(ctx, m, o)
 	}
+	// From here on it is known that the executor may get the object.
 	o.allowed = a.clock.Now()
 	var settled bodyHash
 	if mend {
 		settled, o.mends = last.body, last.mends
 		if o.later = last.mends.wait(a.clock.Now()); o.later > 0 {
-			return a.observe(ctx, m, o)
+			return a.look(ctx, m, o)
 		}
 	}
 	version, watched := a.watches.version(m.gvr, m.key())
@@ -270,7 +277,7 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 		a.metrics.conflict(applyConflict)
 	}
 	if o.applied = err; err != nil {
-		return a.observe(ctx, m, o)
+		return a.look(ctx, m, o)
 	}
 	a.see(ctx, &o, m, r.live)
 	if r.live != nil {
@@ -303,10 +310,14 @@ func isComplete(mw *workv1.ManifestWork, manifests []*manifest) bool {
 func (a *agent) watchOver(ctx context.Context, mw *workv1.ManifestWork, manifests []*manifest) (time.Duration, error) {
 	a.watches.set(mw.Name, a.watched(mw, manifests, &workv1.AppliedManifestWork{}))
 	outcomes := make([]outcome, len(manifests))
+	again := jittered(resync)
 	for i, m := range manifests {
 		outcomes[i] = outcome{kept: true, applied: m.err}
 		if m.err == nil {
 			outcomes[i] = a.observe(ctx, m, outcomes[i])
+		}
+		if outcomes[i].hidden {
+			again = min(again, executorRetry)
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -318,7 +329,7 @@ func (a *agent) watchOver(ctx context.Context, mw *workv1.ManifestWork, manifest
 	if !isComplete(mw, manifests) {
 		a.works.add(mw.Name) // its rules say something else by now
 	}
-	return jittered(resync), nil
+	return again, nil
 }
 
 // report writes a work's status when it has changed.

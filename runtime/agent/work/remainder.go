@@ -1,6 +1,8 @@
 package work
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -15,12 +18,29 @@ import (
 
 // remainder is an object that is being deleted and still there.
 type remainder struct {
-	what       string
+	resource   workv1.AppliedManifestResourceMeta
 	finalizers []string // what holds it, where that is known
+	hidden     bool     // the work's executor may not get it
 }
 
 func remains(r workv1.AppliedManifestResourceMeta, live *unstructured.Unstructured) *remainder {
-	return &remainder{nameOf(r), live.GetFinalizers()}
+	return &remainder{resource: r, finalizers: live.GetFinalizers()}
+}
+
+// tellable is what a work may be told of remainders: nothing of those that its
+// executor may not get. Only what a message names is asked about.
+func (a *agent) tellable(ctx context.Context, executor *workv1.ManifestWorkExecutor, left []remainder) []remainder {
+	if executor == nil {
+		return left
+	}
+	left = slices.Clone(left)
+	slices.SortFunc(left, func(x, y remainder) int { return cmp.Compare(nameOf(x.resource), nameOf(y.resource)) })
+	for i := range left {
+		r := left[i].resource
+		gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+		left[i].hidden = i >= namedObjects || a.objects.mayRead(ctx, executor, gvr, r.Namespace, r.Name) != nil
+	}
+	return left
 }
 
 func nameOf(r workv1.AppliedManifestResourceMeta) string {
@@ -34,8 +54,13 @@ func nameOf(r workv1.AppliedManifestResourceMeta) string {
 // waitingFor says in words what objects are waited for, and who holds them.
 func waitingFor(left []remainder) string {
 	var out []string
+	hidden := 0
 	for _, r := range left {
-		text := r.what
+		if r.hidden {
+			hidden++
+			continue
+		}
+		text := nameOf(r.resource)
 		switch len(r.finalizers) {
 		case 0:
 		case 1:
@@ -46,7 +71,13 @@ func waitingFor(left []remainder) string {
 		out = append(out, text)
 	}
 	slices.Sort(out)
-	return some(out)
+	switch {
+	case hidden == 0:
+		return some(out)
+	case len(out) == 0:
+		return fmt.Sprintf("%d objects", hidden)
+	}
+	return fmt.Sprintf("%s; and %d more", some(out), hidden)
 }
 
 // setPruned says in a work's conditions which objects that it no longer holds

@@ -27,6 +27,9 @@ func (o *objects) update(ctx context.Context, resource dynamic.ResourceInterface
 		return result{live, made}, err
 	}
 	if mustBeMadeAnew(live, m.required) {
+		if err := o.mayReplace(ctx, m); err != nil {
+			return result{live, false}, err
+		}
 		return recreate(ctx, resource, live, m, owner)
 	}
 	wrote := false

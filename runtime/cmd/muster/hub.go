@@ -58,6 +58,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
+	f.BoolVar(&o.ReplaceLostKeys, "replace-lost-keys", false, "start though the certificate authority or the service-account key that the store was made with is lost: every cluster has to join again then, and every kubeconfig and token of before is void")
 	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil, "users whose certificate requests are approved; new clusters are then accepted by themselves, once")
 	f.StringSliceVar(&cleaned, "gc-resource-list", nil, "what is deleted with a cluster from its namespace, one kind after the other, each as group/version/resource (default "+gc.FormatResources(gc.DefaultResources())+")")
 	f.StringToStringVar(&o.Labels, "labels", nil, "labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")

@@ -7,16 +7,16 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 const (
@@ -33,6 +33,10 @@ const (
 	maxSocketPath = 100
 
 	readyTimeout = time.Minute
+
+	// stopTimeout is how long a member may take to end that has failed: it may
+	// hold locks that nobody gives back, and has nothing more to write.
+	stopTimeout = 200 * time.Millisecond
 )
 
 // Server is a running member. Stop it to give its files back.
@@ -41,47 +45,133 @@ type Server struct {
 	Endpoint string
 
 	member    *embed.Etcd
+	failures  *failures
 	socketDir string
 }
 
 // Start runs a member that keeps its data in dir and returns when it takes
-// requests. The socket is made in runDir, or, where that path is too long for
-// a socket, in a new temporary folder.
+// requests, or ctx has ended. The socket is made in runDir, or, where that path
+// is too long for a socket, in a new temporary folder.
+//
+// The error is a *DamagedError where dir holds what no member left there.
 func Start(ctx context.Context, dir, runDir string) (*Server, error) {
-	s := &Server{}
+	if err := inspect(dir); err != nil {
+		return nil, err
+	}
+	s := &Server{failures: newFailures()}
 	socket, err := s.socketPath(runDir)
 	if err != nil {
 		return nil, err
 	}
-	cfg := config(dir, socket)
+	cfg := config(dir, socket, s.failures)
 	s.Endpoint = cfg.ListenClientUrls[0].String()
-	s.member, err = embed.StartEtcd(cfg)
-	if err != nil {
+	if s.member, err = s.open(ctx, cfg); err != nil {
 		s.removeSocketDir()
-		return nil, fmt.Errorf("start etcd in %s: %w", dir, err)
+		return nil, explain(dir, err)
 	}
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
 	select {
 	case <-s.member.Server.ReadyNotify():
 		return s, nil
 	case err = <-s.member.Err():
+	case <-s.failures.first:
+		err = s.failures.err
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-time.After(readyTimeout):
-		err = fmt.Errorf("not ready after %s", readyTimeout)
+	case <-timeout.C:
+		err = fmt.Errorf("not ready after %s: its disk is very slow, or its log in %s and its database in %s are not of one time: look at the disk, or put the data directory back from a backup",
+			readyTimeout, filepath.Join(dir, "member", "wal"), filepath.Join(dir, "member", "snap"))
 	}
 	s.Stop()
-	return nil, fmt.Errorf("start etcd in %s: %w", dir, err)
+	return nil, explain(dir, err)
+}
+
+// open opens the store. A member may end the goroutine that opens it, and takes
+// no notice of a context.
+func (s *Server) open(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
+	type result struct {
+		member *embed.Etcd
+		err    error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		r := result{err: errors.New("it gave up")}
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = &DamagedError{Dir: cfg.Dir, Reason: fmt.Errorf("it can't be read: %v", p)}
+			} else if r.member == nil && s.failures.failed() {
+				r.err = s.failures.err
+			}
+			opened <- r
+		}()
+		// A damaged database may make a page fault of what should be a read.
+		debug.SetPanicOnFault(true)
+		r.member, r.err = embed.StartEtcd(cfg)
+	}()
+	select {
+	case r := <-opened:
+		return r.member, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-opened; r.member != nil {
+				r.member.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// explain says what was being done, unless the error does.
+func explain(dir string, err error) error {
+	var damaged *DamagedError
+	var failed *FailedError
+	switch {
+	case errors.As(err, &damaged):
+		return err
+	case errors.As(err, &failed) && !failed.full():
+		// What a member gives up on before it is ready is what it reads.
+		return &DamagedError{Dir: dir, Reason: failed}
+	}
+	return fmt.Errorf("start etcd in %s: %w", dir, err)
 }
 
 // Err delivers the reason when the member stops by itself.
-func (s *Server) Err() <-chan error { return s.member.Err() }
+func (s *Server) Err() <-chan error {
+	reason := make(chan error, 1)
+	go func() {
+		select {
+		case err, ok := <-s.member.Err():
+			if ok {
+				reason <- err
+			}
+		case <-s.failures.first:
+			reason <- s.failures.err
+		case <-s.member.Server.StopNotify():
+		}
+		close(reason)
+	}()
+	return reason
+}
 
 // Stop ends the member after its last write is on the disk.
 func (s *Server) Stop() {
-	// Close would first wait for clients to go, up to its request timeout. By
-	// the time that Stop is called there is nobody left to serve.
-	s.member.Server.HardStop()
-	s.member.Close()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		// Close would first wait for clients to go, up to its request timeout. By
+		// the time that Stop is called there is nobody left to serve.
+		s.member.Server.HardStop()
+		s.member.Close()
+	}()
+	if s.failures.failed() {
+		select {
+		case <-stopped:
+		case <-time.After(stopTimeout):
+		}
+	} else {
+		<-stopped
+	}
 	s.removeSocketDir()
 }
 
@@ -110,7 +200,7 @@ func (s *Server) socketPath(runDir string) (string, error) {
 	return path, nil
 }
 
-func config(dir, socket string) *embed.Config {
+func config(dir, socket string, f *failures) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = "muster"
 	cfg.Dir = dir
@@ -129,74 +219,6 @@ func config(dir, socket string) *embed.Config {
 	// The API server compacts the store by itself, every five minutes.
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = "0"
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(slogCore{}))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(slogCore{failures: f}, zap.WithFatalHook(f), zap.WithPanicHook(f)))
 	return cfg
-}
-
-// expected are warnings and errors that etcd logs in the course of a normal
-// life here, and that would only worry a reader.
-var expected = map[string]bool{
-	// There is one socket, for this process alone.
-	"Running http and grpc server on single port. This is not recommended for production.": true,
-	// Nobody logs in to this etcd.
-	"simple token is not cryptographically signed": true,
-	// A new store has no version yet; it gets one a moment later.
-	"Failed to detect schema version":  true,
-	"failed to update storage version": true,
-	// Stop closes the listener under the server's feet. A listener that fails
-	// at the start is reported by Start.
-	"setting up serving from embedded etcd failed.": true,
-	"stopping insecure grpc server due to error":    true,
-	"stopped insecure grpc server due to error":     true,
-}
-
-// slogCore hands etcd's log lines to the program's logger. etcd warns of slow
-// requests and disks at level warn; what it says at level info is for those
-// who asked for more.
-type slogCore struct{ fields []zapcore.Field }
-
-func (c slogCore) Enabled(level zapcore.Level) bool {
-	return slog.Default().Enabled(context.Background(), slogLevel(level))
-}
-
-func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
-	return slogCore{fields: append(append([]zapcore.Field(nil), c.fields...), fields...)}
-}
-
-func (c slogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(entry.Level) {
-		return checked.AddCore(entry, c)
-	}
-	return checked
-}
-
-func (c slogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	enc := zapcore.NewMapObjectEncoder()
-	for _, f := range append(c.fields, fields...) {
-		f.AddTo(enc)
-	}
-	args := make([]any, 0, 2*len(enc.Fields)+2)
-	args = append(args, "component", "etcd")
-	for k, v := range enc.Fields {
-		args = append(args, k, v)
-	}
-	level := slogLevel(entry.Level)
-	if expected[entry.Message] {
-		level = slog.LevelDebug
-	}
-	slog.Log(context.Background(), level, entry.Message, args...)
-	return nil
-}
-
-func (c slogCore) Sync() error { return nil }
-
-func slogLevel(level zapcore.Level) slog.Level {
-	switch {
-	case level >= zapcore.ErrorLevel:
-		return slog.LevelError
-	case level == zapcore.WarnLevel:
-		return slog.LevelWarn
-	default:
-		return slog.LevelDebug
-	}
 }

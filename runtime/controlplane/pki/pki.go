@@ -12,8 +12,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -144,23 +146,29 @@ func (a *Authority) Issue(r Request, now time.Time) (certPEM, keyPEM []byte, err
 }
 
 // LoadOrCreateKey makes the PEM-encoded private key at name when it is not
-// there. It serves to sign service-account tokens, and so to verify them.
-func LoadOrCreateKey(name string) error {
+// there, and returns a hash that tells it from others. It serves to sign
+// service-account tokens, and so to verify them.
+func LoadOrCreateKey(name string) (hash string, err error) {
 	b, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		_, keyPEM, err := newKey()
-		if err != nil {
-			return err
+		if _, b, err = newKey(); err != nil {
+			return "", err
 		}
-		return datadir.WriteFile(name, keyPEM, 0o600)
+		err = datadir.WriteFile(name, b, 0o600)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err := parseKey(b); err != nil {
-		return fmt.Errorf("key %s: %w", name, err)
+	key, err := parseKey(b)
+	if err != nil {
+		return "", fmt.Errorf("key %s: %w: restore it from a backup; the tokens of service accounts are signed with it", name, err)
 	}
-	return nil
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return "", fmt.Errorf("key %s: %w", name, err)
+	}
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // ParseCertificate reads the first certificate of a PEM file.

@@ -95,12 +95,13 @@ func TestMismatchedPairIsRefused(t *testing.T) {
 
 func TestServiceAccountKeyIsKept(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sa.key")
-	if err := LoadOrCreateKey(name); err != nil {
+	first, err := LoadOrCreateKey(name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	before, _ := os.ReadFile(name)
-	if err := LoadOrCreateKey(name); err != nil {
-		t.Fatal(err)
+	if again, err := LoadOrCreateKey(name); err != nil || again != first {
+		t.Fatalf("got %q, %v, want %q", again, err, first)
 	}
 	if after, _ := os.ReadFile(name); string(after) != string(before) {
 		t.Error("the key changed: every token signed by it would be refused")

@@ -1,9 +1,7 @@
 package install
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -25,12 +23,12 @@ import (
 // namespaces, the bootstrap service account with its role, and the config maps
 // in kube-public that tell where the hub is and what it can do.
 //
-// url is where agents reach the hub, caData the certificate that verifies it.
+// url is where agents reach the hub, keys what they verify it by.
 // enabled are what the hub can do, of the names in hubinfo, beyond what every
 // hub of muster's can.
-func WellKnown(ctx context.Context, c client.Client, url string, caData []byte, enabled ...string) error {
+func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enabled ...string) error {
 	a := apply.Applier{Client: c, Live: c}
-	clusterInfo, err := clusterInfo(url, caData)
+	clusterInfo, err := clusterInfo(url, keys.CAData)
 	if err != nil {
 		return err
 	}
@@ -55,7 +53,7 @@ func WellKnown(ctx context.Context, c client.Client, url string, caData []byte, 
 	role, binding := publicAccess()
 	group.Go(func() error { return a.Role(groupCtx, role) })
 	group.Go(func() error { return a.RoleBinding(groupCtx, binding) })
-	for _, m := range []*corev1.ConfigMap{clusterInfo, features(enabled)} {
+	for _, m := range []*corev1.ConfigMap{clusterInfo, features(enabled), keys.configMap()} {
 		group.Go(func() error { return a.ConfigMap(groupCtx, m) })
 	}
 	if err := group.Wait(); err != nil {
@@ -128,26 +126,6 @@ func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo},
 		Data:       map[string]string{"kubeconfig": string(data)},
 	}, nil
-}
-
-// SameAuthority fails when the hub's store was set up by a hub with another
-// certificate authority: the certificates that one signs the other would refuse.
-func SameAuthority(ctx context.Context, c client.Reader, caData []byte) error {
-	have := &corev1.ConfigMap{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, have)
-	if err != nil {
-		return client.IgnoreNotFound(err) // a new store
-	}
-	published, err := clientcmd.Load([]byte(have.Data["kubeconfig"]))
-	if err != nil {
-		return fmt.Errorf("read kube-public/cluster-info: %w", err)
-	}
-	for _, x := range published.Clusters {
-		if !bytes.Equal(bytes.TrimSpace(x.CertificateAuthorityData), bytes.TrimSpace(caData)) {
-			return errors.New("the hub in it has another certificate authority")
-		}
-	}
-	return nil
 }
 
 func features(enabled []string) *corev1.ConfigMap {

@@ -1,0 +1,131 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/pki"
+)
+
+const (
+	servingLifetime = 90 * 24 * time.Hour
+	adminLifetime   = 365 * 24 * time.Hour
+)
+
+// LostKeysError says that a store is there and keys that it was made with are
+// not. New ones would lock out all that trust the old ones, or hold a certificate
+// or token by them.
+type LostKeysError struct {
+	// Files are the missing ones, Store the folder of what was made with them.
+	Files []string
+	Store string
+}
+
+func (e *LostKeysError) Error() string {
+	return fmt.Sprintf("%s missing, and the store in %s was made with what was there: put it back from a backup", strings.Join(e.Files, " and "), e.Store)
+}
+
+// checkKeys fails when keys are missing beside a store of this process. A first
+// start makes the keys before the store, so no crash leaves it so.
+func (o *Options) checkKeys() error {
+	info, err := os.Stat(o.Dir.Path("etcd", "member", "snap", "db"))
+	if len(o.EtcdServers) > 0 || err != nil || info.Size() == 0 {
+		return nil
+	}
+	absent := func(name string) bool {
+		_, err := os.Stat(o.Dir.Path("pki", name))
+		return errors.Is(err, os.ErrNotExist)
+	}
+	var missing []string
+	if absent("ca.crt") && absent("ca.key") { // one of the two alone is refused where they are read
+		missing = append(missing, o.Dir.Path("pki", "ca.crt"), o.Dir.Path("pki", "ca.key"))
+	}
+	if absent("service-account.key") {
+		missing = append(missing, o.Dir.Path("pki", "service-account.key"))
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if o.ReplaceLostKeys {
+		slog.Warn("making new keys in the place of lost ones: what trusts those has to be given the new ones", "files", missing)
+		return nil
+	}
+	return &LostKeysError{Files: missing, Store: o.Dir.Path("etcd")}
+}
+
+// certificateFiles are the files that the API server reads.
+type certificateFiles struct {
+	caCert, servingCert, servingKey, serviceAccountKey string
+}
+
+// issueCertificates makes what is missing and re-issues what is short-lived,
+// now and again before it ends.
+func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateFiles, error) {
+	files := certificateFiles{
+		servingCert:       o.Dir.Path("pki", "serving.crt"),
+		servingKey:        o.Dir.Path("pki", "serving.key"),
+		serviceAccountKey: o.Dir.Path("pki", "service-account.key"),
+	}
+	if err := os.MkdirAll(o.Dir.Path("pki"), 0o700); err != nil {
+		return files, fmt.Errorf("make the folder for certificates: %w", err)
+	}
+	if err := datadir.Private(o.Dir.Path("pki"), o.Dir.Path("pki")); err != nil {
+		return files, err
+	}
+	if err := o.checkKeys(); err != nil {
+		return files, err
+	}
+	clk := clock.RealClock{}
+	ca, err := pki.LoadOrCreateAuthority(o.Dir.Path("pki"), o.Name+"-ca", clk.Now())
+	if err != nil {
+		return files, err
+	}
+	files.caCert = ca.CertFile
+	s.CAData, s.CAFile, s.CAKeyFile = ca.CertPEM, ca.CertFile, ca.KeyFile
+	s.serviceAccountKey = files.serviceAccountKey
+	if s.ServiceAccountKeyHash, err = pki.LoadOrCreateKey(files.serviceAccountKey); err != nil {
+		return files, err
+	}
+	issueServing := func(now time.Time) error {
+		cert, key, err := ca.Issue(pki.Request{CommonName: o.Name, Hosts: o.servingHosts(), Lifetime: servingLifetime}, now)
+		if err != nil {
+			return err
+		}
+		// The server reloads the pair when either file changes and keeps the
+		// old pair while the two do not fit.
+		if err := datadir.WriteFile(files.servingKey, key, 0o600); err != nil {
+			return err
+		}
+		return datadir.WriteFile(files.servingCert, cert, 0o644)
+	}
+	issueAdmin := func(now time.Time) error {
+		cert, key, err := ca.Issue(pki.Request{CommonName: "muster-admin", Organizations: []string{"system:masters"}, Lifetime: adminLifetime}, now)
+		if err != nil {
+			return err
+		}
+		content, err := kubeconfig.Config{Cluster: o.Name, User: "admin", Server: s.URL, CAData: ca.CertPEM, CertData: cert, KeyData: key}.YAML()
+		if err != nil {
+			return err
+		}
+		return datadir.WriteFile(s.Kubeconfig, content, 0o600)
+	}
+	for what, c := range map[string]struct {
+		issue    func(time.Time) error
+		lifetime time.Duration
+	}{"serving": {issueServing, servingLifetime}, "admin": {issueAdmin, adminLifetime}} {
+		if err := c.issue(clk.Now()); err != nil {
+			return files, fmt.Errorf("issue the %s certificate: %w", what, err)
+		}
+		go pki.Rotate(ctx, clk, c.lifetime, what, c.issue)
+	}
+	return files, nil
+}

@@ -1,0 +1,88 @@
+package etcd
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// expected are warnings and errors that etcd logs in the course of a normal
+// life here, and that would only worry a reader.
+var expected = map[string]bool{
+	// There is one socket, for this process alone.
+	"Running http and grpc server on single port. This is not recommended for production.": true,
+	// Nobody logs in to this etcd.
+	"simple token is not cryptographically signed": true,
+	// A new store has no version yet; it gets one a moment later.
+	"Failed to detect schema version":  true,
+	"failed to update storage version": true,
+	// Stop closes the listener under the server's feet. A listener that fails
+	// at the start is reported by Start.
+	"setting up serving from embedded etcd failed.": true,
+	"stopping insecure grpc server due to error":    true,
+	"stopped insecure grpc server due to error":     true,
+}
+
+// failing begin the lines in which the database tells of a write that failed.
+// The line with which the member then gives up becomes the program's error.
+var failing = []string{"writeAt failed", "writing data failed", "writing meta failed", "Committing transaction failed"}
+
+// slogCore hands etcd's log lines to the program's logger. etcd warns of slow
+// requests and disks at level warn; what it says at level info is for those
+// who asked for more. After a failure all that follows from it is for those, too.
+type slogCore struct {
+	fields   []zapcore.Field
+	failures *failures
+}
+
+// Enabled leaves out what etcd says for its own developers: whole requests are
+// among it, with the Secrets that they write.
+func (c slogCore) Enabled(level zapcore.Level) bool {
+	return level > zapcore.DebugLevel && slog.Default().Enabled(context.Background(), slogLevel(level))
+}
+
+func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
+	return slogCore{fields: slices.Concat(c.fields, fields), failures: c.failures}
+}
+
+func (c slogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(entry.Level) {
+		return checked.AddCore(entry, c)
+	}
+	return checked
+}
+
+func (c slogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range append(c.fields, fields...) {
+		f.AddTo(enc)
+	}
+	args := make([]any, 0, 2*len(enc.Fields)+2)
+	args = append(args, "component", "etcd")
+	for k, v := range enc.Fields {
+		args = append(args, k, v)
+	}
+	level := slogLevel(entry.Level)
+	fatal := entry.Level > zapcore.ErrorLevel // it becomes the error that the program ends with
+	if expected[entry.Message] || fatal || c.failures.failed() || slices.ContainsFunc(failing, func(s string) bool { return strings.HasPrefix(entry.Message, s) }) {
+		level = slog.LevelDebug
+	}
+	slog.Log(context.Background(), level, entry.Message, args...)
+	return nil
+}
+
+func (c slogCore) Sync() error { return nil }
+
+func slogLevel(level zapcore.Level) slog.Level {
+	switch {
+	case level >= zapcore.ErrorLevel:
+		return slog.LevelError
+	case level == zapcore.WarnLevel:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
+}
