@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,51 +77,94 @@ func allowedRequester(request *certificatesv1.CertificateSigningRequest, name st
 }
 
 // approveRequests waits for the cluster's first certificate request and
-// approves it.
-func approveRequests(ctx context.Context, client *kube.Client, name string, requesters []string, timeout time.Duration, diags *diag.Diagnostics) {
+// approves it. With a name only that request will do.
+func approveRequests(ctx context.Context, client *kube.Client, name string, requesters []string, only string, timeout time.Duration, diags *diag.Diagnostics) {
 	requests := &certificatesv1.CertificateSigningRequestList{}
-	options := kube.ListOptions{LabelSelector: cluster.NameLabel + "=" + name}
-	err := client.WaitList(ctx, requests, &certificatesv1.CertificateSigningRequest{}, options, func() (bool, error) {
-		done := false
-		for i := range requests.Items {
-			request := &requests.Items[i]
-			switch judge(request, name, requesters) {
-			case approved:
-				done = true
-			case pending:
-				if err := approve(ctx, client, request); apierrors.IsConflict(err) {
-					return false, nil // it changed: the watch brings it again
-				} else if err != nil {
-					return false, fmt.Errorf("approving certificate request %s: %w", request.Name, err)
-				}
-				done = true
-			}
-		}
-		return done, nil
+	err := client.WaitList(ctx, requests, &certificatesv1.CertificateSigningRequest{}, requestsOf(name), func() (bool, error) {
+		return approveOne(ctx, client, requests.Items, name, requesters, only, "Approved by muster_cluster_acceptance.")
 	})
+	var several severalRequestsError
 	switch {
 	case err == nil:
+	case errors.As(err, &several):
+		diags.AddError(fmt.Sprintf("Several certificate requests of managed cluster %q wait", name),
+			fmt.Sprintf("The cluster is accepted, and only one agent is to be let in, but there are %d requests, of different keys or requesters:\n%s\n\n"+
+				"Who holds a bootstrap credential can make one, so find out which is the agent's own; its log names it:\n  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster\n"+
+				"Then set approve_csr_name to its name, or decide on the hub and apply again:\n  kubectl certificate approve NAME\n  kubectl certificate deny NAME    # the others",
+				len(several), joinLines(several), cluster.AgentNamespace))
 	case isTimeout(err):
 		diags.AddError(fmt.Sprintf("No certificate request of managed cluster %q to approve", name),
-			fmt.Sprintf("The cluster is accepted, but within %s no certificate request came that may be approved.\n%s\n\n"+
+			fmt.Sprintf("The cluster is accepted, but within %s no certificate request came that may be approved.\n%s\n%s\n\n"+
 				"Check that the agent is installed in the cluster and can reach the hub. Next:\n  kubectl get csr -l %s=%s\n"+
 				"To accept without waiting for the agent, set approve_csr = false.",
-				timeout, describeRequests(requests.Items, name, requesters), cluster.NameLabel, name))
+				timeout, describeRequests(requests.Items, name, requesters), joinLines(describeJoining(ctx, client, name)), cluster.NameLabel, name))
 	default:
 		addAPIError(diags, client, fmt.Sprintf("approve the certificate request of managed cluster %q", name), err)
 	}
 }
 
-func approve(ctx context.Context, client *kube.Client, request *certificatesv1.CertificateSigningRequest) error {
+// severalRequestsError describes requests of which nobody can tell which one is
+// to be approved.
+type severalRequestsError []string
+
+func (e severalRequestsError) Error() string {
+	return fmt.Sprintf("%d certificate requests wait", len(e))
+}
+
+// chosen picks the one request that may be approved. It is nil when there is
+// none yet; done is true when one is approved already. With a name only that
+// request will do. Several requests that differ are a severalRequestsError.
+func chosen(requests []certificatesv1.CertificateSigningRequest, name string, requesters []string, only string, now time.Time) (one *certificatesv1.CertificateSigningRequest, done bool, err error) {
+	var waiting []*certificatesv1.CertificateSigningRequest
+	for i := range requests {
+		request := &requests[i]
+		if only != "" && request.Name != only {
+			continue
+		}
+		switch judge(request, name, requesters) {
+		case approved:
+			done = true
+		case pending:
+			waiting = append(waiting, request)
+		}
+	}
+	if done || len(waiting) == 0 {
+		return nil, done, nil
+	}
+	var several severalRequestsError
+	differ := false
+	for _, request := range waiting {
+		several = append(several, "  "+describeRequest(request, now))
+		differ = differ || requestHash(request) != requestHash(waiting[0]) || request.Spec.Username != waiting[0].Spec.Username
+	}
+	if differ {
+		return nil, false, several
+	}
+	return waiting[0], false, nil
+}
+
+// approveOne approves the one request that may be, if it is there.
+func approveOne(ctx context.Context, client *kube.Client, requests []certificatesv1.CertificateSigningRequest, name string, requesters []string, only, message string) (done bool, err error) {
+	request, done, err := chosen(requests, name, requesters, only, time.Now())
+	if err != nil || request == nil {
+		return done, err
+	}
 	request = request.DeepCopy()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type:           certificatesv1.CertificateApproved,
 		Status:         corev1.ConditionTrue,
 		Reason:         "TerraformApprove",
-		Message:        "Approved by muster_cluster_acceptance.",
+		Message:        message,
 		LastUpdateTime: metav1.Now(),
 	})
-	return client.UpdateSubresource(ctx, request, "approval", acceptanceManager)
+	err = client.UpdateSubresource(ctx, request, "approval", acceptanceManager)
+	if apierrors.IsConflict(err) {
+		return false, nil // it changed: the watch brings it again
+	}
+	if err != nil {
+		return false, fmt.Errorf("approving certificate request %s: %w", request.Name, err)
+	}
+	return true, nil
 }
 
 func describeRequests(requests []certificatesv1.CertificateSigningRequest, name string, requesters []string) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -36,6 +37,7 @@ type clusterAcceptanceModel struct {
 	ManagedCluster types.String   `tfsdk:"managed_cluster"`
 	Accepted       types.Bool     `tfsdk:"accepted"`
 	ApproveCSR     types.Bool     `tfsdk:"approve_csr"`
+	ApproveCSRName types.String   `tfsdk:"approve_csr_name"`
 	Requesters     types.List     `tfsdk:"requesters"`
 	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 }
@@ -71,8 +73,13 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 			"approve_csr": schema.BoolAttribute{
 				MarkdownDescription: "Whether to wait for the agent's first certificate request and approve it. " +
 					"Left out, that is done where the hub does not approve requests of bound bootstrap tokens by itself, that is on upstream hubs. " +
-					"A cluster that has joined needs no approval.",
+					"A cluster that has joined needs no approval. Exactly one request is approved: when several wait that differ in their keys or requesters, that is an error.",
 				Optional: true,
+			},
+			"approve_csr_name": schema.StringAttribute{
+				MarkdownDescription: "Name of the one certificate request to approve, for when several wait. It has to be one of this cluster, from an allowed requester.",
+				Optional:            true,
+				Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
 			"requesters": schema.ListAttribute{
 				MarkdownDescription: "Further user names whose certificate requests may be approved, beside bootstrap tokens and the bootstrap service account.",
@@ -287,7 +294,7 @@ func (a *acceptance) follow(ctx context.Context, object *clusterv1.ManagedCluste
 		approve = !byItself
 	}
 	if approve {
-		approveRequests(ctx, a.client, a.name(), stringList(a.model.Requesters), a.timeout, diags)
+		approveRequests(ctx, a.client, a.name(), stringList(a.model.Requesters), a.model.ApproveCSRName.ValueString(), a.timeout, diags)
 	}
 }
 

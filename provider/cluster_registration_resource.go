@@ -86,7 +86,13 @@ func (r *clusterRegistrationResource) Create(ctx context.Context, req resource.C
 		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, clusterIdentity{plan.ManagedCluster})...)
 	case isTimeout(err):
-		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q has not registered within %s", name, timeout), describeRegistration(object, name, time.Now()))
+		detail := describeRegistration(object, name, time.Now())
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
+			looking, cancel := context.WithTimeout(ctx, readBudget)
+			defer cancel()
+			detail += "\n\n" + joinLines(describeWaitingRequests(looking, client, name, time.Now()))
+		}
+		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q has not registered within %s", name, timeout), detail)
 	default:
 		addAPIError(&resp.Diagnostics, client, fmt.Sprintf("wait for the registration of managed cluster %q", name), err)
 	}

@@ -18,8 +18,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // versionAnnotation on the bootstrap Secret keeps bootstrap_kubeconfig_wo_version.
@@ -94,9 +92,16 @@ type sighting struct {
 	complete bool
 	// bootstrap says that the Secret with the bootstrap kubeconfig exists.
 	bootstrap bool
+	// certified says that the agent holds a certificate that can be used.
+	certified bool
 	// number is the bootstrap kubeconfig's, if it is on record.
 	number     types.Int64
 	deployment *appsv1.Deployment
+}
+
+// ready says that the agent runs as it was written last and holds a certificate.
+func (s sighting) ready() bool {
+	return s.complete && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
 }
 
 // look reads all of the agent's objects.
@@ -131,7 +136,29 @@ func (a *agent) look(ctx context.Context) (sighting, error) {
 			seen.complete = seen.complete && sameDeployment(wanted.(*appsv1.Deployment), deployment)
 		}
 	}
+	secret := &corev1.Secret{}
+	err := a.client.Get(ctx, secret, a.options.Namespace, cluster.HubKubeconfigSecret)
+	if err != nil && !kube.IsNotFound(err, cluster.HubKubeconfigSecret) {
+		return seen, err
+	}
+	seen.certified = err == nil && certified(secret, a.name, time.Now())
 	return seen, nil
+}
+
+// serves is the name that an agent's Deployment was installed with; empty when
+// it has none.
+func serves(d *appsv1.Deployment) string {
+	if d == nil {
+		return ""
+	}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			if name, ok := strings.CutPrefix(arg, "--cluster-name="); ok {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // sameDeployment compares what decides how the agent runs.
@@ -149,58 +176,6 @@ func sameDeployment(wanted, live *appsv1.Deployment) bool {
 	return true
 }
 
-// waitForBootstrap waits until the agent has stored its certificate.
-func (a *agent) waitForBootstrap(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
-	secret := &corev1.Secret{}
-	err := a.client.Wait(ctx, secret, a.options.Namespace, cluster.HubKubeconfigSecret, func(exists bool) (bool, error) {
-		return exists && len(secret.Data[cluster.TLSCertKey]) > 0 && len(secret.Data[cluster.KubeconfigKey]) > 0, nil
-	})
-	switch {
-	case err == nil:
-	case isTimeout(err):
-		diags.AddError(fmt.Sprintf("The agent in cluster %q has no certificate from the hub", a.name),
-			fmt.Sprintf("The agent is installed, but within %s it did not get a certificate. %s\n\n"+
-				"Either the cluster is not accepted (muster_cluster_acceptance, which must not depend on this resource), or the agent can't reach the hub at the server in its bootstrap kubeconfig. Next:\n"+
-				"  kubectl -n %s logs deployment/%s    # in the managed cluster\n  kubectl get csr -l %s=%s    # on the hub\n"+
-				"To install without waiting, set wait_for_bootstrap = false.",
-				timeout, a.describeDeployment(), a.options.Namespace, klusterlet.Name, cluster.NameLabel, a.name))
-	default:
-		addAPIError(diags, a.client, fmt.Sprintf("wait for the certificate of the agent in cluster %q", a.name), err)
-	}
-}
-
-// describeDeployment tells whether the agent runs, if the cluster says so soon.
-func (a *agent) describeDeployment() string {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	deployment := &appsv1.Deployment{}
-	if err := a.client.Get(ctx, deployment, a.options.Namespace, klusterlet.Name); err != nil {
-		return fmt.Sprintf("Its Deployment can't be read: %s.", err)
-	}
-	lines := []string{fmt.Sprintf("Of its Deployment, %d of %d pods are ready.", deployment.Status.ReadyReplicas, deployment.Status.Replicas)}
-	for _, c := range deployment.Status.Conditions {
-		lines = append(lines, fmt.Sprintf("  %s is %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))
-	}
-	return joinLines(lines)
-}
-
-// hubHash identifies the agent's hub in the names of applied works. ok is false
-// when the agent has no kubeconfig of any hub.
-func (a *agent) hubHash(ctx context.Context) (hash string, ok bool, err error) {
-	for _, name := range []string{cluster.HubKubeconfigSecret, cluster.BootstrapSecret} {
-		secret := &corev1.Secret{}
-		if err := a.client.Get(ctx, secret, a.options.Namespace, name); kube.IsNotFound(err, name) {
-			continue
-		} else if err != nil {
-			return "", false, err
-		}
-		if server, ok := serverOf(secret.Data[cluster.KubeconfigKey]); ok {
-			return work.HubHash(server), true, nil
-		}
-	}
-	return "", false, nil
-}
-
 // serverOf is the server of a kubeconfig's current context.
 func serverOf(kubeconfig []byte) (string, bool) {
 	config, err := clientcmd.Load(kubeconfig)
@@ -214,89 +189,13 @@ func serverOf(kubeconfig []byte) (string, bool) {
 	return config.Clusters[current.Cluster].Server, true
 }
 
-// waitForWorks waits until nothing of the agent's hub is applied any more. It
-// reports whether the agent may go.
-func (a *agent) waitForWorks(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) bool {
-	doing := fmt.Sprintf("wait until the hub's works are gone from cluster %q", a.name)
-	hash, ok, err := a.hubHash(ctx)
-	if err != nil {
-		addAPIError(diags, a.client, doing, err)
-		a.suggestForgetting(diags)
-		return false
-	}
-	if !ok {
-		return true
-	}
-	works := &workv1.AppliedManifestWorkList{}
-	left := func() []string {
-		var names []string
-		for _, w := range works.Items {
-			if w.Spec.HubHash == hash {
-				names = append(names, fmt.Sprintf("  %s, with %d objects in the cluster", w.Spec.ManifestWorkName, len(w.Status.AppliedResources)))
-			}
-		}
-		return names
-	}
-	err = a.client.WaitList(ctx, works, &workv1.AppliedManifestWork{}, kube.ListOptions{}, func() (bool, error) { return len(left()) == 0, nil })
-	switch {
-	case err == nil, kube.IsKindNotServed(err):
-		return true
-	case isTimeout(err):
-		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q", a.name),
-			fmt.Sprintf("The agent was not removed, because after %s these works were still applied in the cluster and only it can remove them:\n%s\n\n"+
-				"Delete them on the hub and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
-				"To leave what they applied in the cluster, set keep_works_on_destroy = true and apply before destroying.",
-				timeout, joinLines(left()), a.name))
-	default:
-		addAPIError(diags, a.client, doing, err)
-		a.suggestForgetting(diags)
-	}
-	return false
-}
-
-func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
-	diags.AddWarning(fmt.Sprintf("If cluster %q is gone for good", a.name),
-		"There is nothing left to remove then. Take this resource out of the state with terraform state rm, and apply again.")
-}
-
-// remove deletes the agent, its Deployment first and its namespace last.
-func (a *agent) remove(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
-	objects := a.objects([]byte("any: it is only deleted"))
-	slices.Reverse(objects)
-	for _, object := range objects {
-		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
-		doing := fmt.Sprintf("remove %s %s from cluster %q", kind, name, a.name)
-		err := a.client.DeleteAndWait(ctx, object, object.GetNamespace(), name)
-		if isTimeout(err) {
-			diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed cluster:\n  kubectl describe %s %s",
-				timeout, describeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
-			return
-		}
-		if err != nil {
-			addAPIError(diags, a.client, doing, err)
-			return
-		}
-	}
-}
-
-// describeNamespace tells what keeps a namespace, if object is one.
-func describeNamespace(object kube.Object) string {
-	namespace, ok := object.(*corev1.Namespace)
-	if !ok {
-		return ""
-	}
-	text := ""
-	for _, c := range namespace.Status.Conditions {
-		if c.Status == corev1.ConditionTrue {
-			text += fmt.Sprintf("\n  %s: %s", c.Type, c.Message)
-		}
-	}
-	return text
-}
-
 // observe brings the state up to date.
 func (m *klusterletModel) observe(seen sighting) {
 	m.Installed = types.BoolValue(seen.complete)
+	m.Ready = types.BoolNull()
+	if m.WaitForBootstrap.ValueBool() {
+		m.Ready = types.BoolValue(seen.ready())
+	}
 	if !m.BootstrapKubeconfigNumber.IsNull() && seen.bootstrap && !seen.number.IsNull() {
 		m.BootstrapKubeconfigNumber = seen.number
 	}
@@ -322,7 +221,7 @@ func (m *klusterletModel) adopt(seen sighting) {
 			}
 		}
 	}
-	m.Installed = types.BoolValue(true)
+	m.Installed, m.Ready = types.BoolValue(true), types.BoolValue(seen.ready())
 }
 
 // parseKlusterletID takes [NAMESPACE/]CLUSTER_NAME@KUBECONFIG_PATH[#CONTEXT]

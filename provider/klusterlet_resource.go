@@ -28,6 +28,7 @@ var (
 	_ resource.ResourceWithConfigure   = (*klusterletResource)(nil)
 	_ resource.ResourceWithImportState = (*klusterletResource)(nil)
 	_ resource.ResourceWithIdentity    = (*klusterletResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*klusterletResource)(nil)
 )
 
 const (
@@ -49,6 +50,8 @@ type klusterletModel struct {
 	WaitForBootstrap          types.Bool       `tfsdk:"wait_for_bootstrap"`
 	KeepWorksOnDestroy        types.Bool       `tfsdk:"keep_works_on_destroy"`
 	Installed                 types.Bool       `tfsdk:"installed"`
+	Ready                     types.Bool       `tfsdk:"ready"`
+	ClusterUID                types.String     `tfsdk:"cluster_uid"`
 	Timeouts                  timeouts.Value   `tfsdk:"timeouts"`
 }
 
@@ -78,6 +81,8 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap kubeconfig and Deployment, installed through that cluster's own connection. " +
 			"One provider serves any number of clusters; no provider alias per cluster is needed.\n\n" +
+			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the token that Terraform hands over is allowed to, or its certificate request is approved. " +
+			"An upgrade replaces the agent only when the next one runs.\n\n" +
 			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
 			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
 		Attributes: map[string]schema.Attribute{
@@ -105,6 +110,13 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 			},
 			"cluster_connection": resourceConnectionAttribute("How to reach the managed cluster's API server. It is kept in the state because destroying needs it; " +
 				"with `kubeconfig_path` only the path is kept."),
+			"cluster_uid": schema.StringAttribute{
+				MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, by which it is told from others. Left out, it is noted when the agent is installed: " +
+					"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to another cluster at another address is refused. " +
+					"Set it to say which cluster it has to be, such as the UID of the cluster that takes the name over.",
+				Optional: true, Computed: true,
+				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+			},
 			"bootstrap_kubeconfig_wo": schema.StringAttribute{
 				MarkdownDescription: "Kubeconfig with which the agent introduces itself to the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
 					"Left out, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
@@ -117,7 +129,8 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 				Validators:          []validator.Int64{int64validator.AtLeast(0), int64validator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo"))},
 			},
 			"wait_for_bootstrap": schema.BoolAttribute{
-				MarkdownDescription: "Whether to wait, after installing, until the agent holds a certificate from the hub. " +
+				MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
+					"A wait in vain fails an update; after a creation it only warns and leaves `ready` false, and the next apply goes on. A pod that is stuck, such as by an image that can't be pulled, ends it after half a minute. " +
 					"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. It takes the cluster's acceptance, which must not depend on this resource. Defaults to `true`.",
 				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
 			},
@@ -129,6 +142,10 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 				MarkdownDescription: "Whether the agent's objects are all there and as they should be. When one is missing or was changed, the plan shows this as `false -> true`.",
 				Computed:            true, Default: booldefault.StaticBool(true),
 			},
+			"ready": schema.BoolAttribute{
+				MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with `wait_for_bootstrap = false`.",
+				Computed:            true,
+			},
 		},
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
@@ -137,35 +154,6 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 				Delete: true, DeleteDescription: timeoutText("removing, with the wait for works,", defaultDelete),
 			}),
 		},
-	}
-}
-
-func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan, config klusterletModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	timeout, diags := plan.Timeouts.Create(ctx, defaultInstall)
-	resp.Diagnostics.Append(diags...)
-	agent := r.agent(&plan, kube.DefaultRetryBudget, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	bootstrap := []byte(config.BootstrapKubeconfig.ValueString())
-	saved := false
-	for _, object := range agent.objects(bootstrap) {
-		if !agent.apply(ctx, object, &resp.Diagnostics) {
-			return
-		}
-		if !saved {
-			saved = true
-			resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-			resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
-		}
-	}
-	if plan.WaitForBootstrap.ValueBool() {
-		agent.waitForBootstrap(ctx, timeout, &resp.Diagnostics)
 	}
 }
 
@@ -183,55 +171,30 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()), diags.Errors()[0].Detail())
 		return
 	}
-	seen, err := agent.look(ctx)
+	was := placeIn(ctx, req.Private, &resp.Diagnostics)
+	seen, found, err := agent.visit(ctx)
 	if err != nil {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()),
 			explain(agent.client.Host(), "read the agent's objects", err)+" The state stays as it was.")
 		return
 	}
-	if !seen.any {
+	if was.other(found) {
+		// The plan says what to do about it.
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", agent.name),
+			fmt.Sprintf("The connection leads to another cluster than the one that the agent was installed in: to %s, and not to %s. The state stays as it was.", found.Host, was.Host))
+		return
+	}
+	rebuilt := was.UID != "" && was.UID != found.UID
+	if !seen.any && !rebuilt {
 		resp.State.RemoveResource(ctx)
 		return
 	}
 	state.observe(seen)
+	if !rebuilt {
+		state.ClusterUID = types.StringValue(found.UID)
+		found.keep(ctx, resp.Private, &resp.Diagnostics)
+	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-}
-
-func (r *klusterletResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan, state, config klusterletModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	timeout, diags := plan.Timeouts.Update(ctx, defaultInstall)
-	resp.Diagnostics.Append(diags...)
-	agent := r.agent(&plan, kube.DefaultRetryBudget, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	seen, err := agent.look(ctx)
-	if err != nil {
-		addAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("update the agent in cluster %q", agent.name), err)
-		return
-	}
-	// A bootstrap kubeconfig that is in place is left alone: writing another one
-	// restarts the agent.
-	var bootstrap []byte
-	renewed := !plan.BootstrapKubeconfigNumber.Equal(state.BootstrapKubeconfigNumber)
-	if renewed || !seen.bootstrap {
-		bootstrap = []byte(config.BootstrapKubeconfig.ValueString())
-	}
-	for _, object := range agent.objects(bootstrap) {
-		if !agent.apply(ctx, object, &resp.Diagnostics) {
-			return
-		}
-	}
-	if plan.WaitForBootstrap.ValueBool() {
-		agent.waitForBootstrap(ctx, timeout, &resp.Diagnostics)
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 }
 
 func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -245,7 +208,18 @@ func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequ
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, timeout, &resp.Diagnostics) {
+	found, err := agent.place(ctx)
+	if err != nil {
+		addAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("remove the agent from cluster %q", agent.name), err)
+		agent.suggestForgetting(&resp.Diagnostics)
+		return
+	}
+	if was := placeIn(ctx, req.Private, &resp.Diagnostics); was.UID != "" && found.UID != was.UID {
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent of cluster %q was not removed", agent.name),
+			fmt.Sprintf("The cluster that it was installed in, with the UID %q, is no longer at %s, so there is nothing to remove here. If it still runs elsewhere, deny the cluster or delete its ManagedCluster.", was.UID, found.Host))
+		return
+	}
+	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, r.joining(agent.name), timeout, &resp.Diagnostics) {
 		return
 	}
 	agent.remove(ctx, timeout, &resp.Diagnostics)
@@ -283,7 +257,7 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		return
 	}
 	doing := fmt.Sprintf("import the agent of cluster %q", agent.name)
-	seen, err := agent.look(ctx)
+	seen, found, err := agent.visit(ctx)
 	switch {
 	case err != nil:
 		addAPIError(&resp.Diagnostics, agent.client, doing, err)
@@ -294,6 +268,8 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		return
 	}
 	state.adopt(seen)
+	state.ClusterUID = types.StringValue(found.UID)
+	found.keep(ctx, resp.Private, &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }

@@ -76,7 +76,7 @@ func TestAccKlusterlet(t *testing.T) {
 		},
 		resource.TestStep{
 			ResourceName: klusterletAddress, ImportState: true, ImportStateId: "kl-agent/kl@" + process.Kubeconfig,
-			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "cluster_name", ImportStateVerifyIgnore: []string{"wait_for_bootstrap"},
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "cluster_name", ImportStateVerifyIgnore: []string{"wait_for_bootstrap", "ready"},
 		},
 		// Objects that are gone or changed come back.
 		resource.TestStep{
@@ -111,7 +111,7 @@ func TestAccKlusterlet(t *testing.T) {
 		},
 		resource.TestStep{
 			ResourceName: klusterletAddress, ImportState: true, ImportStateId: "kl-agent/kl@" + process.Kubeconfig,
-			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "cluster_name", ImportStateVerifyIgnore: []string{"wait_for_bootstrap"},
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "cluster_name", ImportStateVerifyIgnore: []string{"wait_for_bootstrap", "ready"},
 		},
 		resource.TestStep{
 			PreConfig: func() { managed.remove(&corev1.Namespace{}, "", "kl-agent") },

@@ -33,8 +33,17 @@ func (o *Options) deployment() *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: Name}},
-			// Two agents at once would renew one lease and write one status.
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			// The agent from before goes on until the next one runs: an image that
+			// can't be pulled must not take the cluster out of the fleet. For the
+			// moment in which there are two, both write what the cluster is like,
+			// and a write that comes too late is a conflict.
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+					MaxSurge:       ptr.To(intstr.FromInt32(1)),
+				},
+			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: o.labels()},
 				Spec:       o.podSpec(),

@@ -164,10 +164,11 @@ func TestProbesAskThePortThatTheAgentListensOn(t *testing.T) {
 	}
 }
 
-func TestOneAgentAtATime(t *testing.T) {
+func TestAnUpgradeNeverLeavesTheClusterWithoutAnAgent(t *testing.T) {
 	d := get[*appsv1.Deployment](t, klusterlet.Options{ClusterName: "c1"}).Spec
-	if *d.Replicas != 1 || d.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Errorf("%d replicas, strategy %s", *d.Replicas, d.Strategy.Type)
+	if *d.Replicas != 1 || d.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType ||
+		d.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 || d.Strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
+		t.Errorf("%d replicas, strategy %+v", *d.Replicas, d.Strategy)
 	}
 }
 
