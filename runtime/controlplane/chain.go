@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -184,7 +185,7 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 }
 
 // adjust changes what has no option: the version that is told, more
-// authorizers, more ready checks.
+// authorizers, a guard, more ready checks.
 func adjust(generic *genericapiserver.Config, o Options) error {
 	generic.EffectiveVersion = withServedVersion(generic.EffectiveVersion)
 	generic.ReadyzChecks = append(generic.ReadyzChecks, o.ReadyChecks...)
@@ -195,14 +196,19 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	// By others, straight in the store, they tell where they are: six more, that
 	// no count of requests shows.
 	generic.DisabledPostStartHooks.Insert("peer-endpoint-reconciler-controller")
-	if len(o.Authorizers) == 0 {
+	if o.Guard != nil {
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler { return build(o.Guard(h), c) }
+	}
+	if len(o.FirstAuthorizers)+len(o.Authorizers) == 0 {
 		return nil
 	}
-	chain := []union.NamedAuthorizer{{AuthorizerName: "RBAC", Authorizer: generic.Authorization.Authorizer}}
-	for _, a := range o.Authorizers {
-		chain = append(chain, union.NamedAuthorizer{AuthorizerName: a.Name, Authorizer: a.Authorizer})
+	chain := slices.Concat(o.FirstAuthorizers, []Authorizer{{Name: "RBAC", Authorizer: generic.Authorization.Authorizer}}, o.Authorizers)
+	named := make([]union.NamedAuthorizer, 0, len(chain))
+	for _, a := range chain {
+		named = append(named, union.NamedAuthorizer{AuthorizerName: a.Name, Authorizer: a.Authorizer})
 	}
 	var err error
-	generic.Authorization.Authorizer, err = union.New(chain...)
+	generic.Authorization.Authorizer, err = union.New(named...)
 	return err
 }

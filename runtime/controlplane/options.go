@@ -12,6 +12,7 @@ package controlplane
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -62,8 +63,14 @@ type Options struct {
 	// made with. Without it that is a *LostKeysError.
 	ReplaceLostKeys bool
 
+	// FirstAuthorizers are asked in this order before RBAC and before the rights of
+	// administrators, which both count only where these have no opinion.
+	FirstAuthorizers []Authorizer
 	// Authorizers are asked in this order after RBAC, when that has no opinion.
 	Authorizers []Authorizer
+	// Guard, if set, is put in front of what carries out requests that were
+	// authorized.
+	Guard func(http.Handler) http.Handler
 	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.
 	AdmissionPlugins []AdmissionPlugin
 	// Conversions convert custom resources between their versions.

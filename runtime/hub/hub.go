@@ -124,6 +124,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		return err
 	}
 	defer dir.Close()
+	agents := authorization.NewAgents()
 	authorizers := []controlplane.Authorizer{authorization.BoundBootstrapTokens()}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())
@@ -140,9 +141,11 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
 		ReplaceLostKeys:  o.ReplaceLostKeys,
+		FirstAuthorizers: []controlplane.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,
+		Guard:            agents.Guard,
 		Clock:            o.Clock,
-		AdmissionPlugins: admission.Plugins(o.Clock, o.Features, o.ManifestLimit),
+		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()),
 		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
@@ -158,7 +161,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	err = run(ctx, o, server, func() { installed.Store(true) }, ready)
+	err = run(ctx, o, server, agents, func() { installed.Store(true) }, ready)
 	if stopErr := server.Stop(); stopErr != nil {
 		return stopErr // why the server stopped is why all else did
 	}
@@ -214,7 +217,7 @@ func (o *Options) validateLabels() error {
 }
 
 // run does what needs a running server.
-func run(ctx context.Context, o Options, server *controlplane.Server, installed func(), ready func(Ready)) error {
+func run(ctx context.Context, o Options, server *controlplane.Server, agents *authorization.Agents, installed func(), ready func(Ready)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -229,6 +232,8 @@ func run(ctx context.Context, o Options, server *controlplane.Server, installed 
 	if err := prepare(startCtx, o, server); err != nil {
 		return stopped(ctx, err)
 	}
+	following := make(chan error, 1)
+	go func() { following <- agents.Run(ctx, server.RESTConfig("muster-authorization")) }()
 	controllers := make(chan error, 1)
 	running := make(chan struct{})
 	go func() {
@@ -238,6 +243,15 @@ func run(ctx context.Context, o Options, server *controlplane.Server, installed 
 	case <-running:
 	case err := <-controllers:
 		return stopped(ctx, err)
+	}
+	select {
+	case <-agents.Ready():
+	case err := <-following:
+		cancel(err)
+		return stopped(ctx, errors.Join(err, <-controllers))
+	case <-startCtx.Done():
+		cancel(errors.New("the hub could not learn in time which clusters it has"))
+		return stopped(ctx, <-controllers)
 	}
 	installed()
 	if err := server.WaitReady(startCtx); err != nil {

@@ -2,16 +2,23 @@ package hub_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // identity is somebody who talks to a hub, and all that they may do.
@@ -24,14 +31,30 @@ type identity struct {
 }
 
 // places are the clusters of the matrix, which are names and namespaces in it.
-type places struct{ own, other, denied, pending string }
+type places struct{ own, other, denied, pending, leaving, gone string }
+
+// around are the clusters that an identity is asked about: two in good standing,
+// and its own.
+func (p places) around(who string) []string {
+	switch who {
+	case "denied cluster":
+		return []string{p.own, p.other, p.denied}
+	case "pending cluster":
+		return []string{p.own, p.other, p.pending}
+	case "leaving cluster":
+		return []string{p.own, p.other, p.leaving}
+	case "gone cluster":
+		return []string{p.own, p.other, p.gone}
+	}
+	return []string{p.own, p.other}
+}
 
 // fleetOfIdentities makes a cluster in each state, and everybody who has to do
 // with a fleet. Tokens and certificates are real ones; who an administrator
 // would make up is impersonated.
 func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 	t.Helper()
-	p := places{clusterName(t, "own"), clusterName(t, "other"), clusterName(t, "denied"), clusterName(t, "pending")}
+	p := places{clusterName(t, "own"), clusterName(t, "other"), clusterName(t, "denied"), clusterName(t, "pending"), clusterName(t, "leaving"), clusterName(t, "gone")}
 	everybody := map[string]identity{
 		// Who is nobody can't ask who they are.
 		"anonymous":                 {user: authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}, config: rest.AnonymousClientConfig(admin)},
@@ -42,15 +65,97 @@ func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 		"other cluster":             known(t, joined(t, p.other, "a"), agentRights(p.other)...),
 		"denied cluster":            known(t, joined(t, p.denied, "a"), right{"get,list,watch", clustersGroup, "managedclusters", "", p.denied, ""}),
 		"pending cluster":           known(t, approved(t, p.pending)),
+		"leaving cluster":           known(t, joined(t, p.leaving, "a"), leavingRights(p.leaving)...),
+		"gone cluster":              known(t, joined(t, p.gone, "a")),
 	}
 	accept(t, p.denied, false)
 	waitForCluster(t, p.denied, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse, cluster.ReasonHubDenied))
+	detach(t, p.leaving, true)
+	detach(t, p.gone, false)
 
 	for name, rules := range delegates() {
 		bestow(t, name, rules...)
 		everybody[name] = known(t, impersonate(name), rightsOf(rules)...)
 	}
 	return p, everybody
+}
+
+// detach deletes a cluster. One that is held has a work that nobody frees of its
+// finalizer before the test ends.
+func detach(t testing.TB, name string, held bool) {
+	t.Helper()
+	ctx, c := context.Background(), clientFor(t, admin)
+	if held {
+		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "held", Finalizers: []string{"example.org/held"}}}
+		w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)}}}
+		must(t, c.Create(ctx, w))
+		t.Cleanup(func() {
+			_ = c.Patch(ctx, w, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		})
+	}
+	must(t, c.Delete(ctx, newCluster(name)))
+	testenv.Eventually(t, func() error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(newCluster(name)), newCluster(name))
+		if held {
+			work := &workv1.ManifestWork{}
+			if err := c.Get(ctx, types.NamespacedName{Namespace: name, Name: "held"}, work); err != nil || work.DeletionTimestamp.IsZero() {
+				return fmt.Errorf("the work of %s is not being deleted (%v)", name, err)
+			}
+			registration := &rbacv1.RoleBinding{}
+			if err := c.Get(ctx, types.NamespacedName{Namespace: name, Name: cluster.RegistrationBindingName(name)}, registration); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the agent of %s still has its rights (%v)", name, err)
+			}
+			return err
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the cluster %s is still there (%v)", name, err)
+		}
+		return nil
+	})
+}
+
+// giveEverything binds a role with all rights to the agents of clusters that are
+// not members, and adds what they get out of it: what they need to clean up.
+func giveEverything(t testing.TB, p places, everybody map[string]identity) {
+	t.Helper()
+	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+	open := right{"get", "", "configmaps", "kube-public", "*", ""}
+	itself := func(name string) right {
+		return right{"get,list,watch", clustersGroup, "managedclusters", "", name, ""}
+	}
+	finishing := func(name string) []right {
+		return []right{open, {"get,list,patch,update", worksGroup, "manifestworks", name, "*", ""}, {"patch,update", worksGroup, "manifestworks/status", name, "*", ""}}
+	}
+	for who, x := range map[string]struct {
+		cluster string
+		rights  []right
+	}{
+		"denied cluster":  {p.denied, finishing(p.denied)},
+		"pending cluster": {p.pending, append(finishing(p.pending), itself(p.pending))},
+		"leaving cluster": {p.leaving, []right{open}},
+		"gone cluster":    {p.gone, []right{open}},
+	} {
+		bestowGroup(t, cluster.Group(x.cluster), all)
+		i := everybody[who]
+		i.rights = append(i.rights, x.rights...)
+		everybody[who] = i
+	}
+}
+
+// bestowGroup is what somebody does who binds a role to the agents of a cluster
+// by hand.
+func bestowGroup(t testing.TB, group string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	ctx, c := context.Background(), clientFor(t, admin)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "by-hand:" + group}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rolesGroup, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rolesGroup, Kind: rbacv1.GroupKind, Name: group}},
+	}
+	for _, o := range []client.Object{role, binding} {
+		must(t, c.Create(ctx, o))
+		t.Cleanup(func() { _ = c.Delete(ctx, o) })
+	}
 }
 
 // known asks the hub whom it takes the holder of some credentials for.
@@ -92,6 +197,18 @@ func boundRights(name string) []right {
 		{"create", clustersGroup, "managedclusters", "", "*", ""},
 		{"get,list,watch", clustersGroup, "managedclusters", "", name, ""},
 		{"create", clustersGroup, "managedclustersets/join", "", "default", ""},
+	}
+}
+
+// leavingRights are those of the agents of a cluster that is being deleted and
+// has works left: to clean up behind them.
+func leavingRights(name string) []right {
+	return []right{
+		{"get,list,watch", clustersGroup, "managedclusters", "", name, ""},
+		{"create,patch,update", "", "events", name, "*", ""},
+		{"create,patch,update", eventsGroup, "events", name, "*", ""},
+		{"get,list,patch,update,watch", worksGroup, "manifestworks", name, "*", ""},
+		{"patch,update", worksGroup, "manifestworks/status", name, "*", ""},
 	}
 }
 

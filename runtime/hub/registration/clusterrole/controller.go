@@ -83,30 +83,35 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, nil
 }
 
-// roles are what agents may do in their cluster's namespace. They may not
-// create leases, works or add-ons, nor delete any.
+// roles are the shared roles.
 func roles(extra map[string]string) []*rbacv1.ClusterRole {
 	labels := map[string]string{}
 	maps.Copy(labels, extra)
 	// The empty value keeps the roles within sight of the label selector.
 	labels[cluster.NameLabel] = ""
 	return []*rbacv1.ClusterRole{
-		{
-			ObjectMeta: metav1.ObjectMeta{Name: cluster.RegistrationRole, Labels: labels},
-			Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update"}},
-				{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons"}, Verbs: []string{"get", "list", "watch"}},
-				{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons/status"}, Verbs: []string{"patch", "update"}},
-				{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
-			},
-		},
-		{
-			ObjectMeta: metav1.ObjectMeta{Name: cluster.WorkRole, Labels: labels},
-			Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
-				{APIGroups: []string{work.GroupName}, Resources: []string{"manifestworks"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
-				{APIGroups: []string{work.GroupName}, Resources: []string{"manifestworks/status"}, Verbs: []string{"patch", "update"}},
-			},
-		},
+		{ObjectMeta: metav1.ObjectMeta{Name: cluster.RegistrationRole, Labels: labels}, Rules: registrationRules()},
+		{ObjectMeta: metav1.ObjectMeta{Name: cluster.WorkRole, Labels: labels}, Rules: workRules()},
+	}
+}
+
+// Rules are what agents may do in their cluster's namespace. They may not
+// create leases, works or add-ons, nor delete any.
+func Rules() []rbacv1.PolicyRule { return append(registrationRules(), workRules()...) }
+
+func registrationRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update"}},
+		{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons/status"}, Verbs: []string{"patch", "update"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
+	}
+}
+
+func workRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+		{APIGroups: []string{work.GroupName}, Resources: []string{"manifestworks"}, Verbs: []string{"get", "list", "watch", "update", "patch"}},
+		{APIGroups: []string{work.GroupName}, Resources: []string{"manifestworks/status"}, Verbs: []string{"patch", "update"}},
 	}
 }

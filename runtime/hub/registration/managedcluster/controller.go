@@ -75,8 +75,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 	})
 	// What this controller creates itself comes back as an event; only what
-	// others change or delete is of interest, and what outlived its cluster while
-	// no controller ran.
+	// others change or delete is of interest, and what nobody should have.
 	rights := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return c.outlived(e.Object) },
 	})
@@ -120,8 +119,9 @@ func accepted(c *clusterv1.ManagedCluster) metav1.ConditionStatus {
 	return ""
 }
 
-// outlived reports whether an object that gives rights is what is left of a
-// cluster: one on its way out, or one whose cluster is gone.
+// outlived reports whether an object that gives rights is on its way out, or
+// its cluster is gone or no longer accepted. Such are found at a start, and when
+// the cluster was denied while it was being given its rights.
 func (c *Controller) outlived(o client.Object) bool {
 	name := o.GetLabels()[cluster.NameLabel]
 	if name == "" {
@@ -130,8 +130,9 @@ func (c *Controller) outlived(o client.Object) bool {
 	if !o.GetDeletionTimestamp().IsZero() {
 		return true
 	}
-	err := c.client.Get(context.Background(), types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
-	return apierrors.IsNotFound(err)
+	mc := &clusterv1.ManagedCluster{}
+	err := c.client.Get(context.Background(), types.NamespacedName{Name: name}, mc, client.UnsafeDisableDeepCopy)
+	return apierrors.IsNotFound(err) || err == nil && !mc.Spec.AcceptsClient()
 }
 
 // Reconcile brings the hub's side of one cluster in line with its spec. A
@@ -166,10 +167,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, c.admit(ctx, mc)
 	case mc.Spec.AcceptsClient():
 		return reconcile.Result{}, c.admit(ctx, mc)
-	case accepted(mc) != "" && accepted(mc) != metav1.ConditionFalse:
-		return reconcile.Result{}, c.deny(ctx, mc)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, c.deny(ctx, mc)
 }
 
 // acceptOnce accepts a new cluster and notes it, so that one that is denied
@@ -252,22 +251,49 @@ func (c *Controller) namespace(ctx context.Context, mc *clusterv1.ManagedCluster
 
 // deny withdraws the rights of a cluster that was accepted before. Its agent
 // may still read its own ManagedCluster, to learn that it was denied, and
-// finish with works that are being deleted.
+// finish with works that are being deleted; the hub's authorizer sees to it that
+// it gets nothing else out of the binding that stays for that. A cluster that
+// was never accepted has nothing, and nothing is said about it.
 func (c *Controller) deny(ctx context.Context, mc *clusterv1.ManagedCluster) error {
-	if err := c.apply.ClusterRole(ctx, c.objects.clusterRole(mc.Name, false)); err != nil {
+	role := c.objects.clusterRole(mc.Name, false)
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{})
+	if apierrors.IsNotFound(err) && accepted(mc) != metav1.ConditionTrue {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
+	if err := c.apply.ClusterRole(ctx, role); err != nil {
+		return err
+	}
+	working := false
 	for _, b := range []*rbacv1.RoleBinding{c.objects.registrationBinding(mc.Name), c.objects.workBinding(mc.Name)} {
+		have := &rbacv1.RoleBinding{}
+		err := c.client.Get(ctx, client.ObjectKeyFromObject(b), have)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		working = working || have.Name == cluster.WorkBindingName(mc.Name)
+		if !have.DeletionTimestamp.IsZero() {
+			continue
+		}
 		if err := apply.Delete(ctx, c.client, b); err != nil {
 			return err
 		}
 	}
-	left, err := c.worksLeft(ctx, mc.Name)
-	if err != nil || left {
-		return err // the deletion of the last work brings us back
-	}
-	if err := c.releaseWorkBinding(ctx, mc.Name); err != nil {
-		return err
+	if working {
+		left, err := c.worksLeft(ctx, mc.Name)
+		if err != nil {
+			return err
+		}
+		if !left { // else the deletion of the last work brings us back
+			if err := c.releaseWorkBinding(ctx, mc.Name); err != nil {
+				return err
+			}
+		}
 	}
 	return c.setAccepted(ctx, mc, metav1.ConditionFalse, cluster.ReasonHubDenied, cluster.MessageHubDenied)
 }

@@ -17,23 +17,25 @@ type permissions struct {
 	extra map[string]string
 }
 
-// clusterRole is what a cluster's agents may do outside their namespace. Those
-// of a denied cluster may only see that they were denied.
+// clusterRole is what a cluster's agents may do outside their namespace.
 func (p permissions) clusterRole(name string, accepted bool) *rbacv1.ClusterRole {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName(name), Labels: p.labels(name)}}
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName(name), Labels: p.labels(name)}, Rules: Rules(name, accepted)}
+}
+
+// Rules are what a cluster's agents may do outside their namespace. Those of a
+// denied cluster may only see that they were denied.
+func Rules(name string, accepted bool) []rbacv1.PolicyRule {
 	if !accepted {
-		role.Rules = []rbacv1.PolicyRule{
+		return []rbacv1.PolicyRule{
 			rule(cluster.GroupName, "managedclusters", name, "get", "list", "watch"),
 		}
-		return role
 	}
-	role.Rules = []rbacv1.PolicyRule{
+	return []rbacv1.PolicyRule{
 		rule(certificatesv1.GroupName, "certificatesigningrequests", "", "create", "get", "list", "watch"),
 		rule(cluster.RegisterGroupName, "managedclusters/clientcertificates", "", "renew"),
 		rule(cluster.GroupName, "managedclusters", name, "get", "list", "update", "watch"),
 		rule(cluster.GroupName, "managedclusters/status", name, "patch", "update"),
 	}
-	return role
 }
 
 func rule(group, resource, name string, verbs ...string) rbacv1.PolicyRule {

@@ -1,0 +1,43 @@
+package authorization
+
+import (
+	"context"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+)
+
+// Admission refuses what the agent of a cluster that is not accepted writes to
+// works that are not being deleted. Only here it is known what is stored.
+func (g *Agents) Admission() controlplane.AdmissionPlugin {
+	return controlplane.AdmissionPlugin{Name: "MusterLeavingWorks", Factory: func(io.Reader) (admission.Interface, error) { return leavingWorks{g}, nil }}
+}
+
+type leavingWorks struct{ agents *Agents }
+
+var _ admission.MutationInterface = leavingWorks{}
+
+// Handles is part of admission.Interface.
+func (leavingWorks) Handles(o admission.Operation) bool { return o == admission.Update }
+
+// Admit is among what changes objects, which it does not do, to be asked before
+// anything tells what is in the stored one.
+func (l leavingWorks) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if r := a.GetResource(); r.Group != work.GroupName || r.Resource != "manifestworks" {
+		return nil
+	}
+	for _, c := range l.agents.clustersOf(a.GetUserInfo()) {
+		if c.cluster != a.GetNamespace() || l.agents.standing(c.cluster) != Unaccepted {
+			continue
+		}
+		old, err := meta.Accessor(a.GetOldObject())
+		if err != nil || old.GetDeletionTimestamp().IsZero() {
+			return admission.NewForbidden(a, errLives)
+		}
+	}
+	return nil
+}

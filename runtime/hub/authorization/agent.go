@@ -1,0 +1,163 @@
+package authorization
+
+import (
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// Standing is how a cluster stands with the hub.
+type Standing uint8
+
+const (
+	// Absent is a cluster that the hub does not have.
+	Absent Standing = iota
+	// Unaccepted is a cluster that is waiting to be accepted, or was denied.
+	Unaccepted
+	// Accepted is a cluster that is a member of the fleet.
+	Accepted
+	// Leaving is an accepted cluster that is being deleted.
+	Leaving
+)
+
+// String is how messages call the standing of a cluster.
+func (s Standing) String() string {
+	switch s {
+	case Unaccepted:
+		return "is not accepted"
+	case Accepted:
+		return "is accepted"
+	case Leaving:
+		return "is being deleted"
+	}
+	return "does not exist"
+}
+
+// Decide is what the agent of a cluster that stands so may do. It allows what
+// agents of accepted clusters do all day, so that nobody has to look for it in
+// the hub's role bindings. It denies, whatever bindings there are, what the
+// agent of another cluster does not need to clean up. About the rest it has no
+// opinion, and role bindings decide.
+func Decide(name string, s Standing, a authorizer.Attributes) authorizer.Decision {
+	if isOpen(a) {
+		return authorizer.DecisionNoOpinion
+	}
+	switch s {
+	case Accepted:
+		if isDaily(name, a) {
+			return authorizer.DecisionAllow
+		}
+		return authorizer.DecisionNoOpinion
+	case Leaving:
+		// The hub withdraws the agent's cluster role at once. One that starts again
+		// needs to learn what goes on, or it would wait to be accepted.
+		if readsItself(name, a) {
+			return authorizer.DecisionAllow
+		}
+		if worksOn(name, a, "get", "list", "watch", "update", "patch") || reportsEvents(name, a) {
+			return authorizer.DecisionNoOpinion
+		}
+	case Unaccepted:
+		// No watch: it would show works that are made later. What get and list
+		// show is limited to works that are being deleted.
+		if readsItself(name, a) || worksOn(name, a, "get", "list", "update", "patch") {
+			return authorizer.DecisionNoOpinion
+		}
+	}
+	return authorizer.DecisionDeny
+}
+
+// isOpen reports whether a request is for what is open to everybody: the API's
+// description, questions about oneself, and where the hub is.
+func isOpen(a authorizer.Attributes) bool {
+	if !a.IsResourceRequest() {
+		return true
+	}
+	switch a.GetAPIGroup() {
+	case authenticationv1.GroupName:
+		return a.GetResource() == "selfsubjectreviews"
+	case authorizationv1.GroupName:
+		return a.GetResource() == "selfsubjectaccessreviews" || a.GetResource() == "selfsubjectrulesreviews"
+	case "":
+		return a.GetResource() == "configmaps" && a.GetSubresource() == "" && a.GetNamespace() == metav1.NamespacePublic && a.GetVerb() == "get"
+	}
+	return false
+}
+
+// isDaily reports whether the request is one that the hub's roles give to the
+// agent of an accepted cluster: those of the package managedcluster, outside its
+// namespace, and of the package clusterrole, in it.
+func isDaily(name string, a authorizer.Attributes) bool {
+	switch a.GetAPIGroup() {
+	case cluster.GroupName:
+		switch resourceOf(a) {
+		case "managedclusters":
+			return a.GetName() == name && hasVerb(a, "get", "list", "update", "watch")
+		case "managedclusters/status":
+			return a.GetName() == name && hasVerb(a, "patch", "update")
+		}
+	case cluster.RegisterGroupName:
+		return resourceOf(a) == "managedclusters/clientcertificates" && hasVerb(a, "renew")
+	case certificatesv1.GroupName:
+		return resourceOf(a) == "certificatesigningrequests" && hasVerb(a, "create", "get", "list", "watch")
+	case coordinationv1.GroupName:
+		return a.GetNamespace() == name && resourceOf(a) == "leases" && hasVerb(a, "get", "list", "watch", "update")
+	case addon.GroupName:
+		if a.GetNamespace() != name {
+			return false
+		}
+		switch resourceOf(a) {
+		case "managedclusteraddons":
+			return hasVerb(a, "get", "list", "watch")
+		case "managedclusteraddons/status":
+			return hasVerb(a, "patch", "update")
+		}
+	case work.GroupName:
+		return worksOn(name, a, "get", "list", "watch", "update", "patch")
+	}
+	return reportsEvents(name, a)
+}
+
+func readsItself(name string, a authorizer.Attributes) bool {
+	return a.GetAPIGroup() == cluster.GroupName && resourceOf(a) == "managedclusters" && a.GetName() == name && hasVerb(a, "get", "list", "watch")
+}
+
+// worksOn reports whether the request is by one of the verbs on works in the
+// cluster's namespace, or reports the status of one.
+func worksOn(name string, a authorizer.Attributes, verbs ...string) bool {
+	if a.GetAPIGroup() != work.GroupName || a.GetNamespace() != name {
+		return false
+	}
+	switch resourceOf(a) {
+	case "manifestworks":
+		return hasVerb(a, verbs...)
+	case "manifestworks/status":
+		return hasVerb(a, "patch", "update")
+	}
+	return false
+}
+
+func reportsEvents(name string, a authorizer.Attributes) bool {
+	return (a.GetAPIGroup() == "" || a.GetAPIGroup() == eventsv1.GroupName) && a.GetNamespace() == name &&
+		resourceOf(a) == "events" && hasVerb(a, "create", "patch", "update")
+}
+
+// resourceOf is the resource as rules write it.
+func resourceOf(a authorizer.Attributes) string {
+	if a.GetSubresource() == "" {
+		return a.GetResource()
+	}
+	return a.GetResource() + "/" + a.GetSubresource()
+}
+
+func hasVerb(a authorizer.Attributes, verbs ...string) bool { return slices.Contains(verbs, a.GetVerb()) }

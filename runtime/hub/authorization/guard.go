@@ -1,0 +1,177 @@
+package authorization
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// Guard is in front of what carries out requests that were authorized. A watch
+// of an agent ends when its cluster no longer stands as it did when the watch
+// began. Of its works the agent of a cluster that is not accepted sees only
+// those that are being deleted, behind which it has to clean up.
+func (g *Agents) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := filters.GetAuthorizerAttributes(r.Context())
+		if err != nil || !a.IsResourceRequest() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		clusters := g.clustersOf(a.GetUser())
+		switch {
+		case len(clusters) == 0:
+			next.ServeHTTP(w, r)
+		case a.GetVerb() == "watch":
+			g.serveWatch(next, w, r, clusters, a)
+		case g.isWithheld(clusters, a):
+			serveLeaving(next, w, r, a)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// serveWatch serves a watch until the client ends it or may have it no longer.
+func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Request, clusters []agentOf, a authorizer.Attributes) {
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	open := &openWatch{attributes: a, end: end}
+	g.mu.Lock()
+	for _, c := range clusters {
+		if g.watches[c.cluster] == nil {
+			g.watches[c.cluster] = map[*openWatch]struct{}{}
+		}
+		g.watches[c.cluster][open] = struct{}{}
+	}
+	// The standing may have changed since the request was authorized.
+	decision, reason := g.decide(clusters, a)
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, c := range clusters {
+			delete(g.watches[c.cluster], open)
+			if len(g.watches[c.cluster]) == 0 {
+				delete(g.watches, c.cluster)
+			}
+		}
+	}()
+	if decision == authorizer.DecisionDeny {
+		refuse(w, a, reason)
+		return
+	}
+	next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// isWithheld reports whether the request is for works of a cluster that is not
+// accepted, by its agent.
+func (g *Agents) isWithheld(clusters []agentOf, a authorizer.Attributes) bool {
+	for _, c := range clusters {
+		if a.GetAPIGroup() == work.GroupName && a.GetNamespace() == c.cluster && a.GetResource() == "manifestworks" {
+			return g.standing(c.cluster) == Unaccepted
+		}
+	}
+	return false
+}
+
+// serveLeaving serves a request about works, of which only those exist that are
+// being deleted. That writes are about such is admission's to see to, which
+// knows what is stored.
+func serveLeaving(next http.Handler, w http.ResponseWriter, r *http.Request, a authorizer.Attributes) {
+	switch a.GetVerb() {
+	case "patch":
+		// The other kinds of patches can move what is in a work to where an error
+		// shows it, or compare it.
+		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || kind != string(types.MergePatchType) {
+			refuse(w, a, "the managed cluster is not accepted, its agent may only send merge patches")
+			return
+		}
+		next.ServeHTTP(w, r)
+		return
+	case "get", "list":
+	default:
+		next.ServeHTTP(w, r)
+		return
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept", "application/json") // no tables, no other encodings
+	r.Header.Del("Accept-Encoding")
+	whole := &response{header: http.Header{}, code: http.StatusOK}
+	next.ServeHTTP(whole, r)
+	body := whole.body.Bytes()
+	if whole.code == http.StatusOK {
+		var err error
+		if body, err = leavingOnly(body, a.GetVerb() == "list"); err != nil {
+			refuse(w, a, err.Error())
+			return
+		}
+	}
+	for k, v := range whole.header {
+		w.Header()[k] = v
+	}
+	w.Header().Del("Content-Length")
+	w.WriteHeader(whole.code)
+	_, _ = w.Write(body)
+}
+
+var errLives = errors.New("the managed cluster is not accepted, its agent sees only works that are being deleted")
+
+// leavingOnly is a list of works without those that are not being deleted, or
+// a work, or errLives when it is none.
+func leavingOnly(body []byte, list bool) ([]byte, error) {
+	if !list {
+		one := &unstructured.Unstructured{}
+		if err := json.Unmarshal(body, &one.Object); err != nil || one.GetDeletionTimestamp().IsZero() {
+			return nil, errLives
+		}
+		return body, nil
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(body, &all); err != nil {
+		return nil, errLives
+	}
+	items, _ := all["items"].([]any)
+	leaving := []any{}
+	for _, item := range items {
+		if o, ok := item.(map[string]any); ok && !(&unstructured.Unstructured{Object: o}).GetDeletionTimestamp().IsZero() {
+			leaving = append(leaving, item)
+		}
+	}
+	all["items"] = leaving
+	return json.Marshal(all)
+}
+
+// refuse answers as the API server does to who may not do something.
+func refuse(w http.ResponseWriter, a authorizer.Attributes, reason string) {
+	status := apierrors.NewForbidden(schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}, a.GetName(), errors.New(reason)).Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// response keeps what a handler answers.
+type response struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) WriteHeader(code int)        { r.code = code }
+func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }
+
+var _ http.ResponseWriter = &response{}

@@ -1,0 +1,246 @@
+package authorization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+)
+
+// fillTimeout is how long a request of an agent waits for a hub that starts to
+// learn what clusters it has.
+const fillTimeout = 20 * time.Second
+
+// Agents decides what the agents of clusters may do. It knows how each cluster
+// stands, and nothing else of it, so that a decision costs the same however
+// many clusters there are.
+type Agents struct {
+	// filled is closed when the standings are known.
+	filled   chan struct{}
+	fillOnce sync.Once
+
+	mu        sync.RWMutex
+	standings map[string]Standing
+	// watches are the watches of each cluster's agents that are open.
+	watches map[string]map[*openWatch]struct{}
+}
+
+// openWatch is a watch that was allowed once and goes on for as long as the
+// client likes.
+type openWatch struct {
+	attributes authorizer.Attributes
+	end        context.CancelFunc
+}
+
+// NewAgents makes the authorizer. Until Run has learned which clusters there
+// are, requests of agents wait.
+func NewAgents() *Agents {
+	return &Agents{filled: make(chan struct{}), standings: map[string]Standing{}, watches: map[string]map[*openWatch]struct{}{}}
+}
+
+// Authorizer is how the control plane takes it. It has to be asked before RBAC,
+// whose bindings it may overrule.
+func (g *Agents) Authorizer() controlplane.Authorizer {
+	return controlplane.Authorizer{Name: "ClusterAgent", Authorizer: authorizer.AuthorizerFunc(g.authorize)}
+}
+
+func (g *Agents) authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	clusters := g.clustersOf(a.GetUser())
+	if len(clusters) == 0 {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	if err := g.awaitFilled(ctx); err != nil {
+		return authorizer.DecisionDeny, "", err
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	decision, reason := g.decide(clusters, a)
+	return decision, reason, nil
+}
+
+// agentOf is a cluster whose agent a user is. plain tells that only the group
+// without the prefix says so.
+type agentOf struct {
+	cluster string
+	plain   bool
+}
+
+// clustersOf are the clusters whose agent the user is. An administrator is none.
+func (g *Agents) clustersOf(u user.Info) []agentOf {
+	if u == nil {
+		return nil
+	}
+	prefixed, plain := cluster.AgentClusters(u.GetGroups())
+	if len(prefixed)+len(plain) == 0 {
+		return nil
+	}
+	for _, group := range u.GetGroups() {
+		if group == user.SystemPrivilegedGroup {
+			return nil
+		}
+	}
+	var clusters []agentOf
+	for _, name := range prefixed {
+		clusters = append(clusters, agentOf{name, false})
+	}
+	for _, name := range plain {
+		clusters = append(clusters, agentOf{name, true})
+	}
+	return clusters
+}
+
+// decide puts together what a user may do as the agent of each of some
+// clusters: one that allows is enough, and one that denies outweighs others
+// without an opinion. The caller holds the lock.
+func (g *Agents) decide(clusters []agentOf, a authorizer.Attributes) (authorizer.Decision, string) {
+	together, reason := authorizer.DecisionNoOpinion, ""
+	for _, c := range clusters {
+		standing := g.standings[c.cluster]
+		if c.plain && standing == Absent {
+			continue // identity providers have other groups with this beginning
+		}
+		switch Decide(c.cluster, standing, a) {
+		case authorizer.DecisionAllow:
+			return authorizer.DecisionAllow, ""
+		case authorizer.DecisionDeny:
+			together, reason = authorizer.DecisionDeny, fmt.Sprintf("the managed cluster %q %s", c.cluster, standing)
+		}
+	}
+	return together, reason
+}
+
+func (g *Agents) standing(name string) Standing {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.standings[name]
+}
+
+// Ready is closed when the standings of all clusters are known.
+func (g *Agents) Ready() <-chan struct{} { return g.filled }
+
+func (g *Agents) awaitFilled(ctx context.Context) error {
+	select {
+	case <-g.filled:
+		return nil
+	default:
+	}
+	timeout := time.NewTimer(fillTimeout)
+	defer timeout.Stop()
+	select {
+	case <-g.filled:
+		return nil
+	case <-timeout.C:
+		return errors.New("the hub has not learned yet which clusters it has: try again")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Run follows the clusters until ctx ends. config has to see all of them.
+func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	if err != nil {
+		return err
+	}
+	clusters := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list := &clusterv1.ManagedClusterList{}
+			return list, c.List(ctx, list, &client.ListOptions{Raw: &o})
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, &clusterv1.ManagedClusterList{}, &client.ListOptions{Raw: &o})
+		},
+	}
+	cache.NewReflectorWithOptions(clusters, &clusterv1.ManagedCluster{}, feed{g}, cache.ReflectorOptions{Name: "ClusterAgent"}).RunWithContext(ctx)
+	return nil
+}
+
+// standingOf is how a cluster stands.
+func standingOf(mc *clusterv1.ManagedCluster) Standing {
+	switch {
+	case !mc.Spec.AcceptsClient():
+		return Unaccepted
+	case !mc.DeletionTimestamp.IsZero():
+		return Leaving
+	}
+	return Accepted
+}
+
+// feed keeps of clusters how they stand.
+type feed struct{ *Agents }
+
+var _ cache.ReflectorStore = feed{}
+
+func (f feed) Add(o any) error    { return f.set(o, standingOf) }
+func (f feed) Update(o any) error { return f.set(o, standingOf) }
+func (f feed) Delete(o any) error {
+	return f.set(o, func(*clusterv1.ManagedCluster) Standing { return Absent })
+}
+func (feed) Resync() error { return nil }
+
+func (f feed) set(o any, standing func(*clusterv1.ManagedCluster) Standing) error {
+	mc, ok := o.(*clusterv1.ManagedCluster)
+	if !ok {
+		return fmt.Errorf("got a %T, want a ManagedCluster", o)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.change(mc.Name, standing(mc))
+	return nil
+}
+
+// Replace takes over a whole list.
+func (f feed) Replace(list []any, _ string) error {
+	now := make(map[string]Standing, len(list))
+	for _, o := range list {
+		mc, ok := o.(*clusterv1.ManagedCluster)
+		if !ok {
+			return fmt.Errorf("got a %T, want a ManagedCluster", o)
+		}
+		now[mc.Name] = standingOf(mc)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name := range f.standings {
+		f.change(name, now[name])
+	}
+	for name, standing := range now {
+		f.change(name, standing)
+	}
+	f.fillOnce.Do(func() { close(f.filled) })
+	return nil
+}
+
+// change notes how a cluster stands now, and ends the watches that its agents
+// may have no longer. The caller holds the lock.
+func (g *Agents) change(name string, s Standing) {
+	if g.standings[name] == s {
+		return
+	}
+	if s == Absent {
+		delete(g.standings, name)
+	} else {
+		g.standings[name] = s
+	}
+	for w := range g.watches[name] {
+		if decision, _ := g.decide(g.clustersOf(w.attributes.GetUser()), w.attributes); decision == authorizer.DecisionDeny {
+			w.end()
+		}
+	}
+}
