@@ -108,8 +108,12 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Restart starts the process again at its address.
+// Restart starts the process again, a hub or cluster at its address.
 func (p *Process) Restart() error {
+	if p.URL == "" {
+		_, err := p.launch()
+		return err
+	}
 	at, err := url.Parse(p.URL)
 	if err != nil {
 		return fmt.Errorf("restarting %s: %w", p.args[0], err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -139,8 +140,10 @@ func TestDeletedClusterGoesOnceItsWorksAreGone(t *testing.T) {
 	must(t, hub.Delete(ctx, newCluster(name)))
 	waitForCluster(t, name, hasCondition(cluster.ConditionDeleting, metav1.ConditionFalse, cluster.ReasonResourceRemaining))
 
-	// The agent can still finish with the work, and does no more than that.
-	mustBeForbidden(t, "reading a deleted cluster", agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	// The agent can still finish with the work, and does no more than that. It may
+	// see what goes on, also when it starts now.
+	must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	mustBeForbidden(t, "reading a deleted cluster's leases", agent.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(name)))
 	must(t, agent.Get(ctx, client.ObjectKeyFromObject(mw), mw))
 	mw.Finalizers = nil
 	must(t, agent.Update(ctx, mw))

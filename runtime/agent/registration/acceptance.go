@@ -34,6 +34,8 @@ func (s *session) standing(mc *clusterv1.ManagedCluster) (slog.Level, string) {
 	}
 	accepted := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted)
 	switch {
+	case !mc.DeletionTimestamp.IsZero():
+		return slog.LevelInfo, fmt.Sprintf("the hub %s is letting the cluster go, cleaning up behind its works", server)
 	case accepted == nil:
 		return slog.LevelInfo, s.waitingForAcceptance()
 	case accepted.Status == "True":

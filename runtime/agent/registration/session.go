@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // session is the time during which one identity is in use.
@@ -35,6 +36,9 @@ type session struct {
 	// shut and open have an element when the hub has begun to refuse to show
 	// the ManagedCluster, and to show it.
 	shut, open chan struct{}
+	// hidden has an element when the hub has refused to show the ManagedCluster
+	// another time.
+	hidden chan struct{}
 	// renewed has an element when the identity has another certificate.
 	renewed  chan struct{}
 	lastBeat atomic.Pointer[time.Time]
@@ -61,7 +65,7 @@ func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
 	defer end(nil)
 	s := &session{
 		Registration: r, credentials: credentials, hub: hub, end: end, id: id,
-		shut: make(chan struct{}, 1), open: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+		shut: make(chan struct{}, 1), open: make(chan struct{}, 1), hidden: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	s.lastBeat.Store(&time.Time{})
 	s.clusters = s.mirrorCluster(hub, s.clusterReport)
@@ -147,21 +151,38 @@ func (r *Registration) mirrorCluster(hub client.WithWatch, report func(error)) *
 	})
 }
 
-// runAccepted runs what works with an accepted cluster. A denial doesn't end
-// it: it has to clean up, and what it may no longer do the hub prevents.
+// wasAccepted reports whether the hub has accepted the cluster once. It may have
+// denied it since, or be letting it go.
+func wasAccepted(mc *clusterv1.ManagedCluster) bool {
+	return mc != nil && meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted) != nil
+}
+
+// seesWorks reports whether the agent may read its works. Hubs of upstream hide
+// a ManagedCluster that is being deleted from its agent, but not the works that
+// it has to clean up behind.
+func (s *session) seesWorks(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return s.hub.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(s.ClusterName), client.Limit(1)) == nil
+}
+
+// runAccepted runs what works with a cluster that is accepted, or was. A denial
+// or a deletion doesn't end it, nor keeps it from starting: it has to clean up,
+// and what it may no longer do the hub prevents.
 func (s *session) runAccepted(ctx context.Context) {
 	if s.Accepted == nil {
 		return
 	}
 	changed := s.clusters.Subscribe()
-	for {
+	for started := false; !started; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		}
-		if mc, _ := s.clusters.Get(s.ClusterName); heartbeat.Period(mc) > 0 {
-			break
+			mc, _ := s.clusters.Get(s.ClusterName)
+			started = wasAccepted(mc)
+		case <-s.hidden:
+			started = s.seesWorks(ctx)
 		}
 	}
 	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().Hub.Server}
@@ -234,6 +255,7 @@ func (s *session) clusterReport(err error) {
 	case apierrors.IsForbidden(err):
 		drain(s.open)
 		signal(s.shut)
+		signal(s.hidden)
 		s.say(slog.LevelInfo, s.waitingForAcceptance())
 	case apierrors.IsUnauthorized(err):
 		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: when the hub was set up anew, delete the Secret %s/%s to register again",

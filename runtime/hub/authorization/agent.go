@@ -160,4 +160,6 @@ func resourceOf(a authorizer.Attributes) string {
 	return a.GetResource() + "/" + a.GetSubresource()
 }
 
-func hasVerb(a authorizer.Attributes, verbs ...string) bool { return slices.Contains(verbs, a.GetVerb()) }
+func hasVerb(a authorizer.Attributes, verbs ...string) bool {
+	return slices.Contains(verbs, a.GetVerb())
+}

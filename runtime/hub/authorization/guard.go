@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"mime"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -20,8 +21,8 @@ import (
 
 // Guard is in front of what carries out requests that were authorized. A watch
 // of an agent ends when its cluster no longer stands as it did when the watch
-// began. Of its works the agent of a cluster that is not accepted sees only
-// those that are being deleted, behind which it has to clean up.
+// began. The agent of a cluster that is not accepted sees its works
+// only when they are being deleted, as it has to clean up behind them.
 func (g *Agents) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := filters.GetAuthorizerAttributes(r.Context())
@@ -86,8 +87,7 @@ func (g *Agents) isWithheld(clusters []agentOf, a authorizer.Attributes) bool {
 	return false
 }
 
-// serveLeaving serves a request about works, of which only those exist that are
-// being deleted. That writes are about such is admission's to see to, which
+// serveLeaving serves a request about works if these are being deleted. That writes are about such is admission's to see to, which
 // knows what is stored.
 func serveLeaving(next http.Handler, w http.ResponseWriter, r *http.Request, a authorizer.Attributes) {
 	switch a.GetVerb() {
@@ -111,47 +111,39 @@ func serveLeaving(next http.Handler, w http.ResponseWriter, r *http.Request, a a
 	r.Header.Del("Accept-Encoding")
 	whole := &response{header: http.Header{}, code: http.StatusOK}
 	next.ServeHTTP(whole, r)
-	body := whole.body.Bytes()
 	if whole.code == http.StatusOK {
-		var err error
-		if body, err = leavingOnly(body, a.GetVerb() == "list"); err != nil {
+		if err := checkLeaving(whole.body.Bytes(), a.GetVerb() == "list"); err != nil {
 			refuse(w, a, err.Error())
 			return
 		}
 	}
-	for k, v := range whole.header {
-		w.Header()[k] = v
-	}
-	w.Header().Del("Content-Length")
+	maps.Copy(w.Header(), whole.header)
 	w.WriteHeader(whole.code)
-	_, _ = w.Write(body)
+	_, _ = w.Write(whole.body.Bytes())
 }
 
-var errLives = errors.New("the managed cluster is not accepted, its agent sees only works that are being deleted")
+var errLives = errors.New("the managed cluster is not accepted, its agent may only clean up behind works that are being deleted")
 
-// leavingOnly is a list of works without those that are not being deleted, or
-// a work, or errLives when it is none.
-func leavingOnly(body []byte, list bool) ([]byte, error) {
+// checkLeaving returns errLives unless a work, or each of a list of works, is
+// being deleted. A list without those that are not would be taken for one of all
+// works: agents would evict what the others have brought into the cluster.
+func checkLeaving(body []byte, list bool) error {
+	works := struct {
+		metav1.PartialObjectMetadata `json:",inline"`
+		Items                        []metav1.PartialObjectMetadata `json:"items"`
+	}{}
+	if err := json.Unmarshal(body, &works); err != nil {
+		return errLives
+	}
 	if !list {
-		one := &unstructured.Unstructured{}
-		if err := json.Unmarshal(body, &one.Object); err != nil || one.GetDeletionTimestamp().IsZero() {
-			return nil, errLives
-		}
-		return body, nil
+		works.Items = []metav1.PartialObjectMetadata{works.PartialObjectMetadata}
 	}
-	all := map[string]any{}
-	if err := json.Unmarshal(body, &all); err != nil {
-		return nil, errLives
-	}
-	items, _ := all["items"].([]any)
-	leaving := []any{}
-	for _, item := range items {
-		if o, ok := item.(map[string]any); ok && !(&unstructured.Unstructured{Object: o}).GetDeletionTimestamp().IsZero() {
-			leaving = append(leaving, item)
+	for _, w := range works.Items {
+		if w.DeletionTimestamp.IsZero() {
+			return errLives
 		}
 	}
-	all["items"] = leaving
-	return json.Marshal(all)
+	return nil
 }
 
 // refuse answers as the API server does to who may not do something.
