@@ -67,8 +67,8 @@ func (w *world) bindByHand(t testing.TB, namespace, group string) {
 	}
 }
 
-// get sends a GET as it stands.
-func get(t testing.TB, config *rest.Config, path string, header ...string) (code int, body string, err error) {
+// getRaw sends a GET as it stands.
+func getRaw(t testing.TB, config *rest.Config, path string, header ...string) (code int, body string, err error) {
 	t.Helper()
 	c, err := rest.HTTPClientFor(config)
 	must(t, err)
@@ -158,7 +158,7 @@ func TestDeniedAgent(t *testing.T) {
 		must(t, agent.Get(ctx, types.NamespacedName{Namespace: name, Name: "leaving"}, &workv1.ManifestWork{}))
 		for _, accept := range []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "application/yaml", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "application/cbor", "*/*"} {
 			for _, path := range []string{works, works + "/before", works + "/before/status", works + "?limit=1", works + "?fieldSelector=metadata.name=before", works + "?watch=0&resourceVersion=0", works + "?pretty=true&limit=500"} {
-				_, body, err := get(t, config, path, "Accept", accept, "Accept-Encoding", "identity")
+				_, body, err := getRaw(t, config, path, "Accept", accept, "Accept-Encoding", "identity")
 				must(t, err)
 				if strings.Contains(body, "stringData") {
 					err = fmt.Errorf("it got %s", body)

@@ -28,6 +28,8 @@ const (
 	Accepted
 	// Leaving is an accepted cluster that is being deleted.
 	Leaving
+	// Refused is a cluster that no hub can have, because of its name.
+	Refused
 )
 
 // String is how messages call the standing of a cluster.
@@ -39,6 +41,8 @@ func (s Standing) String() string {
 		return "is accepted"
 	case Leaving:
 		return "is being deleted"
+	case Refused:
+		return "has a name that is reserved"
 	}
 	return "does not exist"
 }

@@ -73,7 +73,7 @@ func TestOthersMayNoMoreThanTheHubsRolesSay(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 400_000 {
 		a := randomRequest(r)
-		for _, s := range []authorization.Standing{authorization.Absent, authorization.Unaccepted, authorization.Leaving} {
+		for _, s := range []authorization.Standing{authorization.Absent, authorization.Refused, authorization.Unaccepted, authorization.Leaving} {
 			got := authorization.Decide("c1", s, a)
 			if got == authorizer.DecisionAllow && (s != authorization.Leaving || !rendered("c1", false, a)) {
 				t.Fatalf("%+v: allowed although the cluster %s", a, s)
@@ -119,7 +119,7 @@ func TestAgentsOfClustersThatAreNoMembers(t *testing.T) {
 		{"reads the API's description", authorizer.AttributesRecord{Verb: "get", Path: "/apis"}, none, none, none},
 	} {
 		for s, want := range map[authorization.Standing]authorizer.Decision{
-			authorization.Unaccepted: x.unaccepted, authorization.Leaving: x.leaving, authorization.Absent: x.absent,
+			authorization.Unaccepted: x.unaccepted, authorization.Leaving: x.leaving, authorization.Absent: x.absent, authorization.Refused: x.absent,
 		} {
 			if got := authorization.Decide("c1", s, x.request); got != want {
 				t.Errorf("an agent whose cluster %s %s: got %v, want %v", s, x.what, got, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,21 +87,14 @@ func (g *Agents) clustersOf(u user.Info) []agentOf {
 	if u == nil {
 		return nil
 	}
-	prefixed, plain := cluster.AgentClusters(u.GetGroups())
-	if len(prefixed)+len(plain) == 0 {
+	groups := u.GetGroups()
+	names := cluster.AgentClusters(groups)
+	if len(names) == 0 || slices.Contains(groups, user.SystemPrivilegedGroup) {
 		return nil
 	}
-	for _, group := range u.GetGroups() {
-		if group == user.SystemPrivilegedGroup {
-			return nil
-		}
-	}
-	var clusters []agentOf
-	for _, name := range prefixed {
-		clusters = append(clusters, agentOf{name, false})
-	}
-	for _, name := range plain {
-		clusters = append(clusters, agentOf{name, true})
+	clusters := make([]agentOf, 0, len(names))
+	for _, name := range names {
+		clusters = append(clusters, agentOf{name, !slices.Contains(groups, cluster.Group(name))})
 	}
 	return clusters
 }
@@ -174,6 +168,8 @@ func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 // standingOf is how a cluster stands.
 func standingOf(mc *clusterv1.ManagedCluster) Standing {
 	switch {
+	case cluster.ReservedName(mc.Name) != nil:
+		return Refused
 	case !mc.Spec.AcceptsClient():
 		return Unaccepted
 	case !mc.DeletionTimestamp.IsZero():
