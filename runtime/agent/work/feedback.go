@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/jsonpath"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -49,6 +50,7 @@ var wellKnown = map[schema.GroupVersionKind][]workv1.JSONPath{
 func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured, maxRaw int) feedback {
 	var out feedback
 	var problems []error
+	read := 0
 	for _, r := range rules {
 		paths := r.JSONPaths
 		if r.Type == workv1.FeedbackTypeWellKnownStatus {
@@ -61,6 +63,10 @@ func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured
 			paths = known
 		}
 		for _, p := range paths {
+			if read++; read > workcheck.MaxPaths {
+				problems = append(problems, fmt.Errorf("there are more than %d paths, and the others are not read", workcheck.MaxPaths))
+				break
+			}
 			value, err := evaluate(p, object, maxRaw)
 			if err != nil {
 				problems = append(problems, err)
@@ -78,27 +84,15 @@ func evaluate(p workv1.JSONPath, object *unstructured.Unstructured, maxRaw int) 
 	if p.Version != "" && p.Version != object.GroupVersionKind().Version {
 		return nil, fmt.Errorf("the path %q is for version %s, and the object is of version %s", p.Name, p.Version, object.GroupVersionKind().Version)
 	}
-	path := p.Path
-	if !strings.HasPrefix(path, "{") {
-		path = "{" + path + "}"
-	}
-	j := jsonpath.New(p.Name).AllowMissingKeys(true)
-	if err := j.Parse(path); err != nil {
+	path, err := fieldpath.ParseJSONPath(p.Path)
+	if err != nil {
 		return nil, fmt.Errorf("the path %q (%s) cannot be read: %w", p.Name, p.Path, err)
 	}
-	results, err := j.FindResults(object.Object)
+	results, err := path.Find(object.Object)
 	if err != nil {
 		return nil, fmt.Errorf("the path %q (%s): %w", p.Name, p.Path, err)
 	}
-	if len(results) == 0 {
-		return nil, nil
-	}
-	var found []any
-	for _, v := range results[0] {
-		if v.IsValid() && v.CanInterface() && v.Interface() != nil {
-			found = append(found, v.Interface())
-		}
-	}
+	found := slices.DeleteFunc(results, func(v any) bool { return v == nil })
 	switch {
 	case len(found) == 0:
 		return nil, nil

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
@@ -9,8 +8,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/jsonpath"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -20,13 +20,17 @@ import (
 // annotation. While that stays the same nothing is applied. The hash of a new
 // object is the one that it has from then on, so that it is not applied a
 // second time, without the fields.
-func withoutIgnored(ctx context.Context, required *unstructured.Unstructured, ignored []workv1.IgnoreField, exists bool) (*unstructured.Unstructured, error) {
+func withoutIgnored(required *unstructured.Unstructured, ignored []workv1.IgnoreField, exists bool) (*unstructured.Unstructured, error) {
 	rest := required.DeepCopy()
+	paths := 0
 	for _, f := range ignored {
 		// Fields that are ignored when they change on the cluster are applied
 		// whenever the manifest changes.
 		if f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange {
 			continue
+		}
+		if paths += len(f.JSONPointers) + len(f.JSONPaths) + len(f.JQPathExpressions); paths > workcheck.MaxPaths {
+			return nil, fmt.Errorf("there are more than %d paths: ignore fewer fields", workcheck.MaxPaths)
 		}
 		for _, p := range f.JSONPointers {
 			if err := removePointer(rest.Object, p); err != nil {
@@ -39,7 +43,7 @@ func withoutIgnored(ctx context.Context, required *unstructured.Unstructured, ig
 			}
 		}
 		for _, p := range f.JQPathExpressions {
-			if err := removeJQPath(ctx, rest, p); err != nil {
+			if err := removeJQPath(rest, p); err != nil {
 				return nil, err
 			}
 		}
@@ -109,22 +113,17 @@ func removePath(object map[string]any, p string) error {
 		delete(object, field)
 		return nil
 	}
-	j := jsonpath.New("ignoreFields").AllowMissingKeys(true)
-	if err := j.Parse("{" + parent + "}"); err != nil {
+	path, err := fieldpath.ParseJSONPath(parent)
+	if err != nil {
 		return fmt.Errorf("the JSON path %q cannot be read: %w", p, err)
 	}
-	results, err := j.FindResults(object)
+	holders, err := path.Find(object)
 	if err != nil {
 		return fmt.Errorf("the JSON path %q: %w", p, err)
 	}
-	for _, found := range results {
-		for _, v := range found {
-			if !v.IsValid() || !v.CanInterface() {
-				continue
-			}
-			if holder, ok := v.Interface().(map[string]any); ok {
-				delete(holder, field)
-			}
+	for _, v := range holders {
+		if holder, ok := v.(map[string]any); ok {
+			delete(holder, field)
 		}
 	}
 	return nil

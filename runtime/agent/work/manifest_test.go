@@ -1,7 +1,6 @@
 package work
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -193,7 +192,7 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.ignored.Condition = workv1.IgnoreFieldsConditionOnSpokePresent
-			got, err := withoutIgnored(context.Background(), object(), []workv1.IgnoreField{x.ignored}, true)
+			got, err := withoutIgnored(object(), []workv1.IgnoreField{x.ignored}, true)
 			if x.want == "" {
 				if err == nil {
 					t.Fatalf("no error, but %v", got)
@@ -216,7 +215,7 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 				t.Errorf("got  %s %s\nwant %s", text, more, x.want)
 			}
 			// A new object gets everything, and the hash that it has from then on.
-			whole, err := withoutIgnored(context.Background(), object(), []workv1.IgnoreField{x.ignored}, false)
+			whole, err := withoutIgnored(object(), []workv1.IgnoreField{x.ignored}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +232,7 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 func TestFieldsIgnoredWhenTheyChangeAreApplied(t *testing.T) {
 	required := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1)}}}
 	ignored := []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPointers: []string{"/spec/replicas"}}}
-	got, err := withoutIgnored(context.Background(), required, ignored, true)
+	got, err := withoutIgnored(required, ignored, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +246,7 @@ func TestHashIsUpstreams(t *testing.T) {
 	required := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": "test"}, "data": map[string]any{"foo1": "bar1"},
 	}}
-	got, err := withoutIgnored(context.Background(), required, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".data"}}}, true)
+	got, err := withoutIgnored(required, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".data"}}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (o *objects) serverSideApply(ctx context.Context, resource dynamic.Resource
 		if before, err = o.get(ctx, m.gvr, m.meta.Namespace, m.meta.Name); err != nil {
 			return result{}, err
 		}
-		if object, err = withoutIgnored(ctx, m.required, config.IgnoreFields, before != nil); err != nil {
+		if object, err = withoutIgnored(m.required, config.IgnoreFields, before != nil); err != nil {
 			return result{live: before}, fmt.Errorf("%w: %w", errIgnoreFields, err)
 		}
 		if before != nil && before.GetAnnotations()[work.SpecHashAnnotation] == object.GetAnnotations()[work.SpecHashAnnotation] {

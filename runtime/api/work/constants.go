@@ -96,6 +96,10 @@ const (
 
 // What muster reports beyond upstream.
 const (
+	// ConditionStatusTruncated is on a work whose status does not fit into the
+	// hub's store beside its manifests, so that something is left out.
+	ConditionStatusTruncated = "StatusTruncated"
+	ReasonStatusTooLarge     = "StatusTooLarge"
 	// MessageHiddenComplete is what is left of a rule's message about an object
 	// that the work's executor may not get any more.
 	MessageHiddenComplete = "Manifest was Complete when the executor could last get it"
@@ -133,6 +137,12 @@ const (
 	// DefaultManifestLimit is the greatest total size of a work's manifests, in
 	// bytes.
 	DefaultManifestLimit = 500 * 1024
+	// MaxStoredSize is how large a work may become with its status, in bytes as
+	// JSON: etcd takes 1.5 MiB by default, with what the API server adds.
+	MaxStoredSize = 1400 << 10
+	// StatusEntrySize is about what the status says of a manifest without feedback,
+	// in bytes.
+	StatusEntrySize = 650
 	// AgentServiceAccount is the service account of upstream's work agent. Works
 	// without an executor count as executed by it, in no namespace.
 	AgentServiceAccount = "klusterlet-work-sa"

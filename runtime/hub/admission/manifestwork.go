@@ -9,7 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -42,11 +44,36 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 		if err := checkManifests(now.Spec.Workload.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
+		warnOfSize(ctx, "spec.workload.manifests", now.Spec.Workload.Manifests)
+	}
+	if err := checkOptions("spec.manifestConfigs", now.Spec.ManifestConfigs, before.Spec.ManifestConfigs); err != nil && now.DeletionTimestamp == nil {
+		return apierrors.NewBadRequest(err.Error())
 	}
 	if a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil
 	}
 	return p.check(ctx, a, "spec.executor", now.Spec.Executor)
+}
+
+// checkOptions checks what a work asks of its agent beyond its manifests, when
+// that is new: what is in the store stays as it is.
+func checkOptions(field string, now, before []workv1.ManifestConfigOption) error {
+	if apiequality.Semantic.DeepEqual(now, before) {
+		return nil
+	}
+	return workcheck.Options(field, now)
+}
+
+// warnOfSize tells the author of manifests when their status will not fit into
+// the store beside them. They are let in: they can be applied.
+func warnOfSize(ctx context.Context, field string, manifests []workv1.Manifest) {
+	size := len(manifests) * work.StatusEntrySize
+	for _, m := range manifests {
+		size += len(m.Raw)
+	}
+	if size > work.MaxStoredSize {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s: there are %d manifests, whose status of about %d KiB in all will not be reported in full: split them into several works", field, len(manifests), len(manifests)*work.StatusEntrySize>>10))
+	}
 }
 
 func checkManifests(manifests []workv1.Manifest, limit int) error {

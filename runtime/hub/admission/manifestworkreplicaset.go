@@ -51,6 +51,10 @@ func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attr
 		if err := checkManifests(is.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
+		warnOfSize(ctx, "spec.manifestWorkTemplate.workload.manifests", is.Manifests)
+	}
+	if err := checkOptions("spec.manifestWorkTemplate.manifestConfigs", now.Spec.ManifestWorkTemplate.ManifestConfigs, before.Spec.ManifestWorkTemplate.ManifestConfigs); err != nil && a.GetOperation() != admission.Delete {
+		return apierrors.NewBadRequest(err.Error())
 	}
 	if a.GetOperation() == admission.Delete || a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil

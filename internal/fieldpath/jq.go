@@ -1,0 +1,155 @@
+package fieldpath
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+const (
+	// maxNesting is how deep the parentheses and conditions of a jq path may go.
+	maxNesting = 20
+	// maxTerms is how many terms a jq path may have in all.
+	maxTerms = 200
+)
+
+// JQPath is a jq expression that is a path, ready to be evaluated: names,
+// indices, ranges, .[], "?", pipes, commas, and select() with comparisons of
+// paths and plain values, joined by and, or and not. It may be used by many at
+// once.
+type JQPath struct {
+	text  string
+	query *gojq.Query
+}
+
+// ParseJQ reads a jq path. Its error tells what is wrong with an expression that
+// can't be read, or that is more than a path.
+func ParseJQ(path string) (*JQPath, error) {
+	if err := tooLong(path); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(path) == "" {
+		return nil, errEmpty
+	}
+	query, err := gojq.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	g := &grammar{}
+	if err := g.path(query, 0); err != nil {
+		return nil, err
+	}
+	return &JQPath{path, query}, nil
+}
+
+// Delete removes from an object what the path leads to, items of lists included.
+// The object is changed in place as far as maps go; lists are replaced. ErrLimit
+// is for a path that looks at too much, and nothing is removed then.
+func (p *JQPath) Delete(object map[string]any) error {
+	e := &evaluation{newVisits()}
+	places, err := e.path(p.query, []place{{value: object}})
+	if err != nil {
+		return err
+	}
+	doomed := &removal{}
+	for _, at := range places {
+		if at.path == nil {
+			return errors.New("it leads to the whole object, of which nothing would be left")
+		}
+		doomed.add(at)
+	}
+	doomed.apply(object)
+	return nil
+}
+
+// place is a value and the way to it: the keys and indices from the end on.
+type place struct {
+	value any
+	path  *step
+	// window is the part of a list that the place is, if it is one.
+	window *window
+}
+
+type step struct {
+	before *step
+	key    any // a string or an int
+}
+
+type window struct{ start, end int }
+
+func (p place) child(key, value any) place { return place{value: value, path: &step{p.path, key}} }
+
+// list is the list that a place is, and where in it the place begins and ends.
+func (p place) list() (list []any, start, end int, ok bool) {
+	list, ok = p.value.([]any)
+	if p.window != nil {
+		return list, p.window.start, p.window.end, ok
+	}
+	return list, 0, len(list), ok
+}
+
+// removal is a tree of what is to be removed from a value.
+type removal struct {
+	whole bool
+	below map[any]*removal
+}
+
+func (r *removal) at(path *step) *removal {
+	if path == nil {
+		return r
+	}
+	above := r.at(path.before)
+	if above.below == nil {
+		above.below = map[any]*removal{}
+	}
+	if above.below[path.key] == nil {
+		above.below[path.key] = &removal{}
+	}
+	return above.below[path.key]
+}
+
+func (r *removal) add(p place) {
+	node := r.at(p.path)
+	if p.window == nil {
+		node.whole = true
+		return
+	}
+	for i := p.window.start; i < p.window.end; i++ {
+		node.at(&step{nil, i}).whole = true
+	}
+}
+
+// apply removes what the tree says and returns what is left.
+func (r *removal) apply(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, below := range r.below {
+			name, ok := key.(string)
+			if !ok {
+				continue
+			}
+			x, there := v[name]
+			switch {
+			case !there:
+			case below.whole:
+				delete(v, name)
+			default:
+				v[name] = below.apply(x)
+			}
+		}
+	case []any:
+		out := make([]any, 0, len(v))
+		for i, x := range v {
+			below := r.below[i]
+			switch {
+			case below == nil:
+				out = append(out, x)
+			case !below.whole:
+				out = append(out, below.apply(x))
+			}
+		}
+		return out
+	}
+	return v
+}

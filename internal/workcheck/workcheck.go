@@ -1,0 +1,129 @@
+// Package workcheck says which options of a work can't be carried out by any
+// agent, or would cost more than an agent spends on them. The hub refuses them,
+// the provider tells of them while planning, and the agent goes by the same
+// limits, whatever a hub has let in.
+package workcheck
+
+import (
+	"fmt"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+const (
+	// MaxPaths is how many paths of feedback, and how many of ignored fields, there
+	// may be for an object.
+	MaxPaths = 100
+	// MaxRules is how many condition rules there may be for an object.
+	MaxRules = 20
+	// MaxExpressions is how many expressions one condition rule may have.
+	MaxExpressions = 20
+	// maxOptions is how many options a work may have: each is looked at for each of
+	// its manifests.
+	maxOptions = 1000
+)
+
+// Options checks the options of a work. Its error names the field, beginning
+// with where the options are, the value, the reason and what to do; it is nil
+// when there is nothing to object to.
+func Options(field string, options []workv1.ManifestConfigOption) error {
+	if len(options) > maxOptions {
+		return fmt.Errorf("%s has %d options, more than %d: let one option stand for several objects with * in its name, or split the work", field, len(options), maxOptions)
+	}
+	for i, o := range options {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if err := feedback(at, o.FeedbackRules); err != nil {
+			return err
+		}
+		if err := rules(at, o.ConditionRules); err != nil {
+			return err
+		}
+		if o.UpdateStrategy != nil && o.UpdateStrategy.ServerSideApply != nil {
+			if err := ignored(at+".updateStrategy.serverSideApply", o.UpdateStrategy.ServerSideApply.IgnoreFields); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func feedback(at string, rules []workv1.FeedbackRule) error {
+	paths := 0
+	for i, r := range rules {
+		paths += len(r.JSONPaths)
+		if paths > MaxPaths {
+			return fmt.Errorf("%s.feedbackRules has more than %d paths: report fewer values of each object", at, MaxPaths)
+		}
+		for j, p := range r.JSONPaths {
+			if err := JSONPath(p.Path); err != nil {
+				return fmt.Errorf("%s.feedbackRules[%d].jsonPaths[%d].path: %w", at, i, j, err)
+			}
+		}
+	}
+	return nil
+}
+
+func rules(at string, rules []workv1.ConditionRule) error {
+	if len(rules) > MaxRules {
+		return fmt.Errorf("%s.conditionRules has %d rules, more than %d: use fewer rules for each object", at, len(rules), MaxRules)
+	}
+	for i, r := range rules {
+		if len(r.CELExpressions) > MaxExpressions {
+			return fmt.Errorf("%s.conditionRules[%d].celExpressions has %d expressions, more than %d: join them with &&", at, i, len(r.CELExpressions), MaxExpressions)
+		}
+	}
+	return nil
+}
+
+func ignored(at string, fields []workv1.IgnoreField) error {
+	paths := 0
+	for i, f := range fields {
+		at := fmt.Sprintf("%s.ignoreFields[%d]", at, i)
+		paths += len(f.JSONPaths) + len(f.JSONPointers) + len(f.JQPathExpressions)
+		if paths > MaxPaths {
+			return fmt.Errorf("%s: there are more than %d paths: ignore fewer fields of each object", at, MaxPaths)
+		}
+		for j, p := range f.JSONPaths {
+			if err := JSONPath(p); err != nil {
+				return fmt.Errorf("%s.jsonPaths[%d]: %w", at, j, err)
+			}
+		}
+		for j, p := range f.JSONPointers {
+			if len(p) > fieldpath.MaxLength {
+				return fmt.Errorf("%s.jsonPointers[%d] is %d bytes long, more than the %d that a path may have", at, j, len(p), fieldpath.MaxLength)
+			}
+		}
+		for j, p := range f.JQPathExpressions {
+			if err := JQ(p); err != nil {
+				return fmt.Errorf("%s.jqPathExpressions[%d]: %w", at, j, err)
+			}
+		}
+	}
+	return nil
+}
+
+// JSONPath checks a JSONPath. The error holds the path.
+func JSONPath(path string) error {
+	if _, err := fieldpath.ParseJSONPath(path); err != nil {
+		return fmt.Errorf("the JSONPath %s cannot be used: %w", quoted(path), err)
+	}
+	return nil
+}
+
+// JQ checks a jq path expression. The error holds the expression.
+func JQ(path string) error {
+	if _, err := fieldpath.ParseJQ(path); err != nil {
+		return fmt.Errorf("the jq path expression %s cannot be used: %w", quoted(path), err)
+	}
+	return nil
+}
+
+// quoted is a text for a message, cut where it is long.
+func quoted(text string) string {
+	const enough = 100
+	if len(text) > enough {
+		return fmt.Sprintf("%.*q...", enough, text)
+	}
+	return fmt.Sprintf("%q", text)
+}
