@@ -21,8 +21,9 @@ func status(mw *workv1.ManifestWork, manifests []*manifest, outcomes []outcome, 
 	after := *before.DeepCopy()
 	after.ResourceStatus.Manifests = nil
 	applied, kept := true, false
+	reported := entriesOf(before.ResourceStatus.Manifests)
 	for i, m := range manifests {
-		old := find(before.ResourceStatus.Manifests, m.meta)
+		old := reported.find(m.meta)
 		if outcomes[i].kept {
 			kept = true
 			if old == nil {
@@ -106,7 +107,7 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 		entry.StatusFeedbacks.Values = nil
 		meta.RemoveStatusCondition(&entry.Conditions, work.ConditionStatusFeedbackSynced)
 		hideRuleConditions(&entry.Conditions, m, generation)
-	case o.exists:
+	case o.exists && !o.waits:
 		changed := !apiequality.Semantic.DeepEqual(entry.StatusFeedbacks.Values, o.feedback.values)
 		entry.StatusFeedbacks.Values = o.feedback.values
 		if changed { // the time of the condition tells when the values changed
@@ -168,23 +169,32 @@ func set(conditions *[]metav1.Condition, c metav1.Condition) {
 	meta.SetStatusCondition(conditions, c)
 }
 
+// entries are what is reported of a work's manifests, to look things up in.
+type entries map[workv1.ManifestResourceMeta][]*workv1.ManifestCondition
+
+func entriesOf(list []workv1.ManifestCondition) entries {
+	out := make(entries, len(list))
+	for i := range list {
+		id := list[i].ResourceMeta
+		id.Ordinal = 0
+		out[id] = append(out[id], &list[i])
+	}
+	return out
+}
+
 // find is the entry of a manifest: with the same place and identity, or with
 // the same identity when only one has it.
-func find(entries []workv1.ManifestCondition, m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
-	var same *workv1.ManifestCondition
-	count := 0
-	for i := range entries {
-		have := entries[i].ResourceMeta
-		if have == m {
-			return &entries[i]
-		}
-		have.Ordinal = m.Ordinal
-		if have == m {
-			same, count = &entries[i], count+1
+func (e entries) find(m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
+	id := m
+	id.Ordinal = 0
+	same := e[id]
+	for _, entry := range same {
+		if entry.ResourceMeta == m {
+			return entry
 		}
 	}
-	if count == 1 {
-		return same
+	if len(same) == 1 {
+		return same[0]
 	}
 	return nil
 }

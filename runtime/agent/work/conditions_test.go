@@ -94,7 +94,7 @@ func TestStatusEntryIsFoundAlsoWhereAManifestMoved(t *testing.T) {
 		"one of both":   {2, "b", &entries[2]},
 		"not there yet": {0, "c", nil},
 	} {
-		if got := find(entries, workv1.ManifestResourceMeta{Ordinal: x.ordinal, Name: x.object}); got != x.want {
+		if got := entriesOf(entries).find(workv1.ManifestResourceMeta{Ordinal: x.ordinal, Name: x.object}); got != x.want {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)
 		}
 	}

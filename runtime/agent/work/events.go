@@ -58,6 +58,11 @@ func (e *events) tell(mw *workv1.ManifestWork, outcomes []outcome, attempts int)
 	}
 }
 
+// truncated tells that not all is reported of a work.
+func (e *events) truncated(mw *workv1.ManifestWork, message string) {
+	e.recorder.Event(mw, corev1.EventTypeWarning, work.ReasonStatusTooLarge, message)
+}
+
 // news is what has not been told yet, and remembers it as told.
 func (e *events) news(mw *workv1.ManifestWork, outcomes []outcome, attempts int) []string {
 	e.mu.Lock()

@@ -82,6 +82,7 @@ func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, app
 func (a *agent) forget(name string) {
 	a.memory.forget(name)
 	a.freshness.forget(name)
+	a.rooms.forget(name)
 	a.memory.hold(work.AppliedManifestWorkName(a.hubHash, name), nil)
 	a.watches.set(name, nil)
 	a.events.forget(name)
@@ -126,7 +127,7 @@ func (a *agent) reconcileApplied(ctx context.Context, name string) (time.Duratio
 		return 0, err
 	}
 	if len(left) > 0 {
-		return 0, fmt.Errorf("%d objects of the work %s are still being deleted", len(left), amw.Spec.ManifestWorkName)
+		return 0, fmt.Errorf("%d objects of the work %s are still being deleted: %w", len(left), amw.Spec.ManifestWorkName, errWaiting)
 	}
 	before := amw.DeepCopy()
 	controllerutil.RemoveFinalizer(amw, work.AppliedManifestWorkFinalizer)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +34,8 @@ type manifest struct {
 	// any more.
 	completed   bool
 	unknownKind bool // the cluster does not serve it
+	// inspection evaluates feedback and rules.
+	inspection *inspection
 	// err says why the manifest cannot be applied at all.
 	err error
 }
@@ -55,6 +56,7 @@ func (m *manifest) identified() bool { return m.err == nil }
 // readManifests reads the manifests of a work and finds the resource of each.
 func readManifests(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest {
 	out := make([]*manifest, 0, len(mw.Spec.Workload.Manifests))
+	reported := entriesOf(mw.Status.ResourceStatus.Manifests)
 	for i, raw := range mw.Spec.Workload.Manifests {
 		m := &manifest{meta: workv1.ManifestResourceMeta{Ordinal: int32(i)}, executor: mw.Spec.Executor}
 		m.err = m.read(raw.Raw, mapper)
@@ -63,7 +65,7 @@ func readManifests(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest 
 			m.strategy, m.feedback, m.rules = option.strategy, option.feedback, option.rules
 			m.owned = isOwned(mw.Spec.DeleteOption, m.meta) && m.strategy.Type != workv1.UpdateStrategyTypeReadOnly
 			m.hash = hashOf(raw.Raw, m.strategy, m.feedback, m.rules, m.owned)
-			m.completed = m.hasRule(work.ConditionComplete) && wasCompleted(mw, m.meta)
+			m.completed = m.hasRule(work.ConditionComplete) && wasCompleted(reported, m.meta)
 			if m.strategy.Type != workv1.UpdateStrategyTypeServerSideApply {
 				makeComparable(m.required)
 			}
@@ -125,8 +127,8 @@ func (m *manifest) hasRule(condition string) bool {
 }
 
 // wasCompleted reports whether a manifest's object has been seen completed.
-func wasCompleted(mw *workv1.ManifestWork, m workv1.ManifestResourceMeta) bool {
-	entry := find(mw.Status.ResourceStatus.Manifests, m)
+func wasCompleted(reported entries, m workv1.ManifestResourceMeta) bool {
+	entry := reported.find(m)
 	return entry != nil && meta.IsStatusConditionTrue(entry.Conditions, work.ConditionComplete)
 }
 
@@ -205,15 +207,23 @@ func optionFor(options []workv1.ManifestConfigOption, m workv1.ManifestResourceM
 
 // matches compares with a pattern in which * stands for any text.
 func matches(pattern, s string) bool {
-	if !strings.Contains(pattern, "*") {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
 		return pattern == s
 	}
-	parts := strings.Split(pattern, "*")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
+	first, last := parts[0], parts[len(parts)-1]
+	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
+		return false
 	}
-	ok, err := regexp.MatchString("^"+strings.Join(parts, ".*")+"$", s)
-	return err == nil && ok
+	s = s[len(first) : len(s)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(part):]
+	}
+	return true
 }
 
 // isOwned reports whether an object is to go with its work.

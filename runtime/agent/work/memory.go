@@ -33,7 +33,9 @@ type outcome struct {
 	executor string
 	allowed  time.Time
 	mends    mends
-	// later is how long to wait before the object is put right again.
+	// waits says that the work's rules have still to be evaluated on the object.
+	waits bool
+	// later is how long to wait before the object is put right again, or looked at.
 	later time.Duration
 }
 

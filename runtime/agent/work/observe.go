@@ -33,7 +33,6 @@ func (a *agent) see(ctx context.Context, o *outcome, m *manifest, live *unstruct
 		return
 	}
 	o.exists, o.uid, o.resourceVersion = true, live.GetUID(), live.GetResourceVersion()
-	o.feedback = readFeedback(m.feedback, live, a.maxRaw)
-	o.conditions = a.rules.evaluate(ctx, m.rules, live)
 	o.progress = progressOf(live)
+	a.inspect(ctx, o, m, live)
 }

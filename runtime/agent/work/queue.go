@@ -2,9 +2,12 @@ package work
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"k8s.io/client-go/util/workqueue"
 )
@@ -22,11 +25,17 @@ type queue struct {
 	reconcile func(ctx context.Context, name string) (again time.Duration, err error)
 	keys      workqueue.TypedRateLimitingInterface[string]
 	running   sync.WaitGroup
+
+	mu   sync.Mutex
+	told map[string]string // why a name fails, as far as that was logged
 }
+
+// errWaiting marks what only takes its time: it is tried again without a word.
+var errWaiting = errors.New("it is waited for")
 
 func newQueue(what string, reconcile func(context.Context, string) (time.Duration, error)) *queue {
 	return &queue{
-		what: what, reconcile: reconcile,
+		what: what, reconcile: reconcile, told: map[string]string{},
 		keys: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry)),
 	}
 }
@@ -62,13 +71,48 @@ func (q *queue) next(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		slog.Debug("trying again", "what", q.what, "name", name, "err", err)
+		q.complain(name, err)
 		q.keys.AddRateLimited(name)
 	default:
 		q.keys.Forget(name)
+		q.recovered(name)
 		if again > 0 {
 			q.keys.AddAfter(name, again)
 		}
 	}
 	return true
+}
+
+// complain logs why a name fails, once for each cause: what fails a few times
+// only, and what is waited for, is of no interest.
+func (q *queue) complain(name string, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failures(name) < passing || errors.Is(err, errWaiting) || q.told[name] == cause(err) {
+		slog.Debug("trying again", "what", q.what, "name", name, "err", err)
+		return
+	}
+	q.told[name] = cause(err)
+	slog.Warn("this fails again and again, and is tried again at least once a minute; the conditions and events of the work on the hub tell more", "what", q.what, "name", name, "err", err)
+}
+
+// recovered notes that a name has not failed, and logs that it had.
+func (q *queue) recovered(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, ok := q.told[name]; ok {
+		delete(q.told, name)
+		slog.Info("this no longer fails", "what", q.what, "name", name)
+	}
+}
+
+// cause is an error's text without the numbers, which differ from one attempt to
+// the next: versions, sizes, times.
+func cause(err error) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return '0'
+		}
+		return r
+	}, err.Error())
 }

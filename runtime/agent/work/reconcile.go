@@ -54,6 +54,11 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 		}
 	}
 	manifests := readManifests(mw, a.objects.mapper)
+	looking := &inspection{clock: a.clock, turn: a.slow}
+	defer looking.end()
+	for _, m := range manifests {
+		m.inspection = looking
+	}
 	if isComplete(mw, manifests) {
 		return a.watchOver(ctx, mw, manifests)
 	}
@@ -97,7 +102,7 @@ func (a *agent) ensureApplied(ctx context.Context, mw *workv1.ManifestWork) (*wo
 	case err != nil:
 		return nil, err
 	case !amw.DeletionTimestamp.IsZero():
-		return nil, fmt.Errorf("the AppliedManifestWork %s is still being deleted", amw.Name)
+		return nil, fmt.Errorf("the AppliedManifestWork %s is still being deleted: %w", amw.Name, errWaiting)
 	case amw.Spec != want || !controllerutil.ContainsFinalizer(amw, work.AppliedManifestWorkFinalizer):
 		before := amw.DeepCopy()
 		amw.Spec = want
@@ -151,7 +156,7 @@ func (a *agent) applyWork(ctx context.Context, mw *workv1.ManifestWork, amw *wor
 		err = errors.Join(err, fmt.Errorf("manifest %d of the work %s: %w", i, mw.Name, o.applied))
 	}
 	if err == nil && len(pending) > 0 {
-		err = errors.New("objects are still being deleted")
+		err = fmt.Errorf("objects are still being deleted: %w", errWaiting)
 	}
 	return again, err
 }
@@ -235,14 +240,16 @@ func (a *agent) unchanged(mw *workv1.ManifestWork, m *manifest, owner metav1.Own
 		return outcome{}, false
 	}
 	last, ok := a.memory.get(mw.Name, m.key())
-	if !ok || last.hash != m.hash || last.owner != owner.UID || last.applied != nil || last.fetched != nil || last.later > 0 {
+	if !ok || last.hash != m.hash || last.owner != owner.UID || last.applied != nil || last.fetched != nil || last.later > 0 && !last.waits {
 		return last, false
 	}
 	if who := executorName(mw.Spec.Executor); who != last.executor || who != "" && a.clock.Since(last.allowed) >= executorRetry {
 		return last, false
 	}
 	version, watched := a.watches.version(m.gvr, m.key())
-	return last, watched && version == last.resourceVersion && (last.exists || m.strategy.Type == workv1.UpdateStrategyTypeReadOnly)
+	same := watched && version == last.resourceVersion && (last.exists || m.strategy.Type == workv1.UpdateStrategyTypeReadOnly)
+	// What waits for its rules is only read when there is time for them.
+	return last, same && !(last.waits && m.inspection.open())
 }
 
 // carryOut applies one manifest.
@@ -257,7 +264,7 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	if m.completed {
 		return a.observe(ctx, m, o)
 	}
-	if o.applied = a.objects.mayApply(ctx, m); o.applied != nil {
+	if o.applied = tellableFailure(m, a.objects.mayApply(ctx, m)); o.applied != nil {
 		return a.observe(ctx, m, o)
 	}
 	// From here on it is known that the executor may get the object.
@@ -276,7 +283,7 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	if isApplyConflict(err) {
 		a.metrics.conflict(applyConflict)
 	}
-	if o.applied = err; err != nil {
+	if o.applied = tellableFailure(m, err); err != nil {
 		return a.look(ctx, m, o)
 	}
 	a.see(ctx, &o, m, r.live)
@@ -311,13 +318,18 @@ func (a *agent) watchOver(ctx context.Context, mw *workv1.ManifestWork, manifest
 	a.watches.set(mw.Name, a.watched(mw, manifests, &workv1.AppliedManifestWork{}))
 	outcomes := make([]outcome, len(manifests))
 	again := jittered(resync)
-	for i, m := range manifests {
+	// In another order at each look: there may not be time for the rules of all.
+	for _, i := range rand.Perm(len(manifests)) {
+		m := manifests[i]
 		outcomes[i] = outcome{kept: true, applied: m.err}
 		if m.err == nil {
 			outcomes[i] = a.observe(ctx, m, outcomes[i])
 		}
 		if outcomes[i].hidden {
 			again = min(again, executorRetry)
+		}
+		if outcomes[i].later > 0 {
+			again = min(again, outcomes[i].later)
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -332,22 +344,39 @@ func (a *agent) watchOver(ctx context.Context, mw *workv1.ManifestWork, manifest
 	return again, nil
 }
 
-// report writes a work's status when it has changed.
-func (a *agent) report(ctx context.Context, mw *workv1.ManifestWork, status workv1.ManifestWorkStatus) error {
+// report writes a work's status when it has changed, as much of it as the hub
+// takes.
+func (a *agent) report(ctx context.Context, mw *workv1.ManifestWork, whole workv1.ManifestWorkStatus) error {
+	for {
+		status := fit(whole, a.rooms.of(mw), mw.Generation)
+		err := a.reportAs(ctx, mw, status)
+		if !tooLarge(err) || !a.rooms.refused(mw, status) {
+			return err
+		}
+	}
+}
+
+func (a *agent) reportAs(ctx context.Context, mw *workv1.ManifestWork, status workv1.ManifestWorkStatus) error {
 	if apiequality.Semantic.DeepEqual(mw.Status, status) {
 		a.metrics.see(mw)
 		return nil
 	}
 	before := mw.DeepCopy()
-	mw.Status = status
-	if err := a.hub.Status().Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	after := mw.DeepCopy()
+	after.Status = status
+	if err := a.hub.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("report the status of the work %s: %w", mw.Name, err)
 	}
+	*mw = *after
 	a.freshness.wrote(mw)
 	a.metrics.see(mw)
 	was, is := meta.FindStatusCondition(before.Status.Conditions, work.ConditionApplied), meta.FindStatusCondition(status.Conditions, work.ConditionApplied)
 	if is != nil && (was == nil || was.Status != is.Status) {
 		slog.Info("work carried out", "work", mw.Name, "applied", is.Status)
+	}
+	if c := meta.FindStatusCondition(status.Conditions, work.ConditionStatusTruncated); c != nil && meta.FindStatusCondition(before.Status.Conditions, c.Type) == nil {
+		slog.Warn("a work's status is not reported in full", "work", mw.Name, "why", c.Message)
+		a.events.truncated(mw, c.Message)
 	}
 	return nil
 }

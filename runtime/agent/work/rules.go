@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -34,7 +36,10 @@ func newRules() (*rules, error) {
 func (r *rules) evaluate(ctx context.Context, list []workv1.ConditionRule, object *unstructured.Unstructured) []metav1.Condition {
 	var out []metav1.Condition
 	budget := expression.NewBudget()
-	for _, rule := range list {
+	for i, rule := range list {
+		if i == workcheck.MaxRules {
+			break // the hub refuses more
+		}
 		switch rule.Type {
 		case workv1.ConditionRuleTypeCEL:
 			out = append(out, r.byExpression(ctx, rule, object, budget))
@@ -57,7 +62,11 @@ func (r *rules) evaluate(ctx context.Context, list []workv1.ConditionRule, objec
 
 func (r *rules) byExpression(ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget) metav1.Condition {
 	c := metav1.Condition{Type: rule.Condition, Status: metav1.ConditionTrue, Reason: work.ReasonRuleEvaluated}
-	for _, text := range rule.CELExpressions {
+	for i, text := range rule.CELExpressions {
+		if i == workcheck.MaxExpressions {
+			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonRuleInvalid, fmt.Sprintf("the rule has more than %d expressions: join them with &&", i)
+			return c
+		}
 		holds, err := r.conditions.True(ctx, text, map[string]any{"object": object.Object}, budget)
 		switch {
 		case errors.Is(err, context.Canceled):
@@ -87,7 +96,7 @@ func (r *rules) message(ctx context.Context, rule workv1.ConditionRule, object *
 		text, err := r.messages.Text(ctx, rule.MessageExpression, map[string]any{"object": object.Object, "result": result}, budget)
 		switch {
 		case err == nil:
-			return text
+			return shortened(text)
 		case rule.Message == "":
 			return err.Error()
 		}
@@ -96,6 +105,17 @@ func (r *rules) message(ctx context.Context, rule workv1.ConditionRule, object *
 		return rule.Message
 	}
 	return byDefault
+}
+
+// maxMessage is the longest message of a condition, in bytes.
+const maxMessage = 32 << 10
+
+// shortened is a message as far as a condition takes it.
+func shortened(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage-3], "") + "..."
 }
 
 func truth(b bool) metav1.ConditionStatus {

@@ -100,7 +100,9 @@ type agent struct {
 	watches              *watches
 	memory               *memory
 	freshness            *freshness
+	rooms                *rooms
 	writers              chan struct{}
+	slow                 chan struct{} // the turn of works whose rules take long
 
 	works, applied *queue
 }
@@ -122,7 +124,7 @@ func newAgent(o Options) (*agent, error) {
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: work.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, clock: o.Clock,
 		metrics: o.Metrics, derive: o.Features.Enabled(features.DerivedProgressing),
-		memory: newMemory(), freshness: newFreshness(o.Clock), writers: make(chan struct{}, writers),
+		memory: newMemory(), freshness: newFreshness(o.Clock), rooms: newRooms(), writers: make(chan struct{}, writers), slow: make(chan struct{}, slowInspections),
 	}
 	if o.Features.Enabled(features.RawFeedbackJSONString) {
 		a.maxRaw = o.MaxJSONRawLength
