@@ -177,6 +177,9 @@ const (
 	MessageNoManagedClusterMatched     = "No ManagedCluster matches any of the cluster predicate"
 	ReasonAllDecisionsScheduled        = "AllDecisionsScheduled"
 	MessageAllDecisionsScheduled       = "All cluster decisions scheduled"
+	// MessageCostlyExpression follows one of these. It takes a number of clusters,
+	// the first of them, an expression, and what it may cost.
+	MessageCostlyExpression = "; on %d clusters, %s the first, the expression %q was given up because it costs more than %d units there, and counts as false: loop over less of the cluster"
 )
 
 // The heartbeat.

@@ -12,13 +12,16 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -34,6 +37,9 @@ type Controller struct {
 
 	engine *incremental.Engine
 	notes  notes
+	// judge is there when the controller is registered; its users without a manager
+	// wait for judgements themselves.
+	judge *judge
 }
 
 // NewController makes the controller. It knows of nothing until its manager's
@@ -53,15 +59,44 @@ func (c *Controller) Register(m manager.Manager) error {
 	for _, f := range feedings(c.engine) {
 		b.Watches(f.kind, f.handler())
 	}
-	return b.Complete(c)
+	// What the judge has judged goes into the controller's queue.
+	var queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	c.judge = newJudge(c.engine, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+	b.WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue = q
+		return nil
+	}))
+	if err := b.Complete(c); err != nil {
+		return err
+	}
+	return m.Add(manager.RunnableFunc(c.judge.run))
+}
+
+// schedule decides about a placement, or has it judged before.
+func (c *Controller) schedule(key types.NamespacedName) (incremental.Scheduled, incremental.State) {
+	if c.judge == nil {
+		s, ok := c.engine.Schedule(key, c.clock.Now())
+		if !ok {
+			return s, incremental.Unknown
+		}
+		return s, incremental.Decided
+	}
+	s, state := c.engine.TrySchedule(key, c.clock.Now())
+	if state == incremental.Unjudged {
+		c.judge.add(key)
+	}
+	return s, state
 }
 
 // Reconcile schedules a placement and writes down what has changed.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	scheduled, ok := c.engine.Schedule(r.NamespacedName, c.clock.Now())
-	if !ok {
+	scheduled, state := c.schedule(r.NamespacedName)
+	switch state {
+	case incremental.Unknown:
 		c.notes.forget(r.NamespacedName)
 		return reconcile.Result{}, nil
+	case incremental.Unjudged:
+		return reconcile.Result{}, nil // comes again when it is judged
 	}
 	p := scheduled.Placement
 	if !p.DeletionTimestamp.IsZero() || p.Annotations[cluster.SchedulingDisabledAnnotation] == "true" {

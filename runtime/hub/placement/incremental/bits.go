@@ -58,3 +58,21 @@ func (b *bitset) add(o *bitset) {
 		b.n += bits.OnesCount64(b.words[i])
 	}
 }
+
+// without calls a function with the slots that are marked here and not in another
+// set, until it returns false, and reports whether there were any.
+func (b *bitset) without(o *bitset, f func(slot uint32) bool) bool {
+	found := false
+	for i, w := range b.words {
+		if i < len(o.words) {
+			w &^= o.words[i]
+		}
+		for ; w != 0; w &= w - 1 {
+			found = true
+			if !f(uint32(i*64 + bits.TrailingZeros64(w))) {
+				return true
+			}
+		}
+	}
+	return found
+}

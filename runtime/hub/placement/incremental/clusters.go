@@ -25,6 +25,9 @@ func (e *Engine) UpsertCluster(o *clusterv1.ManagedCluster) []types.NamespacedNa
 	if was == nil {
 		e.fleet.enlist(c)
 	}
+	if was == nil || was.ManagedCluster != o && len(e.everything) > 0 && !sameVersion(was.ManagedCluster, o) {
+		e.misjudged(c)
+	}
 	if was == nil || wasThere != c.there() || !maps.Equal(was.Labels, o.Labels) {
 		if !wasThere {
 			was = nil
@@ -49,6 +52,7 @@ func (e *Engine) DeleteCluster(name string) []types.NamespacedName {
 	a := affected{}
 	e.fleet.strike(c)
 	c.view = nil
+	e.misjudged(c)
 	e.join(c, nil, a)
 	e.fleet.release(c)
 	return a.keys()

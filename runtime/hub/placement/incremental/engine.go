@@ -46,11 +46,9 @@ type Engine struct {
 	setTerms       index[*set]
 	placementTerms index[*placement]
 	scoreReaders   map[string]group[*placement]
-	// everything are the placements with expressions, which see all of a cluster.
+	// everything are the placements that are judged apart: those with expressions,
+	// which see all of a cluster, and those with long selectors.
 	everything group[*placement]
-
-	// scores looks up AddOnPlacementScores for expressions.
-	scores scheduling.ScoreGetter
 }
 
 // New makes an engine that knows of nothing yet.
@@ -58,7 +56,7 @@ func New(o scheduling.Options) *Engine {
 	if o.Expressions == nil {
 		o.Expressions = scheduling.NewExpressions()
 	}
-	e := &Engine{
+	return &Engine{
 		options:        o,
 		fleet:          fleet{byName: map[string]*cluster{}},
 		sets:           map[string]*set{},
@@ -70,8 +68,6 @@ func New(o scheduling.Options) *Engine {
 		scoreReaders:   map[string]group[*placement]{},
 		everything:     group[*placement]{},
 	}
-	e.scores = e.scoresOf
-	return e
 }
 
 // namespace is what placements of a namespace share.

@@ -26,7 +26,10 @@ type cluster struct {
 	// decisions counts in how many decisions it is.
 	decisions int
 	// scores are the AddOnPlacementScores of it by name; nil when there are none.
+	// The map is never changed, but replaced: a judgement may be reading it.
 	scores map[string]*clusterv1alpha1.AddOnPlacementScore
+	// changes counts what expressions may see of the cluster differently.
+	changes uint64
 }
 
 // The resources that clusters are ranked by.

@@ -36,6 +36,9 @@ type placement struct {
 	dirty                         bitset
 	all                           bool
 
+	// judgements are what predicates say, of a placement that is judged apart.
+	judgements judgements
+
 	// looked is when that was.
 	looked time.Time
 
@@ -53,7 +56,8 @@ type reads struct {
 	// any of them.
 	scores   group[string]
 	anyScore bool
-	// everything is that expressions see all of a cluster.
+	// everything is that the placement is judged apart, whatever of a cluster has
+	// changed.
 	everything bool
 	// divides is that labels or claims also decide on something else than whether
 	// a cluster matches.
@@ -71,10 +75,10 @@ func readsOf(spec *clusterv1beta1.PlacementSpec, c *scheduling.Compiled) reads {
 	for _, p := range spec.Predicates {
 		s := p.RequiredClusterSelector
 		selector(s.LabelSelector, s.ClaimSelector)
-		r.everything = r.everything || len(s.CELSelector.CELExpressions) > 0
 	}
 	// Expressions can name scores in ways that only their evaluation tells.
-	r.anyScore = r.everything
+	r.anyScore = c.HasExpressions()
+	r.everything = r.anyScore || c.Length() > longSelectors
 	for _, g := range spec.DecisionStrategy.GroupStrategy.DecisionGroups {
 		selector(g.GroupClusterSelector.LabelSelector, g.GroupClusterSelector.ClaimSelector)
 		r.divides = true
@@ -137,18 +141,17 @@ func (e *Engine) UpsertPlacement(o *clusterv1beta1.Placement) []types.Namespaced
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Generation: o.Generation}, Spec: o.Spec,
 	}, e.options)
 	p.reads = readsOf(&o.Spec, p.compiled)
-	p.broken, p.intolerant = at(p.compiled.Misconfigured(1, 0), "Predicate"), at(p.compiled.Misconfigured(1, 1), "TaintToleration")
+	p.intolerant = p.compiled.Intolerant()
+	p.judgements = judgements{}
+	if !p.reads.everything {
+		p.broken = p.compiled.Unreadable()
+	}
 	p.balances = slices.ContainsFunc(p.compiled.Prioritizers(), func(x scheduling.Prioritizer) bool { return x.Kind == scheduling.Balance })
 	p.expired = make([]bitset, len(p.compiled.Prioritizers()))
 	p.all = true
 	e.subscribe(p)
 	e.resolve(p, n)
 	return []types.NamespacedName{key}
-}
-
-// at reports whether a filter found a problem.
-func at(problem *scheduling.Problem, filter string) bool {
-	return problem != nil && problem.Plugin == filter
 }
 
 // DeletePlacement takes note that a placement is gone. That concerns no other:

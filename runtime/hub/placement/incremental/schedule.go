@@ -1,6 +1,7 @@
 package incremental
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,28 +31,71 @@ type Funnel struct {
 }
 
 // Schedule decides what a placement chooses at a time; false is that there is no
-// such placement.
+// such placement. It judges what has not been judged yet, which may take long: see
+// TrySchedule.
 func (e *Engine) Schedule(key types.NamespacedName, now time.Time) (Scheduled, bool) {
+	for {
+		s, state := e.TrySchedule(key, now)
+		if state != Unjudged {
+			return s, state == Decided
+		}
+		if _, err := e.Judge(context.Background(), key, 0); err != nil {
+			return Scheduled{}, false
+		}
+	}
+}
+
+// State is what became of an attempt to schedule.
+type State int
+
+const (
+	// Decided is that there is a result.
+	Decided State = iota
+	// Unknown is that there is no such placement.
+	Unknown
+	// Unjudged is that the placement has to be judged before.
+	Unjudged
+)
+
+// TrySchedule decides what a placement chooses at a time, unless it has to be
+// judged before, which only Judge does.
+func (e *Engine) TrySchedule(key types.NamespacedName, now time.Time) (Scheduled, State) {
+	out, p, outcome, ranked, state := e.decide(key, now)
+	if state != Decided {
+		return Scheduled{}, state
+	}
+	// The rest needs nothing of the engine, and nobody waits for it.
+	if outcome.Misconfigured == nil {
+		outcome.Chosen = p.Choose(ranked).Chosen
+	}
+	p.Conclude(outcome, &out.Result)
+	return out, Decided
+}
+
+// decide does what of a scheduling depends on the fleet.
+func (e *Engine) decide(key types.NamespacedName, now time.Time) (out Scheduled, compiled *scheduling.Compiled, outcome scheduling.Outcome, ranked []scheduling.Ranked, state State) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.placements[key]
 	if p == nil {
-		return Scheduled{}, false
+		return out, nil, outcome, nil, Unknown
+	}
+	if p.reads.everything && !p.judged() {
+		return out, nil, outcome, nil, Unjudged
 	}
 	changed := e.lookAnew(p, now)
-	out := Scheduled{Placement: p.object, Present: e.decisions.of(p.object)}
+	out = Scheduled{Placement: p.object, Present: e.decisions.of(p.object)}
 	out.Funnel = Funnel{Available: p.available(), Matching: p.matching.n, Tolerated: p.candidates.n}
 	problem := p.compiled.Misconfigured(out.Funnel.Available, out.Funnel.Matching)
-	outcome := scheduling.Outcome{Sets: p.sets, Available: out.Funnel.Available, Misconfigured: problem}
+	outcome = scheduling.Outcome{Sets: p.sets, Available: out.Funnel.Available, Misconfigured: problem, Costly: e.costly(p)}
 	if problem == nil {
-		outcome.Chosen = e.choose(p, changed)
+		ranked = e.rankedBest(p, changed)
 		outcome.Warning = e.warning(p)
 	}
 	if wake := p.deadlines.first().wake; !wake.IsZero() {
 		out.Result.RequeueAfter = max(1, wake.Sub(now))
 	}
-	p.compiled.Conclude(outcome, &out.Result)
-	return out, true
+	return out, p.compiled, outcome, ranked, Decided
 }
 
 // available is how many clusters the placement has to choose from.
@@ -113,7 +157,7 @@ func (p *placement) forget() {
 // set that the placement chooses from.
 func (e *Engine) look(p *placement, slot uint32, available bool, now time.Time) {
 	c := e.fleet.slots[slot]
-	matches := available && !p.broken && p.compiled.Matches(p.viewOf(c), e.scores)
+	matches := available && !p.broken && (p.reads.everything && p.judgements.match.has(slot) || !p.reads.everything && p.compiled.Matches(c.view, nil))
 	if !matches && !p.matching.has(slot) {
 		return // and nothing else is remembered of it
 	}
@@ -144,15 +188,6 @@ func (e *Engine) look(p *placement, slot uint32, available bool, now time.Time) 
 	p.deadlines.set(slot, d)
 }
 
-// viewOf is the cluster for the predicates. What expressions derive from it is
-// several times its size, and goes when they are done.
-func (p *placement) viewOf(c *cluster) *scheduling.View {
-	if p.reads.everything {
-		return scheduling.NewView(c.view.ManagedCluster)
-	}
-	return c.view
-}
-
 // warning tells which scores have expired.
 func (e *Engine) warning(p *placement) *scheduling.Problem {
 	for i, prioritizer := range p.compiled.Prioritizers() {
@@ -168,8 +203,9 @@ func (e *Engine) warning(p *placement) *scheduling.Problem {
 	return nil
 }
 
-// choose takes the clusters that the placement asks for, the best first.
-func (e *Engine) choose(p *placement, changed []uint32) []scheduling.Ranked {
+// rankedBest are the best of the candidates, as many as the placement chooses
+// from, the best first.
+func (e *Engine) rankedBest(p *placement, changed []uint32) []scheduling.Ranked {
 	n, limited := p.compiled.NumberOfClusters()
 	want := n
 	if !limited || p.compiled.Spreads() {
@@ -186,7 +222,7 @@ func (e *Engine) choose(p *placement, changed []uint32) []scheduling.Ranked {
 	for _, s := range best {
 		out = append(out, scheduling.Ranked{View: s.c.view, Total: s.total, Avoid: s.avoid})
 	}
-	return p.compiled.Choose(out).Chosen
+	return out
 }
 
 func ranked(clusters []*cluster) []scheduling.Ranked {
@@ -209,7 +245,7 @@ func (e *Engine) Totals(key types.NamespacedName, first int) []Total {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.placements[key]
-	if p == nil || p.compiled.Misconfigured(p.available(), p.matching.n) != nil {
+	if p == nil || p.reads.everything && !p.judgements.prepared || p.compiled.Misconfigured(p.available(), p.matching.n) != nil {
 		return nil
 	}
 	b := e.basisOf(p)

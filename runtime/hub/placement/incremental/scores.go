@@ -1,6 +1,8 @@
 package incremental
 
 import (
+	"maps"
+
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,10 +17,10 @@ func (e *Engine) UpsertScore(o *clusterv1alpha1.AddOnPlacementScore) []types.Nam
 	defer e.mu.Unlock()
 	c := e.fleet.record(o.Namespace)
 	was := c.scores[o.Name]
-	if c.scores == nil {
-		c.scores = map[string]*clusterv1alpha1.AddOnPlacementScore{}
-	}
-	c.scores[o.Name] = o
+	scores := make(map[string]*clusterv1alpha1.AddOnPlacementScore, len(c.scores)+1)
+	maps.Copy(scores, c.scores)
+	scores[o.Name] = o
+	c.scores = scores
 	if was != nil && apiequality.Semantic.DeepEqual(was.Status, o.Status) {
 		return nil
 	}
@@ -34,7 +36,9 @@ func (e *Engine) DeleteScore(key types.NamespacedName) []types.NamespacedName {
 	if c == nil || c.scores[key.Name] == nil {
 		return nil
 	}
-	delete(c.scores, key.Name)
+	scores := maps.Clone(c.scores)
+	delete(scores, key.Name)
+	c.scores = scores
 	out := e.scored(c, key.Name)
 	e.fleet.release(c)
 	return out
@@ -47,18 +51,15 @@ func (e *Engine) scored(c *cluster, name string) []types.NamespacedName {
 			p.touch(c, a)
 		}
 	}
+	c.changes++
 	for p := range e.everything {
-		if p.sees(c) && p.reads.anyScore {
+		if !p.reads.anyScore {
+			continue
+		}
+		p.judgements.drop(c.slot)
+		if p.sees(c) {
 			p.touch(c, a)
 		}
 	}
 	return a.keys()
-}
-
-// scoresOf looks up scores for the scheduling library.
-func (e *Engine) scoresOf(clusterName, resourceName string) *clusterv1alpha1.AddOnPlacementScore {
-	if c := e.fleet.byName[clusterName]; c != nil {
-		return c.scores[resourceName]
-	}
-	return nil
 }

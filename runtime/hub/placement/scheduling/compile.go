@@ -1,10 +1,14 @@
 package scheduling
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -48,22 +52,82 @@ type Compiled struct {
 
 	// What is wrong with the parts; each shows only when it is used.
 	predicateProblem, tolerationProblem, prioritizerProblem, groupProblem *Problem
+
+	// prepare compiles the expressions, and expressionProblem is what is wrong with
+	// them.
+	prepare           sync.Once
+	expressionProblem *Problem
 }
 
 // Compile reads a placement. What is wrong with it is not told here but where it
 // has an effect: as upstream, a placement without clusters has no bad selector.
-// Problems lists it all.
+// Problems lists it all. Expressions are compiled when they are first needed, as
+// that takes a while.
 func Compile(p *clusterv1beta1.Placement, o Options) *Compiled {
 	if o.Expressions == nil {
 		o.Expressions = NewExpressions()
 	}
 	c := &Compiled{placement: p, options: o}
-	c.predicates, c.predicateProblem = compilePredicates(p.Spec.Predicates, o.Expressions)
+	c.predicates, c.predicateProblem = compilePredicates(p.Spec.Predicates)
 	c.tolerationProblem = checkTolerations(p.Spec.Tolerations)
 	c.prioritizers, c.prioritizerProblem = prioritizersOf(p.Spec.PrioritizerPolicy)
 	c.groups, c.groupProblem = compileGroups(p.Spec.DecisionStrategy.GroupStrategy)
 	return c
 }
+
+// Prepare compiles the expressions, unless that has been done. It is done by
+// whatever needs them; who must not wait for it has it done before.
+func (c *Compiled) Prepare() {
+	c.prepare.Do(func() {
+		if c.predicateProblem == nil {
+			c.expressionProblem = compileExpressions(c.predicates, c.options.Expressions)
+		}
+	})
+}
+
+// unreadable is what is wrong with the predicates.
+func (c *Compiled) unreadable() *Problem {
+	if c.predicateProblem != nil {
+		return c.predicateProblem
+	}
+	c.Prepare()
+	return c.expressionProblem
+}
+
+// HasExpressions tells whether any predicate has expressions.
+func (c *Compiled) HasExpressions() bool {
+	return slices.ContainsFunc(c.predicates, func(p predicate) bool { return len(p.expressions) > 0 })
+}
+
+// Length counts what the placement's predicates, groups and tolerations are made
+// of: requirements, their values, and tolerations. Matching takes time that grows
+// with it.
+func (c *Compiled) Length() int {
+	n := len(c.placement.Spec.Tolerations)
+	add := func(s clusterSelector) {
+		for _, selector := range []labels.Selector{s.labels, s.claims} {
+			requirements, _ := selector.Requirements()
+			for _, r := range requirements {
+				n += 1 + len(r.ValuesUnsorted())
+			}
+		}
+	}
+	for _, p := range c.predicates {
+		n++
+		add(p.clusterSelector)
+	}
+	for _, g := range c.groups {
+		n++
+		add(g.clusterSelector)
+	}
+	return n
+}
+
+// Unreadable tells whether the predicates cannot be read.
+func (c *Compiled) Unreadable() bool { return c.unreadable() != nil }
+
+// Intolerant tells whether the tolerations contradict themselves.
+func (c *Compiled) Intolerant() bool { return c.tolerationProblem != nil }
 
 // Placement is what was compiled.
 func (c *Compiled) Placement() *clusterv1beta1.Placement { return c.placement }
@@ -72,7 +136,7 @@ func (c *Compiled) Placement() *clusterv1beta1.Placement { return c.placement }
 // would come to light.
 func (c *Compiled) Problems() []*Problem {
 	var out []*Problem
-	for _, p := range []*Problem{c.predicateProblem, c.tolerationProblem, c.prioritizerProblem, c.groupProblem} {
+	for _, p := range []*Problem{c.unreadable(), c.tolerationProblem, c.prioritizerProblem, c.groupProblem} {
 		if p != nil {
 			out = append(out, p)
 		}
@@ -85,9 +149,12 @@ func (c *Compiled) Problems() []*Problem {
 // problem of decision groups is not among it, as it has other effects: see
 // GroupProblem.
 func (c *Compiled) Misconfigured(available, matching int) *Problem {
+	if available > 0 {
+		if problem := c.unreadable(); problem != nil {
+			return problem
+		}
+	}
 	switch {
-	case c.predicateProblem != nil && available > 0:
-		return c.predicateProblem
 	case c.tolerationProblem != nil && matching > 0:
 		return c.tolerationProblem
 	}
@@ -98,17 +165,49 @@ func (c *Compiled) Misconfigured(available, matching int) *Problem {
 // then, not even an empty one.
 func (c *Compiled) GroupProblem() *Problem { return c.groupProblem }
 
-// Matches tells whether a cluster satisfies any of the predicates.
-func (c *Compiled) Matches(v *View, scores ScoreGetter) bool {
-	if len(c.predicates) == 0 {
-		return true
+// Verdict is what the predicates say about a cluster.
+type Verdict struct {
+	// Matches is that the cluster satisfies one of them.
+	Matches bool
+	// Costly is the expression that was given up because of what it cost; "" when
+	// none was. It counts as one that does not hold.
+	Costly string
+	// Cost is what the expressions have cost, in CEL's units.
+	Cost int64
+}
+
+// Judge tells what the predicates say about a cluster. Its error is that the
+// context has ended; there is no verdict then.
+func (c *Compiled) Judge(ctx context.Context, v *View, scores ScoreGetter) (Verdict, error) {
+	if c.unreadable() != nil || len(c.predicates) == 0 {
+		return Verdict{Matches: c.unreadable() == nil}, nil
 	}
+	var out Verdict
+	x := newEvaluation(v, scores)
 	for i := range c.predicates {
-		if c.predicates[i].matches(v, scores) {
-			return true
+		p := &c.predicates[i]
+		if !p.clusterSelector.matches(v) {
+			continue
+		}
+		text, holds, err := x.firstFalse(ctx, p)
+		out.Cost = x.budget.Spent()
+		switch {
+		case ctx.Err() != nil:
+			return Verdict{}, ctx.Err()
+		case holds:
+			out.Matches = true
+			return out, nil
+		case expression.TooCostly(err) && out.Costly == "":
+			out.Costly = text
 		}
 	}
-	return false
+	return out, nil
+}
+
+// Matches tells whether a cluster satisfies any of the predicates.
+func (c *Compiled) Matches(v *View, scores ScoreGetter) bool {
+	verdict, err := c.Judge(context.Background(), v, scores)
+	return err == nil && verdict.Matches
 }
 
 // Tolerance is how a placement bears a cluster's taints.

@@ -6,12 +6,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // conditions tell whether the placement can be read, and whether it has what it
 // asks for.
-func (c *Compiled) conditions(sets Sets, available, selected int, problem *Problem) []metav1.Condition {
+func (c *Compiled) conditions(sets Sets, available, selected int, problem *Problem, costly Costly) []metav1.Condition {
 	configured := metav1.Condition{
 		Type: cluster.ConditionPlacementMisconfigured, Status: metav1.ConditionFalse,
 		Reason: cluster.ReasonSucceedConfigured, Message: cluster.MessageSucceedConfigured,
@@ -41,6 +42,9 @@ func (c *Compiled) conditions(sets Sets, available, selected int, problem *Probl
 		satisfied.Reason, satisfied.Message = cluster.ReasonAllDecisionsScheduled, cluster.MessageAllDecisionsScheduled
 	default:
 		satisfied.Reason, satisfied.Message = cluster.ReasonNotAllDecisionsScheduled, fmt.Sprintf("%d cluster decisions unscheduled", missing)
+	}
+	if costly.Clusters > 0 {
+		satisfied.Message += fmt.Sprintf(cluster.MessageCostlyExpression, costly.Clusters, costly.First, expression.Excerpt(costly.Expression), ClusterBudget)
 	}
 	// So that a reader knows whether its last change has been dealt with.
 	configured.ObservedGeneration, satisfied.ObservedGeneration = c.placement.Generation, c.placement.Generation

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func (e Explanation) String() string {
 }
 
 // explain tells of each cluster why it is chosen or not.
-func (c *Compiled) explain(in Input, ranked []Ranked, choice Choice, result *Result) []Explanation {
+func (c *Compiled) explain(ctx context.Context, in Input, ranked []Ranked, choice Choice, result *Result) []Explanation {
 	if p := result.Misconfigured; p != nil {
 		return explainProblem(in, p)
 	}
@@ -88,7 +89,7 @@ func (c *Compiled) explain(in Input, ranked []Ranked, choice Choice, result *Res
 	var filtered []Explanation
 	for _, v := range views(in.Clusters) {
 		if !candidates[v.Name] {
-			filtered = append(filtered, c.explainFilter(in, v))
+			filtered = append(filtered, c.explainFilter(ctx, in, v))
 		}
 	}
 	slices.SortFunc(filtered, func(a, b Explanation) int { return cmp.Compare(a.Cluster, b.Cluster) })
@@ -126,12 +127,13 @@ func (c *Compiled) explainRank(in Input, r Ranked, rank, of int, choice Choice) 
 	return out
 }
 
-func (c *Compiled) explainFilter(in Input, v *View) Explanation {
+func (c *Compiled) explainFilter(ctx context.Context, in Input, v *View) Explanation {
 	e := Explanation{Cluster: v.Name}
-	if !c.Matches(v, in.Score) {
+	if verdict, err := c.Judge(ctx, v, in.Score); err != nil || !verdict.Matches {
 		e.Filter = predicateFilter
+		x := newEvaluation(v, in.Score)
 		for i := range c.predicates {
-			e.Reasons = append(e.Reasons, fmt.Sprintf("predicates[%d]: %s", i, c.predicates[i].explain(v, in.Score)))
+			e.Reasons = append(e.Reasons, fmt.Sprintf("predicates[%d]: %s", i, x.explain(ctx, &c.predicates[i])))
 		}
 		return e
 	}
@@ -146,12 +148,12 @@ func (c *Compiled) explainFilter(in Input, v *View) Explanation {
 }
 
 // explain tells what of a predicate does not hold.
-func (p *predicate) explain(v *View, scores ScoreGetter) string {
-	terms := append(failed("label", p.labels, v.Labels), failed("claim", p.claims, v.Claims())...)
+func (x *evaluation) explain(ctx context.Context, p *predicate) string {
+	terms := append(failed("label", p.labels, x.view.Labels), failed("claim", p.claims, x.view.Claims())...)
 	if len(terms) > 0 {
 		return strings.Join(terms, ", ")
 	}
-	text, _, err := p.firstFalse(v, scores)
+	text, _, err := x.firstFalse(ctx, p)
 	if err != nil {
 		return fmt.Sprintf("expression %q fails: %v", text, err)
 	}

@@ -15,6 +15,17 @@ import (
 // clusterVariable is how expressions call the cluster that they are about.
 const clusterVariable = "managedCluster"
 
+const (
+	// ClusterBudget is what the expressions of a placement may cost on one cluster,
+	// each and all together, in CEL's units: some hundredths of a second. A cluster
+	// on which they cost more does not match. Ordinary expressions cost less than a
+	// hundred.
+	ClusterBudget = 100_000
+
+	// maxJSON is how long a text may be that parseJSON reads, in bytes.
+	maxJSON = 256 << 10
+)
+
 // Expressions compiles the CEL expressions of placements. Making one is cheap;
 // what it needs is made with the first expression. Who compiles several
 // placements shares one among them. It may be used by many at once.
@@ -25,7 +36,7 @@ type Expressions struct {
 // NewExpressions makes the compiler of expressions.
 func NewExpressions() *Expressions {
 	return &Expressions{env: sync.OnceValues(func() (*expression.Env, error) {
-		return expression.NewEnv(expression.CallLimit, []string{clusterVariable}, scoresFunction(), parseJSONFunction())
+		return expression.NewEnv(ClusterBudget, []string{clusterVariable}, scoresFunction(), parseJSONFunction())
 	})}
 }
 
@@ -92,6 +103,9 @@ func parseJSONFunction() cel.EnvOption {
 			s, ok := text.(types.String)
 			if !ok {
 				return types.MaybeNoSuchOverloadErr(text)
+			}
+			if len(s) > maxJSON {
+				return types.NewErr("parse JSON: the text has %d bytes, and %d are allowed", len(s), maxJSON)
 			}
 			var value any
 			if err := json.Unmarshal([]byte(s), &value); err != nil {

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"context"
 	"strings"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -20,20 +21,25 @@ type candidate struct {
 
 // filter leaves the clusters that satisfy a predicate and whose taints are
 // tolerated, and notes which ones each of the two has left.
-func (c *Compiled) filter(in Input, result *Result) ([]candidate, *Problem) {
+func (c *Compiled) filter(ctx context.Context, in Input, result *Result) ([]candidate, *Problem, error) {
 	all := views(in.Clusters)
-	if len(all) > 0 && c.predicateProblem != nil {
-		return nil, c.predicateProblem
+	if len(all) > 0 && c.unreadable() != nil {
+		return nil, c.unreadable(), nil
 	}
 	var matching []*View
 	for _, v := range all {
-		if c.Matches(v, in.Score) {
+		verdict, err := c.Judge(ctx, v, in.Score)
+		if err != nil {
+			return nil, nil, err
+		}
+		if verdict.Matches {
 			matching = append(matching, v)
 		}
+		result.Costly.add(v.Name, verdict)
 	}
 	result.Filters = append(result.Filters, FilterResult{Name: predicateFilter, Clusters: names(matching)})
 	if len(matching) > 0 && c.tolerationProblem != nil {
-		return nil, c.tolerationProblem
+		return nil, c.tolerationProblem, nil
 	}
 	var left []candidate
 	for _, v := range matching {
@@ -50,7 +56,7 @@ func (c *Compiled) filter(in Input, result *Result) ([]candidate, *Problem) {
 	result.Filters = append(result.Filters, FilterResult{
 		Name: strings.Join([]string{predicateFilter, taintFilter}, ","), Clusters: names(left),
 	})
-	return left, nil
+	return left, nil, nil
 }
 
 // named is what has the name of a cluster.

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,14 +18,16 @@ type predicate struct {
 	expressions []celExpression
 }
 
-// celExpression is an expression with its text, for explanations.
+// celExpression is an expression with its text, for explanations. It is compiled
+// when it is first needed: see Compiled.Prepare.
 type celExpression struct {
 	text    string
 	program *expression.Program
 }
 
-// compilePredicates reads the predicates, up to the first that cannot be read.
-func compilePredicates(all []clusterv1beta1.ClusterPredicate, expressions *Expressions) ([]predicate, *Problem) {
+// compilePredicates reads the predicates, up to the first that cannot be read,
+// and leaves their expressions as they are.
+func compilePredicates(all []clusterv1beta1.ClusterPredicate) ([]predicate, *Problem) {
 	out := make([]predicate, 0, len(all))
 	for _, p := range all {
 		s := p.RequiredClusterSelector
@@ -34,15 +37,44 @@ func compilePredicates(all []clusterv1beta1.ClusterPredicate, expressions *Expre
 		}
 		compiled := predicate{clusterSelector: selector}
 		for _, text := range s.CELSelector.CELExpressions {
-			program, err := expressions.compile(text)
-			if err != nil {
-				return nil, &Problem{Plugin: predicateFilter, Message: err.Error()}
-			}
-			compiled.expressions = append(compiled.expressions, celExpression{text, program})
+			compiled.expressions = append(compiled.expressions, celExpression{text: text})
 		}
 		out = append(out, compiled)
 	}
 	return out, nil
+}
+
+// compileExpressions makes the expressions of predicates ready to run, up to the
+// first that cannot be.
+func compileExpressions(predicates []predicate, expressions *Expressions) *Problem {
+	var all []expression.Named
+	for i, p := range predicates {
+		for j, e := range p.expressions {
+			all = append(all, expression.Named{Path: expressionPath(i, j), Text: e.text})
+		}
+	}
+	if err := expression.CheckTexts(all); err != nil {
+		return &Problem{Plugin: predicateFilter, Message: err.Error()}
+	}
+	for i := range predicates {
+		for j := range predicates[i].expressions {
+			e := &predicates[i].expressions[j]
+			var err error
+			if e.program, err = expressions.compile(e.text); err != nil {
+				message := err.Error()
+				if errors.Is(err, expression.ErrLimits) {
+					message = fmt.Sprintf("%s: %q: %s", expressionPath(i, j), expression.Excerpt(e.text), message)
+				}
+				return &Problem{Plugin: predicateFilter, Message: message}
+			}
+		}
+	}
+	return nil
+}
+
+// expressionPath is the field of a placement that holds an expression.
+func expressionPath(predicate, expression int) string {
+	return fmt.Sprintf("spec.predicates[%d].requiredClusterSelector.celSelector.celExpressions[%d]", predicate, expression)
 }
 
 // compileSelector reads a selector by labels and claims.
@@ -55,29 +87,34 @@ func compileSelector(label metav1.LabelSelector, claim clusterv1beta1.ClusterCla
 	return clusterSelector{l, c}, err
 }
 
-func (p *predicate) matches(v *View, scores ScoreGetter) bool {
-	if !p.clusterSelector.matches(v) {
-		return false
-	}
-	_, holds, _ := p.firstFalse(v, scores)
-	return holds
+// evaluation is that of a placement's expressions on one cluster.
+type evaluation struct {
+	view      *View
+	scores    ScoreGetter
+	budget    *expression.Budget
+	variables map[string]any
 }
 
-// firstFalse evaluates the expressions in their order, up to the first that does
-// not hold: a false one, one that fails on this cluster, or the one with which
-// all of them have cost too much together.
-func (p *predicate) firstFalse(v *View, scores ScoreGetter) (text string, holds bool, err error) {
+func newEvaluation(v *View, scores ScoreGetter) *evaluation {
+	return &evaluation{view: v, scores: scores, budget: expression.BudgetOf(ClusterBudget)}
+}
+
+// firstFalse evaluates a predicate's expressions in their order, up to the first
+// that does not hold: a false one, one that fails on this cluster, or the one
+// with which all of them have cost too much together.
+func (x *evaluation) firstFalse(ctx context.Context, p *predicate) (text string, holds bool, err error) {
 	if len(p.expressions) == 0 {
 		return "", true, nil
 	}
-	value, err := newClusterValue(v, scores)
-	if err != nil {
-		return p.expressions[0].text, false, fmt.Errorf("read the cluster %s: %w", v.Name, err)
+	if x.variables == nil {
+		value, err := newClusterValue(x.view, x.scores)
+		if err != nil {
+			return p.expressions[0].text, false, fmt.Errorf("read the cluster %s: %w", x.view.Name, err)
+		}
+		x.variables = map[string]any{clusterVariable: value}
 	}
-	budget := expression.NewBudget()
-	variables := map[string]any{clusterVariable: value}
 	for _, e := range p.expressions {
-		if ok, err := e.program.True(context.Background(), variables, budget); err != nil || !ok {
+		if ok, err := e.program.True(ctx, x.variables, x.budget); err != nil || !ok {
 			return e.text, false, err
 		}
 	}

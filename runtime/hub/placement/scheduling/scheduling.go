@@ -13,6 +13,7 @@
 package scheduling
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -63,6 +64,9 @@ type Result struct {
 	// Warning is what is amiss and does not keep clusters from being chosen: scores
 	// that have expired.
 	Warning *Problem
+	// Costly tells on which clusters expressions were given up because of what they
+	// cost.
+	Costly Costly
 	// Conditions are PlacementMisconfigured and PlacementSatisfied, in this
 	// order, which clients rely on. Their times are not set.
 	Conditions []metav1.Condition
@@ -111,8 +115,18 @@ func Schedule(in Input) Result { return Compile(in.Placement, in.Options).Schedu
 // Schedule decides for the placement that was compiled; the one of the snapshot
 // is not looked at.
 func (c *Compiled) Schedule(in Input) Result {
+	result, _ := c.ScheduleWithin(context.Background(), in)
+	return result
+}
+
+// ScheduleWithin is Schedule for who does not wait for ever: its error is that
+// the context has ended.
+func (c *Compiled) ScheduleWithin(ctx context.Context, in Input) (Result, error) {
 	var result Result
-	candidates, problem := c.filter(in, &result)
+	candidates, problem, err := c.filter(ctx, in, &result)
+	if err != nil {
+		return Result{}, err
+	}
 	if problem == nil {
 		problem = c.prioritizerProblem
 	}
@@ -127,11 +141,11 @@ func (c *Compiled) Schedule(in Input) Result {
 		slices.SortFunc(ranked, Compare)
 	}
 	choice := c.Choose(ranked)
-	c.Conclude(Outcome{Sets: in.Sets, Available: len(in.Clusters), Chosen: choice.Chosen, Misconfigured: problem, Warning: warning}, &result)
+	c.Conclude(Outcome{Sets: in.Sets, Available: len(in.Clusters), Chosen: choice.Chosen, Misconfigured: problem, Warning: warning, Costly: result.Costly}, &result)
 	if in.Explain {
-		result.Explanations = c.explain(in, ranked, choice, &result)
+		result.Explanations = c.explain(ctx, in, ranked, choice, &result)
 	}
-	return result
+	return result, ctx.Err()
 }
 
 // Outcome is what the conclusion is drawn from.
@@ -142,14 +156,15 @@ type Outcome struct {
 	// Chosen are the chosen clusters, the best first; none when the placement is
 	// misconfigured.
 	Chosen []Ranked
-	// Misconfigured and Warning are as in the result.
+	// Misconfigured, Warning and Costly are as in the result.
 	Misconfigured, Warning *Problem
+	Costly                 Costly
 }
 
 // Conclude divides the chosen clusters into groups and tells the conditions. It
 // leaves the fields of the result alone that filters and prioritizers fill.
 func (c *Compiled) Conclude(o Outcome, result *Result) {
-	result.Warning, result.Misconfigured = o.Warning, o.Misconfigured
+	result.Warning, result.Misconfigured, result.Costly = o.Warning, o.Misconfigured, o.Costly
 	result.Selected = len(o.Chosen)
 	if c.groupProblem != nil {
 		result.Selected = 0
@@ -159,7 +174,30 @@ func (c *Compiled) Conclude(o Outcome, result *Result) {
 	} else {
 		result.Groups = c.divide(o.Chosen)
 	}
-	result.Conditions = c.conditions(o.Sets, o.Available, result.Selected, result.Misconfigured)
+	result.Conditions = c.conditions(o.Sets, o.Available, result.Selected, result.Misconfigured, o.Costly)
+}
+
+// Costly tells on how many clusters expressions were given up because of what
+// they cost.
+type Costly struct {
+	// Clusters is how many.
+	Clusters int
+	// First is the first of them by name, and Expression what was given up there.
+	First, Expression string
+}
+
+func (c *Costly) add(cluster string, v Verdict) {
+	if v.Costly != "" {
+		c.Add(cluster, v.Costly)
+	}
+}
+
+// Add counts a cluster, and the expression that was given up there.
+func (c *Costly) Add(cluster, expression string) {
+	if c.Clusters == 0 || cluster < c.First {
+		c.First, c.Expression = cluster, expression
+	}
+	c.Clusters++
 }
 
 // earliest is the sooner of two durations of which 0 is for ever.
