@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -204,5 +205,41 @@ resource "muster_klusterlet" "second" {
 `, first.Kubeconfig),
 			ExpectError: regexp.MustCompile(`(?s)has an agent of another name.*serves the cluster "rival"`),
 		},
+	)
+}
+
+// An update that can't run fails, says why, and leaves the agent from before.
+func TestAccKlusterletUpgradeKeepsTheAgent(t *testing.T) {
+	const name = "upgrade"
+	process := devCluster(t)
+	managed := outsiderOf(t, process)
+	good := onboardingConfig(name, process.Kubeconfig, "")
+	bad := onboardingConfig(name, process.Kubeconfig, `args = ["--no-such-flag"]`)
+	runs := func() error {
+		pods := &corev1.PodList{}
+		ctx, cancel := managed.context()
+		defer cancel()
+		if err := managed.client.List(ctx, pods, kube.ListOptions{Namespace: cluster.AgentNamespace}); err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].Ready {
+				return nil
+			}
+		}
+		return fmt.Errorf("no agent runs any more")
+	}
+	accTest(t,
+		resource.TestStep{Config: good, ConfigStateChecks: isReady()},
+		resource.TestStep{Config: bad, ExpectError: regexp.MustCompile(`(?s)does not run.*CrashLoopBackOff.*no-such-flag`)},
+		resource.TestStep{
+			PreConfig: func() {
+				if err := runs(); err != nil {
+					t.Error(err)
+				}
+			},
+			Config: bad, PlanOnly: true, ExpectNonEmptyPlan: true,
+		},
+		resource.TestStep{Config: good, ConfigPlanChecks: plannedAction(plancheck.ResourceActionUpdate), ConfigStateChecks: isReady()},
 	)
 }

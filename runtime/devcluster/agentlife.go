@@ -24,6 +24,11 @@ const (
 	// at again when nothing is heard before.
 	setupRetry = 10 * time.Second
 
+	// readyAfter is how long an agent has to run to count as running: one that
+	// can't start, as with an argument that it does not know, never does, like a
+	// pod whose probe never succeeds.
+	readyAfter = 200 * time.Millisecond
+
 	// stopTimeout is how long an agent may take to end once it was told to; one
 	// that takes longer is left behind, so that it holds up nobody.
 	stopTimeout = 5 * time.Second
@@ -93,8 +98,7 @@ func (p *agentPod) live(ctx context.Context) {
 		}
 		started := p.clock.Now()
 		log.Info("starting the agent of a klusterlet", "args", p.args)
-		p.set(process{running: true, startedAt: started, restarts: restarts})
-		err = p.once(ctx, token)
+		err = p.once(ctx, token, process{running: true, startedAt: started, restarts: restarts})
 		if ctx.Err() != nil {
 			return
 		}
@@ -126,14 +130,17 @@ func (p *agentPod) setUp(ctx context.Context) (renewToken time.Time, err error) 
 	return p.writeToken(ctx)
 }
 
-// once runs the agent until it ends, and keeps its files up to date meanwhile.
-func (p *agentPod) once(ctx context.Context, renewToken time.Time) error {
+// once runs the agent until it ends, reports that it runs once it does, and keeps
+// its files up to date meanwhile.
+func (p *agentPod) once(ctx context.Context, renewToken time.Time, running process) error {
 	config := rest.CopyConfig(&p.server)
 	config.BearerTokenFile = p.tokenFile()
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(ctx, AgentPod{Args: p.args, Config: config, File: p.file}) }()
 	token := p.clock.NewTimer(renewToken.Sub(p.clock.Now()))
 	defer token.Stop()
+	ready := p.clock.NewTimer(readyAfter)
+	defer ready.Stop()
 	for {
 		select {
 		case err := <-ended:
@@ -146,6 +153,8 @@ func (p *agentPod) once(ctx context.Context, renewToken time.Time) error {
 				slog.Warn("an agent does not end and is left behind", "pod", key(p.pod), "after", stopTimeout)
 			}
 			return ctx.Err()
+		case <-ready.C():
+			p.set(running)
 		case <-p.renewed:
 			if err := p.writeVolumes(); err != nil {
 				slog.Warn("update the files of an agent's pod", "pod", key(p.pod), "err", err)
