@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"maps"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,11 +27,15 @@ import (
 
 // Controller reconciles the status of ManagedClusterSets.
 type Controller struct {
-	client client.Client
+	client  client.Client
+	members *members
 }
 
-// NewController makes the controller.
-func NewController(c client.Client) *Controller { return &Controller{client: c} }
+// NewController makes the controller. It knows of clusters by its watches, so it
+// has to be registered before it reconciles.
+func NewController(c client.Client) *Controller {
+	return &Controller{client: c, members: newMembers()}
+}
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
@@ -42,31 +47,38 @@ func (c *Controller) Register(m manager.Manager) error {
 		// Changes of the status pass, too: a status that was found right in an
 		// outdated copy is looked at once more when the copy is up to date.
 		For(&clusterv1beta2.ManagedClusterSet{}).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.setsOf), builder.WithPredicates(relabelled)).
+		Watches(&clusterv1.ManagedCluster{}, c.clusterEvents(), builder.WithPredicates(relabelled)).
 		Complete(c)
 }
 
-// setsOf finds the sets that select a cluster. For a change of labels it is
-// asked about both, the old ones and the new.
-func (c *Controller) setsOf(ctx context.Context, o client.Object) []reconcile.Request {
-	sets := &clusterv1beta2.ManagedClusterSetList{}
-	if err := c.client.List(ctx, sets); err != nil {
-		log.FromContext(ctx).Error(err, "list the cluster sets")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range sets.Items {
-		if s, err := membership.Selector(&sets.Items[i]); err == nil && s.Matches(labels.Set(o.GetLabels())) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
+// clusterEvents wakes the sets that have more or fewer members by an event.
+func (c *Controller) clusterEvents() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(q queue, sets []string) {
+		for _, set := range sets {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: set}})
 		}
 	}
-	return out
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			wake(q, c.members.labelled(e.Object.GetName(), e.Object.GetLabels()))
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			wake(q, c.members.labelled(e.ObjectNew.GetName(), e.ObjectNew.GetLabels()))
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			wake(q, c.members.gone(e.Object.GetName()))
+		},
+	}
 }
 
 // Reconcile counts the members of a set, those that are being deleted included.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	set := &clusterv1beta2.ManagedClusterSet{}
 	if err := c.client.Get(ctx, r.NamespacedName, set); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.members.forget(r.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !set.DeletionTimestamp.IsZero() {
@@ -76,12 +88,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	clusters := &clusterv1.ManagedClusterList{}
-	if err := c.client.List(ctx, clusters, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, err
-	}
 	before := set.DeepCopy()
-	if !meta.SetStatusCondition(&set.Status.Conditions, condition(len(clusters.Items))) {
+	if !meta.SetStatusCondition(&set.Status.Conditions, condition(c.members.count(set.Name, selector))) {
 		return reconcile.Result{}, nil
 	}
 	// Nobody else writes this status, so there is nothing to overwrite.

@@ -1,0 +1,86 @@
+package status
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// members counts the clusters of each set as they come, go and are relabelled, so
+// that one change costs a look at one cluster and not at all of them. It is safe
+// for concurrent use.
+type members struct {
+	mu       sync.Mutex
+	clusters map[string]labels.Set
+	sets     map[string]*setMembers
+}
+
+// setMembers are those of one set.
+type setMembers struct {
+	selector labels.Selector
+	number   int
+}
+
+func newMembers() *members {
+	return &members{clusters: map[string]labels.Set{}, sets: map[string]*setMembers{}}
+}
+
+// labelled takes note of a cluster's labels, and returns the sets that have more
+// or fewer members by it. It keeps the map.
+func (m *members) labelled(cluster string, to labels.Set) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, known := m.clusters[cluster]
+	m.clusters[cluster] = to
+	return m.moved(from, known, to, true)
+}
+
+// gone takes note that a cluster is no more, and returns the sets that had it.
+func (m *members) gone(cluster string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, known := m.clusters[cluster]
+	delete(m.clusters, cluster)
+	return m.moved(from, known, nil, false)
+}
+
+func (m *members) moved(from labels.Set, was bool, to labels.Set, is bool) (changed []string) {
+	for name, set := range m.sets {
+		before, after := was && set.selector.Matches(from), is && set.selector.Matches(to)
+		switch {
+		case before == after:
+			continue
+		case after:
+			set.number++
+		default:
+			set.number--
+		}
+		changed = append(changed, name)
+	}
+	return changed
+}
+
+// count is how many clusters a set has. It looks at all of them when the set is
+// new or selects others than before.
+func (m *members) count(set string, selector labels.Selector) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if have, ok := m.sets[set]; ok && have.selector.String() == selector.String() {
+		return have.number
+	}
+	s := &setMembers{selector: selector}
+	for _, of := range m.clusters {
+		if selector.Matches(of) {
+			s.number++
+		}
+	}
+	m.sets[set] = s
+	return s.number
+}
+
+// forget takes note that a set is no more.
+func (m *members) forget(set string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, set)
+}
