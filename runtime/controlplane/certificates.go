@@ -37,9 +37,8 @@ func (e *LostKeysError) Error() string {
 // checkKeys fails when keys are missing beside a store of this process. A first
 // start makes the keys before the store, so no crash leaves it so.
 func (o *Options) checkKeys() error {
-	info, err := os.Stat(o.Dir.Path("etcd", "member", "snap", "db"))
-	if len(o.EtcdServers) > 0 || err != nil || info.Size() == 0 {
-		return nil
+	if info, err := os.Stat(o.Dir.Path("etcd", "member", "snap", "db")); len(o.EtcdServers) > 0 || err != nil || info.Size() == 0 {
+		return nil //nolint:nilerr // without a store there is nothing to be missing
 	}
 	absent := func(name string) bool {
 		_, err := os.Stat(o.Dir.Path("pki", name))

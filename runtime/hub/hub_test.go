@@ -80,10 +80,6 @@ func start(o hub.Options) (ready hub.Ready, stop func() error, err error) {
 	}, nil
 }
 
-// as is a client configuration for another identity, in which change sets the
-// credentials.
-func as(change func(*rest.Config)) *rest.Config { return testfleet.Hub{Admin: admin}.As(change) }
-
 func withToken(token string) *rest.Config { return testfleet.Hub{Admin: admin}.WithToken(token) }
 
 func withCertificate(cert, key []byte) *rest.Config {

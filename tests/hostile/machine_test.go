@@ -101,7 +101,7 @@ func TestManyWatchersAndAnEnd(t *testing.T) {
 		must(t, err)
 		t.Cleanup(stream.Stop)
 		go func(events <-chan watch.Event) {
-			for range events { //nolint:revive // what it says does not matter
+			for range events { // what they say does not matter
 			}
 		}(stream.ResultChan())
 	}

@@ -23,6 +23,9 @@ func ReservedName(name string) error {
 	return fmt.Errorf("no managed cluster can be called %q: %s: choose another name, such as %q", name, why, suggested(name))
 }
 
+// IsReserved tells whether no managed cluster can have a name.
+func IsReserved(name string) bool { return ReservedName(name) != nil }
+
 // reserved are names, and why they are: by the object that a cluster of that
 // name would share. TestReservedNamesCoverAllWellKnownOnes derives them from the
 // well-known names.

@@ -48,7 +48,7 @@ func TestReservedNamesCoverAllWellKnownOnes(t *testing.T) {
 		// Which clusters would have an object of this name?
 		for _, prefix := range []string{"", "system:open-cluster-management:", "open-cluster-management:", "open-cluster-management:managedcluster:", cluster.BootstrapGroup + ":"} {
 			of, ok := strings.CutPrefix(name, prefix)
-			if ok && len(validation.IsDNS1123Label(of)) == 0 && slices.Contains(namesOf(of), known) && cluster.ReservedName(of) == nil {
+			if ok && len(validation.IsDNS1123Label(of)) == 0 && slices.Contains(namesOf(of), known) && !cluster.IsReserved(of) {
 				t.Errorf("a cluster can be called %q, and would have the %s %s", of, kind, name)
 			}
 		}
@@ -70,7 +70,7 @@ func TestReservedName(t *testing.T) {
 			t.Errorf("%q is refused by %q", name, err)
 		}
 		_, advice, _ := strings.Cut(err.Error(), "such as ")
-		if advice = strings.Trim(advice, `"`); cluster.ReservedName(advice) != nil || len(validation.IsDNS1123Label(advice)) > 0 {
+		if advice = strings.Trim(advice, `"`); cluster.IsReserved(advice) || len(validation.IsDNS1123Label(advice)) > 0 {
 			t.Errorf("%q is advised for %q, and cannot be used either", advice, name)
 		}
 	}
@@ -92,7 +92,7 @@ func FuzzNamesOfClustersAreDisjoint(f *testing.F) {
 	known := wellKnown()
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, name := range []string{a, b} {
-			if len(validation.IsDNS1123Label(name)) > 0 || cluster.ReservedName(name) != nil {
+			if len(validation.IsDNS1123Label(name)) > 0 || cluster.IsReserved(name) {
 				return
 			}
 			for _, n := range namesOf(name) {

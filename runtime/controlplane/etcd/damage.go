@@ -9,6 +9,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.uber.org/zap"
@@ -64,13 +65,13 @@ func lastApplied(database string) (uint64, error) {
 		return 0, err
 	}
 	db, err := bolt.Open(database, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return 0, errors.New("another process has it open: stop that process")
 	}
 	if err != nil {
 		return 0, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	var applied uint64
 	err = db.View(func(tx *bolt.Tx) error {
 		if bucket := tx.Bucket([]byte("meta")); bucket != nil {
@@ -102,7 +103,7 @@ func logReaches(dir string, applied uint64) (err error) {
 	if err != nil {
 		return fmt.Errorf("its log in %s can't be read: %w", dir, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	_, _, entries, err := log.ReadAll()
 	if err != nil && !errors.Is(err, wal.ErrSnapshotNotFound) && !errors.Is(err, wal.ErrSnapshotMismatch) {
 		return fmt.Errorf("its log in %s can't be read: %w", dir, err)

@@ -48,7 +48,7 @@ func (p readable) Admit(_ context.Context, a admission.Attributes, _ admission.O
 	if !ok {
 		return nil
 	}
-	if err := checkAllQuantities(schema.GroupVersionKind(a.GetKind()).GroupKind(), object.Object); err != nil {
+	if err := checkAllQuantities(a.GetKind().GroupKind(), object.Object); err != nil {
 		return unreadable(a, err)
 	}
 	return nil
@@ -58,7 +58,7 @@ func (p readable) Admit(_ context.Context, a admission.Attributes, _ admission.O
 // status, and everything else in others.
 func (p readable) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, ok := a.GetObject().(*unstructured.Unstructured)
-	if !ok || !p.scheme.Recognizes(schema.GroupVersionKind(a.GetKind())) {
+	if !ok || !p.scheme.Recognizes(a.GetKind()) {
 		return nil
 	}
 	written := map[string]any{}
@@ -67,7 +67,7 @@ func (p readable) Validate(_ context.Context, a admission.Attributes, _ admissio
 			written[field] = value
 		}
 	}
-	if err := p.read(schema.GroupVersionKind(a.GetKind()), written); err != nil {
+	if err := p.read(a.GetKind(), written); err != nil {
 		return unreadable(a, err)
 	}
 	return nil

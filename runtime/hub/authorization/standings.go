@@ -168,7 +168,7 @@ func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 // standingOf is how a cluster stands.
 func standingOf(mc *clusterv1.ManagedCluster) Standing {
 	switch {
-	case cluster.ReservedName(mc.Name) != nil:
+	case cluster.IsReserved(mc.Name):
 		return Refused
 	case !mc.Spec.AcceptsClient():
 		return Unaccepted

@@ -45,7 +45,7 @@ type choice []labels.Selector
 // standing judges a cluster; nil is one that does not exist.
 func (c choice) standing(mc *clusterv1.ManagedCluster) standing {
 	switch {
-	case mc == nil || !mc.DeletionTimestamp.IsZero() || cluster.ReservedName(mc.Name) != nil:
+	case mc == nil || !mc.DeletionTimestamp.IsZero() || cluster.IsReserved(mc.Name):
 		return stranger
 	case !slices.ContainsFunc(c, func(s labels.Selector) bool { return s.Matches(labels.Set(mc.Labels)) }):
 		return stranger

@@ -72,7 +72,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mc.DeletionTimestamp.IsZero() || !reported(mc) || cluster.ReservedName(mc.Name) != nil {
+	if !mc.DeletionTimestamp.IsZero() || !reported(mc) || cluster.IsReserved(mc.Name) {
 		return reconcile.Result{}, nil
 	}
 	addOns := &addonv1alpha1.ManagedClusterAddOnList{}

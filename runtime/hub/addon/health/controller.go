@@ -51,7 +51,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	silent := unknown(mc)
-	if silent == nil || cluster.ReservedName(mc.Name) != nil {
+	if silent == nil || cluster.IsReserved(mc.Name) {
 		return reconcile.Result{}, nil
 	}
 	addOns := &addonv1alpha1.ManagedClusterAddOnList{}

@@ -131,7 +131,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 // hasNamespace tells whether the namespace of a cluster's name is the cluster's.
 // It need not be when the cluster was never accepted: then it may be anybody's.
 func (c *Controller) hasNamespace(ctx context.Context, mc *clusterv1.ManagedCluster) (bool, error) {
-	if cluster.ReservedName(mc.Name) != nil {
+	if cluster.IsReserved(mc.Name) {
 		return false, nil
 	}
 	if mc.Spec.AcceptsClient() || controllerutil.ContainsFinalizer(mc, cluster.APIResourceCleanupFinalizer) {
@@ -175,7 +175,7 @@ func (c *Controller) cleanBehind(ctx context.Context, name string) (reconcile.Re
 	if err := c.client.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if namespace.Labels[cluster.NameLabel] != name || cluster.ReservedName(name) != nil {
+	if namespace.Labels[cluster.NameLabel] != name || cluster.IsReserved(name) {
 		return reconcile.Result{}, nil
 	}
 	// A cluster of that name may have come back, of which the cache has yet to

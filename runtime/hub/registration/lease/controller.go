@@ -84,7 +84,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 // namespace is its own.
 func hasNamespace(mc *clusterv1.ManagedCluster) bool {
 	accepted := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted)
-	if accepted == nil || cluster.ReservedName(mc.Name) != nil {
+	if accepted == nil || cluster.IsReserved(mc.Name) {
 		return false
 	}
 	// A cluster that could not be given its rights may be none whose namespace
