@@ -52,6 +52,8 @@ type klusterletModel struct {
 	Installed                 types.Bool       `tfsdk:"installed"`
 	Ready                     types.Bool       `tfsdk:"ready"`
 	ClusterUID                types.String     `tfsdk:"cluster_uid"`
+	OnFailure                 types.String     `tfsdk:"on_failure"`
+	Problem                   types.String     `tfsdk:"problem"`
 	Timeouts                  timeouts.Value   `tfsdk:"timeouts"`
 }
 
@@ -62,7 +64,7 @@ type klusterletIdentity struct {
 	Context        types.String `tfsdk:"context"`
 }
 
-func newKlusterletResource() resource.Resource { return &klusterletResource{} }
+func newKlusterletResource() resource.Resource { return &tolerantKlusterlet{} }
 
 func (r *klusterletResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_klusterlet"

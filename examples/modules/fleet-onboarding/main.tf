@@ -36,6 +36,8 @@ ephemeral "muster_bootstrap_kubeconfig" "this" {
 }
 
 # The cluster's opt-in: the agent, installed through the cluster's own kubeconfig.
+# Where that is not possible, the other clusters go on: Terraform would leave out
+# everything that depends on an instance of a resource that fails.
 resource "muster_klusterlet" "this" {
   for_each = var.clusters
 
@@ -45,14 +47,27 @@ resource "muster_klusterlet" "this" {
 
   bootstrap_kubeconfig_wo         = ephemeral.muster_bootstrap_kubeconfig.this[each.key].kubeconfig
   bootstrap_kubeconfig_wo_version = var.bootstrap_version
+
+  on_failure = "continue"
+
+  timeouts {
+    create = var.agent_timeout
+    update = var.agent_timeout
+  }
 }
 
 # Waits until the cluster has joined and is available. When it is not in time,
-# the error says why, and only the wait is repeated by the next apply.
+# the error says why, and only the wait is repeated by the next apply. A cluster
+# without an agent is not waited for. Nothing depends on this, so it fails alone.
 resource "muster_cluster_registration" "this" {
   for_each = var.clusters
 
-  managed_cluster = muster_managed_cluster.this[each.key].name
+  managed_cluster = muster_cluster_acceptance.this[each.key].managed_cluster
 
-  depends_on = [muster_cluster_acceptance.this, muster_klusterlet.this]
+  lifecycle {
+    precondition {
+      condition     = muster_klusterlet.this[each.key].problem == null
+      error_message = "The cluster ${each.key} has no agent, so it can't join. ${coalesce(muster_klusterlet.this[each.key].problem, "-")}"
+    }
+  }
 }

@@ -37,3 +37,9 @@ variable "bootstrap_version" {
   type        = number
   default     = 1
 }
+
+variable "agent_timeout" {
+  description = "How long to wait for the agent of one cluster to get its certificate. The clusters' agents are installed side by side; what depends on the module waits for the slowest of them, this long at most."
+  type        = string
+  default     = "2m"
+}
