@@ -195,6 +195,14 @@ func TestExistingManagedClusterIsTakenOver(t *testing.T) {
 	}
 }
 
+func TestRequestsOfOthersKeepNobodyFromJoining(t *testing.T) {
+	f := newCluster(t, "flooded")
+	for range 2 * cluster.MaxPendingRequests {
+		must(t, fleet.client.Create(t.Context(), someRequest(t, f.name)))
+	}
+	f.join()
+}
+
 func TestDeniedRequestIsReplacedOnceItIsRemoved(t *testing.T) {
 	f := newCluster(t, "turned-down")
 	f.start()
@@ -205,8 +213,9 @@ func TestDeniedRequestIsReplacedOnceItIsRemoved(t *testing.T) {
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 }
 
-func TestNoFurtherRequestWhenTheHubHasTen(t *testing.T) {
+func TestNoFurtherRequestWhenTheHubHasTenOfTheAgent(t *testing.T) {
 	f := newCluster(t, "flood")
+	f.options.AgentID = "other" // as in the requests
 	for range cluster.MaxPendingRequests {
 		must(t, fleet.client.Create(t.Context(), someRequest(t, f.name)))
 	}

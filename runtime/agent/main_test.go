@@ -201,7 +201,9 @@ func (f *fleetCluster) decide(how certificatesv1.RequestConditionType) string {
 	var name string
 	testenv.Eventually(f.t, func() error {
 		requests := f.requests()
-		i := slices.IndexFunc(requests, func(r certificatesv1.CertificateSigningRequest) bool { return len(r.Status.Conditions) == 0 })
+		i := slices.IndexFunc(requests, func(r certificatesv1.CertificateSigningRequest) bool {
+			return len(r.Status.Conditions) == 0 && strings.HasPrefix(r.Name, f.name+"-") // not others'
+		})
 		if i < 0 {
 			return fmt.Errorf("no pending request among %d", len(requests))
 		}

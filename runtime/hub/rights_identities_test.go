@@ -181,7 +181,8 @@ func approved(t testing.TB, name string) *rest.Config {
 
 func bootstrapRights() []right {
 	return []right{
-		{"get", "", "configmaps", "*", "*", ""},
+		{"get", "", "configmaps", "kube-public", "*", ""},
+		{"get", "", "configmaps", "open-cluster-management-hub", "ca-bundle-configmap", ""},
 		{"create,get,list,watch", requestsGroup, "certificatesigningrequests", "", "*", ""},
 		{"create,get,list,watch", clustersGroup, "managedclusters", "", "*", ""},
 		{"create", clustersGroup, "managedclustersets/join", "", "*", ""},

@@ -142,7 +142,7 @@ func rightsCells(namespaced, clusterWide []cell, clusters []string) []cell {
 func namesIn(x cell) []string {
 	switch x.resource {
 	case "configmaps":
-		return []string{"", "x", "cluster-info", "muster-hub-info"}
+		return []string{"", "x", "cluster-info", "muster-hub-info", "ca-bundle-configmap"}
 	case "leases":
 		return []string{"", "x", cluster.LeaseName}
 	case "serviceaccounts":

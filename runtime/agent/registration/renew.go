@@ -20,6 +20,7 @@ import (
 // lost or changed.
 func (s *session) renewals(ctx context.Context) {
 	requester := s.requester(s.identity().Names, func(level slog.Level, what string, args ...any) { s.Log.Log(ctx, level, what, args...) })
+	requester.Renewing = true
 	requester.Halted = func() { s.reportCertificate(metav1.ConditionFalse, cluster.MessageTooManyRequests) }
 	for {
 		due := s.Clock.NewTimer(s.renewAt().Sub(s.Clock.Now()))

@@ -221,7 +221,8 @@ const (
 	ReasonCSRAutoApproved  = "AutoApprovedByHubCSRApprovingController"
 	MessageCSRAutoApproved = "Auto approving Managed cluster agent certificate after SubjectAccessReview."
 
-	// MaxPendingRequests is how many certificate requests of one cluster may be
-	// on the hub, in any state, before its agent makes no further ones.
+	// MaxPendingRequests is how many certificate requests an agent may have on
+	// the hub, in any state, before it makes no further ones. Upstream's agents
+	// count all of their cluster.
 	MaxPendingRequests = 10
 )

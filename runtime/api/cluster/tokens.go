@@ -32,6 +32,16 @@ const (
 	RevokeRequests            = "requests"
 )
 
+// RequestTokenAnnotation on a certificate request that was made with a bootstrap
+// token whose Secret says RevokeRequests holds the UID of that Secret, and
+// RequestExpiryAnnotation when the token expires, as in its Secret: RFC 3339.
+// By these the hub knows of a Secret that is gone whether the request goes, too.
+// The hub sets them, whatever the request says.
+const (
+	RequestTokenAnnotation  = "muster-fleet.io/bootstrap-token-uid"
+	RequestExpiryAnnotation = "muster-fleet.io/bootstrap-token-expiration"
+)
+
 // TokenSecretPrefix is what the names of tokens' Secrets in kube-system begin
 // with; the token's public half follows.
 const TokenSecretPrefix = "bootstrap-token-"

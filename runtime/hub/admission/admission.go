@@ -45,14 +45,17 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 	return []controlplane.AdmissionPlugin{
 		// First, as the others read what it lets pass.
 		{Name: "MusterReadable", Factory: factory(readable{kinds})},
+		// Then this one, so that the others see what will be stored.
+		{Name: "MusterAgentWrites", Factory: factory(agentWrites{})},
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
+		{Name: "MusterBootstrapTokenRequests", Factory: factory(tokenRequests{tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManagedClusterAddOn", Factory: factory(managedClusterAddOns{})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
-		{Name: "MusterBoundBootstrapToken", Factory: factory(&boundTokens{})},
+		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
 		// Last, so that what another refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,22 +47,69 @@ func (s *tokenScopes) ValidateInitialization() error {
 // of returns the scope of the bootstrap token that a user came with. There is
 // none for other users, and for a token that was revoked a moment ago.
 func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err error) {
-	id, ok := cluster.TokenOfUser(u.GetName())
-	if !ok {
-		return cluster.TokenScope{}, false, nil
-	}
-	secret, err := s.secrets.Secrets(metav1.NamespaceSystem).Get(cluster.TokenSecretPrefix + id)
-	if apierrors.IsNotFound(err) {
-		return cluster.TokenScope{}, false, nil
-	}
-	if err != nil {
+	secret, err := s.secret(u)
+	if secret == nil || err != nil {
 		return cluster.TokenScope{}, false, err
 	}
 	scope, err = cluster.ParseTokenScope(secret.Annotations)
 	if err != nil {
-		return cluster.TokenScope{}, false, fmt.Errorf("the bootstrap token %q cannot be used: %w", id, err)
+		return cluster.TokenScope{}, false, fmt.Errorf("the bootstrap token %q cannot be used: %w", strings.TrimPrefix(secret.Name, cluster.TokenSecretPrefix), err)
 	}
 	return scope, true, nil
+}
+
+// secret is that of the bootstrap token that a user came with, nil when there is
+// none.
+func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
+	id, ok := cluster.TokenOfUser(u.GetName())
+	if !ok {
+		return nil, nil
+	}
+	secret, err := s.secrets.Secrets(metav1.NamespaceSystem).Get(cluster.TokenSecretPrefix + id)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return secret, err
+}
+
+// tokenRequests notes on certificate requests which token they were made with,
+// when they are to go with it.
+type tokenRequests struct{ *tokenScopes }
+
+var (
+	_ admission.MutationInterface                  = tokenRequests{}
+	_ initializer.WantsExternalKubeInformerFactory = tokenRequests{}
+)
+
+func (tokenRequests) Handles(op admission.Operation) bool { return op == admission.Create }
+
+// Admit sets the annotations, and removes those that a token's holder sent.
+func (p tokenRequests) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if _, token := cluster.TokenOfUser(a.GetUserInfo().GetName()); !token || !concerns(a, certificatesv1.GroupName, "certificatesigningrequests") {
+		return nil
+	}
+	object, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the certificate request cannot be read: %v", err))
+	}
+	secret, err := p.secret(a.GetUserInfo())
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	annotations := maps.Clone(object.GetAnnotations())
+	delete(annotations, cluster.RequestTokenAnnotation)
+	delete(annotations, cluster.RequestExpiryAnnotation)
+	if secret != nil && secret.Annotations[cluster.TokenRevocationAnnotation] == cluster.RevokeRequests {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[cluster.RequestTokenAnnotation] = string(secret.UID)
+		if expires := string(secret.Data["expiration"]); expires != "" {
+			annotations[cluster.RequestExpiryAnnotation] = expires
+		}
+	}
+	object.SetAnnotations(annotations)
+	return nil
 }
 
 // tokenLabels labels the clusters that are created with bootstrap tokens.

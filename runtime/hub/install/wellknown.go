@@ -51,8 +51,13 @@ func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enab
 		group.Go(func() error { return a.ClusterRoleBinding(groupCtx, b) })
 	}
 	role, binding := publicAccess()
-	group.Go(func() error { return a.Role(groupCtx, role) })
-	group.Go(func() error { return a.RoleBinding(groupCtx, binding) })
+	roles, bindings := bootstrapAccess()
+	for _, r := range append(roles, role) {
+		group.Go(func() error { return a.Role(groupCtx, r) })
+	}
+	for _, b := range append(bindings, binding) {
+		group.Go(func() error { return a.RoleBinding(groupCtx, b) })
+	}
 	for _, m := range []*corev1.ConfigMap{clusterInfo, features(enabled), keys.configMap()} {
 		group.Go(func() error { return a.ConfigMap(groupCtx, m) })
 	}
@@ -68,12 +73,43 @@ func bootstrapRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole},
 		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
 			{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create", "get", "list", "watch"}},
 			{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclusters"}, Verbs: []string{"get", "create", "list", "watch"}},
 			{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclustersets/join"}, Verbs: []string{"create"}},
 		},
 	}
+}
+
+// caBundle is the config map in which upstream hubs publish the authority of
+// their gRPC server.
+const caBundle = "ca-bundle-configmap"
+
+// bootstrapUsers are those that may register any cluster.
+func bootstrapUsers() []rbacv1.Subject {
+	return []rbacv1.Subject{
+		{Kind: rbacv1.ServiceAccountKind, Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount},
+		{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.BootstrapGroup},
+	}
+}
+
+// bootstrapAccess lets them read, of config maps, what is public, and what
+// clusteradm looks for to tell whether a hub has gRPC: it must not be told
+// "forbidden" of what is absent. Upstream's role lets them read the config maps
+// of all namespaces.
+func bootstrapAccess() (roles []*rbacv1.Role, bindings []*rbacv1.RoleBinding) {
+	for namespace, names := range map[string][]string{metav1.NamespacePublic: nil, cluster.HubNamespace: {caBundle}} {
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: cluster.BootstrapRole}
+		roles = append(roles, &rbacv1.Role{
+			ObjectMeta: meta,
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names, Verbs: []string{"get"}}},
+		})
+		bindings = append(bindings, &rbacv1.RoleBinding{
+			ObjectMeta: meta,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects:   bootstrapUsers(),
+		})
+	}
+	return roles, bindings
 }
 
 func bootstrapBindings() []*rbacv1.ClusterRoleBinding {
@@ -82,12 +118,12 @@ func bootstrapBindings() []*rbacv1.ClusterRoleBinding {
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":agent-registration"},
 			RoleRef:    role,
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}},
+			Subjects:   bootstrapUsers()[:1],
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":managedcluster"},
 			RoleRef:    role,
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.BootstrapGroup}},
+			Subjects:   bootstrapUsers()[1:],
 		},
 	}
 }

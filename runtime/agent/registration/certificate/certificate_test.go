@@ -55,8 +55,29 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+const self = "system:open-cluster-management:c1:a1"
+
+func by(user string) func(*certificatesv1.CertificateSigningRequest) {
+	return func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Username = user }
+}
+
+// asking gives requests the content of an agent's.
+func asking(t *testing.T, agent string) func(*certificatesv1.CertificateSigningRequest) {
+	t.Helper()
+	_, csr, err := newRequest(identity.Names{Cluster: "c1", Agent: agent}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(r *certificatesv1.CertificateSigningRequest) {
+		r.Spec.Request, r.Spec.SignerName = csr.Spec.Request, csr.Spec.SignerName
+	}
+}
+
 func request(name string, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
-	r := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{cluster.NameLabel: "c1"}}}
+	r := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{cluster.NameLabel: "c1"}},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{Username: self},
+	}
 	for _, c := range change {
 		c(r)
 	}
@@ -105,8 +126,31 @@ func TestNext(t *testing.T) {
 		{"one of that name that an add-on made", []*certificatesv1.CertificateSigningRequest{request("c1-mine", ofAddOn, with(certificatesv1.CertificateApproved), signed)}, "c1-mine", makeRequest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got, _ := next(tc.requests, "c1", tc.mine); got != tc.want {
+			if got, _ := next(tc.requests, self, true, tc.mine); got != tc.want {
 				t.Errorf("got step %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOnlyItsOwnRequestsCountForAnAgent(t *testing.T) {
+	const token, other = "system:bootstrap:abcdef", "system:open-cluster-management:c2:a"
+	for name, x := range map[string]struct {
+		requests []*certificatesv1.CertificateSigningRequest
+		renewing bool
+		want     step
+	}{
+		"renewing, others asked for it":      {others(20, by(token), asking(t, "a1")), true, makeRequest},
+		"renewing, another cluster did":      {others(20, by(other), asking(t, "a1")), true, makeRequest},
+		"renewing, it did itself":            {others(10), true, awaitRoom},
+		"joining, it asked before":           {others(10, by(token), asking(t, "a1")), false, awaitRoom},
+		"joining, others asked for others":   {others(20, by(token), asking(t, "b")), false, makeRequest},
+		"joining, others asked for anything": {others(20, by(token)), false, makeRequest},
+		"joining, another cluster did":       {others(20, by(other), asking(t, "a1")), false, makeRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := next(x.requests, self, x.renewing, ""); got != x.want {
+				t.Errorf("got step %d, want %d", got, x.want)
 			}
 		})
 	}

@@ -30,16 +30,22 @@ const (
 )
 
 // next decides by the cluster's requests on the hub. mine is the name of the
-// request whose key we have; "" when there is none.
-func next(requests []*certificatesv1.CertificateSigningRequest, clusterName, mine string) (step, *certificatesv1.CertificateSigningRequest) {
+// request whose key we have; "" when there is none. commonName is the agent's
+// user name, renewing whether it comes to the hub under it.
+//
+// Requests that others made are none of its business: were they counted, anybody
+// who can make ten could keep the agent from renewing its certificate.
+func next(requests []*certificatesv1.CertificateSigningRequest, commonName string, renewing bool, mine string) (step, *certificatesv1.CertificateSigningRequest) {
 	var own *certificatesv1.CertificateSigningRequest
 	count := 0
 	for _, r := range requests {
 		if _, addon := r.Labels[cluster.AddOnNameLabel]; addon {
 			continue
 		}
-		count++
-		if r.Name == mine && strings.HasPrefix(r.Name, clusterName+"-") {
+		if madeBy(r, commonName, renewing) {
+			count++
+		}
+		if mine != "" && r.Name == mine {
 			own = r
 		}
 	}
@@ -58,6 +64,19 @@ func next(requests []*certificatesv1.CertificateSigningRequest, clusterName, min
 		return awaitSignature, own
 	}
 	return take, own
+}
+
+// madeBy tells whether the agent made a request. What came under its own name is
+// its own; before it has a name on the hub, what asks for its name.
+func madeBy(r *certificatesv1.CertificateSigningRequest, commonName string, renewing bool) bool {
+	if r.Spec.Username == commonName {
+		return true
+	}
+	if renewing || strings.HasPrefix(r.Spec.Username, cluster.UserPrefix) {
+		return false
+	}
+	identity, err := cluster.ParseRequest(r.Labels, r.Spec.SignerName, r.Spec.Request)
+	return err == nil && identity.CommonName == commonName
 }
 
 func has(r *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) bool {

@@ -27,12 +27,15 @@ var ErrCreate = errors.New("the request could not be created")
 type Requester struct {
 	// Names are whom the certificate is for.
 	Names identity.Names
+	// Renewing tells that the hub is asked under the agent's own name, as opposed
+	// to that of a bootstrap identity.
+	Renewing bool
 	// Expiration is the lifetime to ask for, in seconds; 0 leaves it to the hub.
 	Expiration int32
 	// Tell is told what is being waited for, once for each thing.
 	Tell func(level slog.Level, what string, args ...any)
 	// Halted, if set, is called when no request is made because there are too
-	// many of the cluster on the hub.
+	// many of the agent on the hub.
 	Halted func()
 
 	request string
@@ -75,7 +78,7 @@ func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, 
 			return nil, nil, context.Cause(ctx)
 		case <-changed:
 		}
-		todo, own := next(requests.Objects(), r.Names.Cluster, r.request)
+		todo, own := next(requests.Objects(), cluster.CommonName(r.Names.Cluster, r.Names.Agent), r.Renewing, r.request)
 		switch todo {
 		case take:
 			key := r.keyPEM
@@ -117,7 +120,7 @@ func (r *Requester) describe(todo step, own *certificatesv1.CertificateSigningRe
 	case awaitSignature:
 		return slog.LevelInfo, fmt.Sprintf("waiting for the hub to sign the certificate request %s", own.Name)
 	case awaitRoom:
-		return slog.LevelWarn, fmt.Sprintf("ClientCertificateCreationHalted: the hub has %d or more certificate requests of this cluster already: delete those that are of no use: kubectl delete csr -l %s=%s",
+		return slog.LevelWarn, fmt.Sprintf("ClientCertificateCreationHalted: the hub has %d or more certificate requests of this agent already: delete those that are of no use: kubectl delete csr -l %s=%s",
 			cluster.MaxPendingRequests, cluster.NameLabel, r.Names.Cluster)
 	case awaitRemoval:
 		return slog.LevelWarn, fmt.Sprintf("the hub turned down the certificate request %s (%s), a new one follows when it is gone: kubectl delete csr %[1]s", own.Name, why(own))

@@ -45,7 +45,21 @@ func (c *Controller) Register(m manager.Manager) error {
 	byToken := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: strings.TrimPrefix(o.GetName(), cluster.TokenSecretPrefix)}}}
 	})
-	return builder.ControllerManagedBy(m).Named("token-revocation").Watches(&corev1.Secret{}, byToken, builder.WithPredicates(revoked)).Complete(c)
+	err := builder.ControllerManagedBy(m).Named("token-revocation").Watches(&corev1.Secret{}, byToken, builder.WithPredicates(revoked)).Complete(c)
+	if err != nil {
+		return err
+	}
+	// At the start every request counts as new: the Secret may have been deleted
+	// while nobody looked.
+	pending := predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return goesWithToken(e.Object, c.clock.Now()) },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	return builder.ControllerManagedBy(m).Named("token-revocation-requests").
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
+		Complete(&leftovers{client: c.client, cached: m.GetCache(), live: c.live, clock: c.clock})
 }
 
 // revokes tells whether the deletion of a token's Secret, at the time now, takes
