@@ -19,7 +19,8 @@ resource "muster_managed_cluster_set" "production" {
 }
 
 module "fleet" {
-  source = "../modules/fleet-onboarding"
+  source      = "../modules/fleet-onboarding"
+  agent_image = var.agent_image
 
   clusters = {
     for name, cluster in var.clusters : name => {

@@ -13,3 +13,9 @@ variable "clusters" {
     cluster3 = {}
   }
 }
+
+variable "agent_image" {
+  description = "Container image of the agent, for clusters with nodes. Left out, the one of the provider's version, which muster up --driver kind puts into the nodes."
+  type        = string
+  default     = null
+}

@@ -8,6 +8,7 @@ package klusterlet
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,8 +66,11 @@ type Object interface {
 	runtime.Object
 }
 
-// DefaultImage is the image of this version of muster.
-func DefaultImage() string { return imageRepository + ":" + version.Version() }
+// DefaultImage is the image of this version of muster. What a version may have
+// and a tag may not, the plus of a build from changed sources, becomes a hyphen.
+func DefaultImage() string {
+	return imageRepository + ":" + strings.ReplaceAll(version.Version(), "+", "-")
+}
 
 // Render returns the objects in the order in which they can be applied. To
 // remove the agent, delete them in the reverse order.

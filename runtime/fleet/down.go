@@ -14,7 +14,7 @@ import (
 // containers are removed.
 func (f *Fleet) Down(ctx context.Context) (stopped []string, err error) {
 	type stop func(context.Context) (bool, error)
-	stops := map[string]stop{HubName: f.hub(UpOptions{}).stop}
+	stops := map[string]stop{HubName: f.hub(hubAddress{}).stop}
 	local := f.devclusters()
 	running, err := local.List(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *Fleet) Down(ctx context.Context) (stopped []string, err error) {
 
 // remove makes a cluster go that keeps nothing when it is stopped.
 func (f *Fleet) remove(ctx context.Context, name, driver string) (found bool, err error) {
-	d, err := f.driver(driver)
+	d, err := f.driver(driver, UpOptions{})
 	if err != nil {
 		return false, fmt.Errorf("stop %s: %w", name, err)
 	}

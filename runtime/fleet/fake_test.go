@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// argsFile in a data directory holds the arguments of the last process, one a line.
+const argsFile = "args"
+
 // misbehaviourFile in a data directory tells the process how to misbehave.
 const misbehaviourFile = "misbehave"
 
@@ -55,6 +58,9 @@ func playMuster(command string, args []string) error {
 		return err
 	}
 	defer dir.Close()
+	if err := os.WriteFile(dir.Path(argsFile), []byte(strings.Join(args, "\n")), 0o600); err != nil {
+		return err
+	}
 	misbehaviour, _ := os.ReadFile(dir.Path(misbehaviourFile))
 	switch string(misbehaviour) {
 	case "refuse":

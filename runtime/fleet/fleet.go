@@ -10,9 +10,12 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 )
 
 const (
@@ -65,7 +68,9 @@ type Fleet struct {
 	lock    *os.File
 	program string
 	state   *state
-	drivers map[string]func() (Driver, error)
+	drivers map[string]func(UpOptions) (Driver, error)
+	// local tells whether this machine has an address.
+	local func(net.IP) bool
 }
 
 // Open takes the fleet in the folder at path, making the folder when it is not
@@ -92,12 +97,29 @@ func Open(path, program string) (*Fleet, error) {
 		_ = lock.Close()
 		return nil, err
 	}
-	f := &Fleet{dir: dir, lock: lock, program: program, state: s}
-	f.drivers = map[string]func() (Driver, error){
-		DriverDevcluster: func() (Driver, error) { return f.devclusters(), nil },
-		DriverKind:       func() (Driver, error) { return NewKind(f.clusters()) },
+	f := &Fleet{dir: dir, lock: lock, program: program, state: s, local: isLocal}
+	f.drivers = map[string]func(UpOptions) (Driver, error){
+		DriverDevcluster: func(UpOptions) (Driver, error) { return f.devclusters(), nil },
+		DriverKind:       f.kind,
 	}
 	return f, nil
+}
+
+// kind is the driver of clusters in containers, with the image that the provider
+// asks for by default: it is made of the very program that runs, and needs no
+// registry.
+func (f *Fleet) kind(o UpOptions) (Driver, error) {
+	k, err := NewKind(f.clusters())
+	if err != nil || o.Clusters == 0 {
+		return k, err
+	}
+	image, err := NewImage(f.program, klusterlet.DefaultImage())
+	if err != nil {
+		o.notice("no image of the agent is put into the clusters, so %s has to come from a registry: %v", klusterlet.DefaultImage(), err)
+		return k, nil
+	}
+	k.UseImage(image)
+	return k, nil
 }
 
 // Close lets another process take the fleet. What runs goes on running.
@@ -110,24 +132,24 @@ func (f *Fleet) devclusters() *devclusters {
 }
 
 // driver is the driver of that name.
-func (f *Fleet) driver(name string) (Driver, error) {
+func (f *Fleet) driver(name string, o UpOptions) (Driver, error) {
 	newDriver, ok := f.drivers[name]
 	if !ok {
 		return nil, fmt.Errorf("--driver %q is not a kind of cluster: use %s or %s", name, DriverDevcluster, DriverKind)
 	}
-	return newDriver()
+	return newDriver(o)
 }
 
 // hub is the hub's process.
-func (f *Fleet) hub(o UpOptions) process {
+func (f *Fleet) hub(a hubAddress) process {
 	args := []string{"hub"}
-	if o.HubBindAddress != "" {
-		args = append(args, "--bind-address="+o.HubBindAddress)
+	if a.Bind != "" {
+		args = append(args, "--bind-address="+a.Bind)
 	}
-	if o.HubExternalURL != "" {
-		args = append(args, "--external-url="+o.HubExternalURL)
+	if a.External != "" {
+		args = append(args, "--external-url="+a.External)
 	}
-	return process{name: HubName, program: f.program, args: args, dir: filepath.Join(f.dir, hubFolder), host: o.HubBindAddress}
+	return process{name: HubName, program: f.program, args: args, dir: filepath.Join(f.dir, hubFolder), host: a.Bind}
 }
 
 // clusterName is the name of the i-th cluster, from 1.

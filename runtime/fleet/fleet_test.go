@@ -314,6 +314,7 @@ func TestBadOptionsAreRefusedBeforeAnythingStarts(t *testing.T) {
 	}{
 		{"fewer than no clusters", UpOptions{Clusters: -1, Driver: DriverDevcluster}, []string{"--clusters", "-1"}},
 		{"an unknown driver", UpOptions{Driver: "minikube"}, []string{"--driver", "minikube", "devcluster", "kind"}},
+		{"a hub that containers do not reach", UpOptions{Clusters: 1, Driver: DriverKind, HubBindAddress: "127.0.0.1"}, []string{"--hub-bind-address", "127.0.0.1", "leave it out"}},
 		{"a hub without a port", UpOptions{Clusters: 1, Driver: DriverDevcluster, HubExternalURL: "https://hub.example.org"}, []string{"--hub-external-url", "hub.example.org", "port"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/kind/pkg/cluster"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 
@@ -28,6 +28,17 @@ const (
 	KindConfigEnv = "MUSTER_KIND_CONFIG"
 
 	kindReadyTimeout = 3 * time.Minute
+
+	// foundTimeout is how long a cluster that is there may take to answer: a node
+	// that was stopped needs a quarter of a minute.
+	foundTimeout = 2 * time.Minute
+	// cleanTimeout is how long the removal of a cluster may take that is half made
+	// when the program is told to end.
+	cleanTimeout = 10 * time.Second
+
+	// makingFile is there while a cluster is being made. Where it is left, the
+	// cluster is not whole.
+	makingFile = "making"
 
 	// kindConfig lets kubelets run on hosts with version 1 of control groups,
 	// which they refuse by default.
@@ -59,13 +70,17 @@ type kindProvider interface {
 	KubeConfig(name string, internal bool) (string, error)
 }
 
-// Kind is the driver of clusters in containers. Their agents run in pods, so
-// the hub must listen on an address that containers reach, and its kubeconfigs
-// must name it: HubBindAddress and HubExternalURL.
+// Kind is the driver of clusters in containers. Their agents run in pods, so the
+// hub must listen on an address that containers reach: Gateway.
 type Kind struct {
 	provider kindProvider
-	dir      string
-	prefix   string
+	machines machines
+	// answers returns once the API server of a kubeconfig does.
+	answers func(ctx context.Context, kubeconfig string) (url string, err error)
+	// image is put into each node; nil for none.
+	image  *Image
+	dir    string
+	prefix string
 }
 
 // NewKind is a driver for the clusters of one fleet, with their kubeconfigs
@@ -77,9 +92,10 @@ func NewKind(dir string) (*Kind, error) {
 		return nil, &KindUnavailableError{"there is no docker, podman or nerdctl: install one, or use --driver devcluster"}
 	}
 	if err != nil {
-		return nil, &KindUnavailableError{fmt.Sprintf("looking for a container engine: %v: mend that, or use --driver devcluster", err)}
+		return nil, &KindUnavailableError{fmt.Sprintf("looking for a container engine: %v: repair that, or use --driver devcluster", err)}
 	}
-	k := newKind(cluster.NewProvider(option), dir)
+	provider := cluster.NewProvider(option)
+	k := newKind(provider, kindMachines{provider}, dir)
 	// That there is a client does not mean that its engine answers.
 	if _, err := k.provider.List(); err != nil {
 		return nil, &KindUnavailableError{fmt.Sprintf("the container engine does not answer: %s: start it, or use --driver devcluster", engineOutput(err))}
@@ -87,31 +103,44 @@ func NewKind(dir string) (*Kind, error) {
 	return k, nil
 }
 
-func newKind(provider kindProvider, dir string) *Kind {
+// UseImage makes Start put an image into each node, unless the node has it.
+func (k *Kind) UseImage(image *Image) { k.image = image }
+
+func newKind(provider kindProvider, machines machines, dir string) *Kind {
 	// Names are shared by all that use the engine, so they tell the fleet.
 	sum := sha256.Sum256([]byte(dir))
-	return &Kind{provider: provider, dir: dir, prefix: "muster-" + hex.EncodeToString(sum[:3]) + "-"}
+	return &Kind{provider: provider, machines: machines, answers: waitAnswers, dir: dir, prefix: "muster-" + hex.EncodeToString(sum[:3]) + "-"}
 }
 
 // ClusterName is what kind calls the cluster of that name.
 func (k *Kind) ClusterName(name string) string { return k.prefix + name }
 
-// Start makes the cluster, or writes the kubeconfig of the one that is there.
-func (k *Kind) Start(_ context.Context, name string) (Member, error) {
+// Start makes the cluster, or makes the one that is there run, and puts the image
+// into it. A cluster whose making was cut short is made again.
+func (k *Kind) Start(ctx context.Context, name string) (Member, error) {
 	m := Member{Name: name, Kubeconfig: kubeconfigOf(filepath.Join(k.dir, name))}
 	existing, err := k.provider.List()
 	if err != nil {
 		return m, fmt.Errorf("%s: list the clusters of kind: %s", name, engineOutput(err))
 	}
 	m.Found = slices.Contains(existing, k.ClusterName(name))
-	if !m.Found {
-		if err := k.create(name, m.Kubeconfig); err != nil {
-			return m, err
+	if _, err := os.Stat(k.making(name)); m.Found && err == nil {
+		if err := k.Stop(ctx, name); err != nil {
+			return m, fmt.Errorf("make it again, as its making was cut short: %w", err)
 		}
+		m.Found = false
+	}
+	if m.Found {
+		err = k.revive(ctx, name)
+	} else {
+		err = k.build(ctx, name, m.Kubeconfig)
+	}
+	if err != nil {
+		return m, err
 	}
 	content, err := k.provider.KubeConfig(k.ClusterName(name), false)
 	if err != nil {
-		return m, fmt.Errorf("%s: read its kubeconfig: %s: if it does not run, remove it with `kind delete cluster --name %s`", name, engineOutput(err), k.ClusterName(name))
+		return m, fmt.Errorf("%s: read its kubeconfig: %s: %s", name, engineOutput(err), k.removal(name))
 	}
 	if err := os.MkdirAll(filepath.Dir(m.Kubeconfig), 0o700); err != nil {
 		return m, err
@@ -119,18 +148,101 @@ func (k *Kind) Start(_ context.Context, name string) (Member, error) {
 	if err := datadir.WriteFile(m.Kubeconfig, []byte(content), 0o600); err != nil {
 		return m, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
-	if err != nil {
-		return m, fmt.Errorf("%s: kind's kubeconfig: %w", name, err)
+	found, cancel := context.WithTimeoutCause(ctx, foundTimeout, fmt.Errorf("its API server has not answered for %s", foundTimeout))
+	defer cancel()
+	if m.URL, err = k.answers(found, m.Kubeconfig); err != nil {
+		return m, fmt.Errorf("%s: %w: %s", name, err, k.removal(name))
 	}
-	m.URL = config.Host
-	return m, nil
+	return m, k.loadImage(name)
 }
 
-func (k *Kind) create(name, kubeconfig string) error {
+// removal is the remedy where a cluster is beyond repair.
+func (k *Kind) removal(name string) string {
+	return fmt.Sprintf("look at it with `docker logs %s-control-plane`, or remove it with `kind delete cluster --name %s` and run muster up again", k.ClusterName(name), k.ClusterName(name))
+}
+
+// making is the file that is there while a cluster is being made.
+func (k *Kind) making(name string) string { return filepath.Join(k.dir, name, makingFile) }
+
+// revive starts the nodes of a cluster that have stopped.
+func (k *Kind) revive(ctx context.Context, name string) error {
+	nodes, err := k.machines.Nodes(k.ClusterName(name))
+	if err != nil {
+		return fmt.Errorf("%s: list its nodes: %s", name, engineOutput(err))
+	}
+	for _, node := range nodes {
+		if k.machines.Running(k.ClusterName(name), node) {
+			continue
+		}
+		if err := k.machines.Restart(ctx, node); err != nil {
+			return fmt.Errorf("%s: its node %s has stopped and does not start: %w: %s", name, node, err, k.removal(name))
+		}
+	}
+	return nil
+}
+
+// build makes a cluster. As kind's own code takes no notice of ctx, a cluster that
+// is half made when ctx ends is removed.
+func (k *Kind) build(ctx context.Context, name, kubeconfig string) error {
 	if err := os.MkdirAll(filepath.Dir(kubeconfig), 0o700); err != nil {
 		return err
 	}
+	if err := datadir.WriteFile(k.making(name), nil, 0o600); err != nil {
+		return err
+	}
+	made := make(chan error, 1)
+	go func() { made <- k.create(name, kubeconfig) }()
+	select {
+	case err := <-made:
+		if err != nil {
+			return err
+		}
+		return os.Remove(k.making(name))
+	case <-ctx.Done():
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- k.provider.Delete(k.ClusterName(name), kubeconfig) }()
+	select {
+	case <-removed:
+	case <-time.After(cleanTimeout):
+	}
+	return fmt.Errorf("%s: its making was cut short: run muster up to make it again, or muster down to remove what is left: %w", name, context.Cause(ctx))
+}
+
+// loadImage puts the image into the nodes that don't have it.
+func (k *Kind) loadImage(name string) error {
+	if k.image == nil {
+		return nil
+	}
+	nodes, err := k.machines.Nodes(k.ClusterName(name))
+	if err != nil {
+		return fmt.Errorf("%s: list its nodes: %s", name, engineOutput(err))
+	}
+	for _, node := range nodes {
+		if k.machines.ImageID(k.ClusterName(name), node, k.image.Name) == k.image.ID {
+			continue
+		}
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(k.image.Archive(w)) }()
+		err := k.machines.Load(k.ClusterName(name), node, r)
+		_ = r.CloseWithError(errors.New("no more is read"))
+		if err != nil {
+			return fmt.Errorf("%s: load the image %s into its node %s: %s: look whether the disk of the container engine is full", name, k.image.Name, node, engineOutput(err))
+		}
+	}
+	return nil
+}
+
+// Gateway is the address of this machine that the pods of a cluster reach.
+func (k *Kind) Gateway(name string) (string, error) {
+	nodes, err := k.machines.Nodes(k.ClusterName(name))
+	if err != nil || len(nodes) == 0 {
+		return "", fmt.Errorf("%s: list its nodes: %v", name, err)
+	}
+	return k.machines.Gateway(k.ClusterName(name), nodes[0])
+}
+
+func (k *Kind) create(name, kubeconfig string) error {
 	config := []byte(kindConfig)
 	if path := os.Getenv(KindConfigEnv); path != "" {
 		var err error
@@ -164,8 +276,10 @@ func (k *Kind) Stop(_ context.Context, name string) error {
 	if err := k.provider.Delete(k.ClusterName(name), kubeconfig); err != nil {
 		return fmt.Errorf("%s: kind cannot delete the cluster: %s", name, engineOutput(err))
 	}
-	if err := os.Remove(kubeconfig); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, file := range []string{kubeconfig, k.making(name)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

@@ -24,6 +24,8 @@ type state struct {
 type stateContent struct {
 	// HubPort is the port that the hub had last.
 	HubPort int `json:"hubPort,omitempty"`
+	// HubAddress is where the hub listened last.
+	HubAddress hubAddress `json:"hubAddress,omitzero"`
 	// Clusters are all clusters that were ever started and not removed since.
 	Clusters map[string]clusterState `json:"clusters,omitempty"`
 }
@@ -57,6 +59,16 @@ func (s *state) hubPort() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.content.HubPort
+}
+
+func (s *state) hubAddress() hubAddress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content.HubAddress
+}
+
+func (s *state) setHubAddress(a hubAddress) error {
+	return s.change(func(c *stateContent) { c.HubAddress = a })
 }
 
 func (s *state) cluster(name string) (clusterState, bool) {

@@ -2,9 +2,10 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +23,13 @@ type UpOptions struct {
 	Clusters int
 	// Driver is the kind of new clusters: DriverDevcluster or DriverKind.
 	Driver string
-	// HubBindAddress and HubExternalURL are passed to the hub when they are not
-	// empty. Clusters in containers need them to reach it.
+	// HubBindAddress and HubExternalURL are passed to the hub. When both are empty
+	// it stays where it was, and is 127.0.0.1 at first; for clusters in containers
+	// it is the gateway of their network.
 	HubBindAddress, HubExternalURL string
+	// Notice is told in a line what happens beside the members' starts. It may be
+	// nil.
+	Notice func(string)
 	// Progress is told of each member that is ready or has failed, one at a
 	// time. It may be nil.
 	Progress func(Progress)
@@ -48,7 +53,16 @@ func (o UpOptions) validate() error {
 			return fmt.Errorf("--hub-external-url: %w: give one like https://172.18.0.1:6443", err)
 		}
 	}
+	if ip := net.ParseIP(o.HubBindAddress); o.Driver == DriverKind && (ip != nil && ip.IsLoopback() || o.HubBindAddress == "localhost") {
+		return fmt.Errorf("--hub-bind-address %s is out of reach for clusters in containers: leave it out for the gateway of their network", o.HubBindAddress)
+	}
 	return nil
+}
+
+func (o UpOptions) notice(format string, args ...any) {
+	if o.Notice != nil {
+		o.Notice(fmt.Sprintf(format, args...))
+	}
 }
 
 // Up makes the hub and the clusters run and returns those that do, the hub
@@ -62,11 +76,11 @@ func (f *Fleet) Up(ctx context.Context, o UpOptions) ([]Member, error) {
 	if err := datadir.Private(f.dir, f.dir); err != nil {
 		return nil, err
 	}
-	driver, err := f.driver(o.Driver)
+	driver, err := f.driver(o.Driver, o)
 	if err != nil {
 		return nil, err
 	}
-	starts := []func(context.Context) (Member, error){func(ctx context.Context) (Member, error) { return f.startHub(ctx, o) }}
+	var clusters []start
 	for i := range o.Clusters {
 		name := clusterName(i + 1)
 		if known, ok := f.state.cluster(name); ok && known.Driver != o.Driver {
@@ -78,13 +92,60 @@ func (f *Fleet) Up(ctx context.Context, o UpOptions) ([]Member, error) {
 		if err := f.state.setCluster(name, clusterState{Driver: o.Driver, Port: known.Port}); err != nil {
 			return nil, err
 		}
-		starts = append(starts, func(ctx context.Context) (Member, error) { return driver.Start(ctx, name) })
+		clusters = append(clusters, func(ctx context.Context) (Member, error) { return driver.Start(ctx, name) })
 	}
-	return startAll(ctx, starts, o.Progress)
+	hub := func(gateway string) start {
+		return func(ctx context.Context) (Member, error) { return f.startHub(ctx, o, gateway) }
+	}
+	began := time.Now()
+	containers, ok := driver.(inContainers)
+	if !ok || len(clusters) == 0 {
+		return startAll(ctx, append([]start{hub("")}, clusters...), began, o.Progress)
+	}
+	// Where the hub has to listen is known once there is a cluster.
+	members, clustersErr := startAll(ctx, clusters, began, o.Progress)
+	if len(members) == 0 {
+		return nil, clustersErr
+	}
+	gateway, err := containers.Gateway(members[0].Name)
+	if err != nil && o.HubBindAddress == "" {
+		return members, fmt.Errorf("find out where clusters in containers reach the hub: %w: say where it shall listen, with --hub-bind-address and --hub-external-url", err)
+	}
+	hubs, hubErr := startAll(ctx, []start{hub(gateway)}, began, o.Progress)
+	return append(hubs, members...), joinReasons(clustersErr, hubErr)
 }
 
-func startAll(ctx context.Context, starts []func(context.Context) (Member, error), progress func(Progress)) ([]Member, error) {
-	began := time.Now()
+// start makes one member run.
+type start func(context.Context) (Member, error)
+
+// inContainers is a driver whose clusters are in containers.
+type inContainers interface {
+	// Gateway is the address of this machine that a cluster's pods reach.
+	Gateway(name string) (string, error)
+}
+
+// reasons are several errors in one line.
+type reasons []error
+
+func (r reasons) Error() string {
+	var all []string
+	for _, err := range r {
+		all = append(all, err.Error())
+	}
+	return strings.Join(all, "; ")
+}
+
+func (r reasons) Unwrap() []error { return r }
+
+func joinReasons(errs ...error) error {
+	r := reasons(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+	if len(r) == 0 {
+		return nil
+	}
+	return r
+}
+
+func startAll(ctx context.Context, starts []start, began time.Time, progress func(Progress)) ([]Member, error) {
 	results := make([]Progress, len(starts))
 	var group sync.WaitGroup
 	var tell sync.Mutex
@@ -105,29 +166,82 @@ func startAll(ctx context.Context, starts []func(context.Context) (Member, error
 	}
 	group.Wait()
 	var members []Member
-	var reasons []string
+	var failures []error
 	for _, r := range results {
-		if r.Err != nil {
-			reasons = append(reasons, r.Err.Error())
-			continue
+		failures = append(failures, r.Err)
+		if r.Err == nil {
+			members = append(members, r.Member)
 		}
-		members = append(members, r.Member)
 	}
-	if len(reasons) > 0 {
-		return members, errors.New(strings.Join(reasons, "; "))
-	}
-	return members, nil
+	return members, joinReasons(failures...)
 }
 
-func (f *Fleet) startHub(ctx context.Context, o UpOptions) (Member, error) {
+// hubAddress is where a hub listens and is reached.
+type hubAddress struct {
+	Bind     string `json:"bind,omitempty"`
+	External string `json:"external,omitempty"`
+	// Chosen says that muster chose it, and nobody else.
+	Chosen bool `json:"chosen,omitempty"`
+}
+
+// decide is where the hub shall listen that was at a; gateway is where clusters in
+// containers reach this machine, "" where there are none.
+func (a hubAddress) decide(o UpOptions, gateway string) hubAddress {
+	switch {
+	case o.HubBindAddress != "" || o.HubExternalURL != "":
+		return hubAddress{Bind: o.HubBindAddress, External: o.HubExternalURL}
+	case gateway == "" || a != hubAddress{} && !a.Chosen:
+		return a
+	}
+	return hubAddress{Bind: gateway, Chosen: true}
+}
+
+// check explains early why a chosen address can't be listened on.
+func (a hubAddress) check(ours func(net.IP) bool) error {
+	if a.Chosen && !ours(net.ParseIP(a.Bind)) {
+		return fmt.Errorf("the hub can't listen on %s, the gateway of the containers' network, as this machine has no such address (containers run in a virtual machine or without root, as with Docker Desktop or podman): "+
+			"say where pods reach this machine, with --hub-bind-address 0.0.0.0 --hub-external-url https://ADDRESS:6443, such as an address of its network card", a.Bind)
+	}
+	return nil
+}
+
+// isLocal tells whether this machine has an address.
+func isLocal(ip net.IP) bool {
+	all, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip)
+	})
+}
+
+// startHub makes the hub run at its address. One that runs at another is started
+// again there.
+func (f *Fleet) startHub(ctx context.Context, o UpOptions, gateway string) (Member, error) {
+	was := f.state.hubAddress()
+	address := was.decide(o, gateway)
+	if err := address.check(f.local); err != nil {
+		return Member{Name: HubName}, err
+	}
 	port := f.state.hubPort()
-	if o.HubExternalURL != "" {
+	if address.External != "" {
 		var err error
-		if port, err = portOf(o.HubExternalURL); err != nil {
+		if port, err = portOf(address.External); err != nil {
 			return Member{Name: HubName}, err
 		}
 	}
-	m, err := f.hub(o).start(ctx, port)
+	if address != was {
+		stopped, err := f.hub(was).stop(ctx)
+		if err != nil {
+			return Member{Name: HubName}, err
+		}
+		if stopped {
+			o.notice("the hub is started again, to be reached at another address; clusters that have joined it at the one before have to join again")
+		}
+		if err := f.state.setHubAddress(address); err != nil {
+			return Member{Name: HubName}, err
+		}
+	}
+	m, err := f.hub(address).start(ctx, port)
 	if err != nil {
 		return m, err
 	}

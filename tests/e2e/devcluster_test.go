@@ -18,6 +18,16 @@ func TestDevclusterJoinsAndRunsWork(t *testing.T) {
 // upFleet brings up a fleet that is stopped at the test's end.
 func upFleet(t *testing.T, o fleet.UpOptions) []fleet.Member {
 	t.Helper()
+	members, err := tryUpFleet(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return members
+}
+
+// tryUpFleet is upFleet for those who have a use for the error.
+func tryUpFleet(t *testing.T, o fleet.UpOptions) ([]fleet.Member, error) {
+	t.Helper()
 	f, err := fleet.Open(filepath.Join(t.TempDir(), "fleet"), muster)
 	if err != nil {
 		t.Fatal(err)
@@ -28,9 +38,5 @@ func upFleet(t *testing.T, o fleet.UpOptions) []fleet.Member {
 			t.Error(err)
 		}
 	})
-	members, err := f.Up(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return members
+	return f.Up(t.Context(), o)
 }

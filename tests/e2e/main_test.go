@@ -4,11 +4,14 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
 
 // musterEnv names the environment variable with the path of a built muster.
@@ -19,6 +22,7 @@ const musterEnv = "MUSTER_BIN"
 var muster string
 
 func TestMain(m *testing.M) {
+	logging.Setup(io.Discard, 0, false) // of the clients in the tests themselves
 	os.Exit(func() int {
 		muster = os.Getenv(musterEnv)
 		if muster == "" {

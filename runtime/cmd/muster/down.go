@@ -17,7 +17,8 @@ func newDownCommand() *cobra.Command {
 		Short: "Stop what muster up has started",
 		Long: `Stops the hub and the clusters of a fleet: each is asked to end, and is ended when
 it has not after ten seconds. The hub and dev clusters keep their data, and
-muster up brings them back as they were; clusters made with kind are removed.
+muster up brings them back as they were; clusters made with kind are removed, and
+come back empty: run terraform destroy before, as it can't reach them later.
 
 Stopping a fleet that does not run is no error. To remove its data too, delete
 the folder afterwards.`,

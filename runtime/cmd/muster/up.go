@@ -32,17 +32,29 @@ pods report that they run, but nothing runs in them; only the klusterlet's pod
 starts a real agent.
 
 With --driver kind a cluster is a real one in a container, made with kind. The
-agents in it must reach the hub: let that listen on an address of the container
-network's gateway, and name it in kubeconfigs (see the last example).`,
+clusters are made first; the hub then listens at the gateway of their network,
+where pods reach it, and the agent's image, made of this very program, is put
+into their nodes: no registry is needed. A node that has stopped is started
+again, and a cluster whose making was cut short is made again. Where containers
+run in a virtual machine or without root (Docker Desktop, podman), the gateway is
+no address of this machine: say where pods reach it (see the last example).
+
+  ` + fleet.KindImageEnv + `   node image in place of kind's default
+  ` + fleet.KindConfigEnv + `  path of a kind configuration in place of muster's
+
+The hub stays where it listened last, unless another address is given: then it
+is started again there, and clusters that have joined it have to join again.`,
 		Example: `  # A hub and three clusters
   muster up
 
   # Five clusters in a folder of one's own
   muster up --data-dir .demo --clusters 5
 
-  # Real nodes; 172.18.0.1 is the gateway that
-  # docker network inspect kind -f '{{(index .IPAM.Config 0).Gateway}}' tells
-  muster up --driver kind --hub-bind-address 0.0.0.0 --hub-external-url https://172.18.0.1:6443`,
+  # Real nodes
+  muster up --driver kind --clusters 2
+
+  # Real nodes that reach this machine at 192.0.2.10
+  muster up --driver kind --hub-bind-address 0.0.0.0 --hub-external-url https://192.0.2.10:6443`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := setupLogging(cmd); err != nil {
@@ -53,6 +65,7 @@ network's gateway, and name it in kubeconfigs (see the last example).`,
 				return err
 			}
 			defer f.Close()
+			o.Notice = func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) }
 			o.Progress = func(p fleet.Progress) { printProgress(cmd.ErrOrStderr(), p) }
 			members, err := f.Up(cmd.Context(), o)
 			for i, m := range members {
@@ -71,7 +84,7 @@ network's gateway, and name it in kubeconfigs (see the last example).`,
 	flags.StringVar(&dir, "data-dir", fleetDir, "folder of the fleet; made when it does not exist")
 	flags.IntVar(&o.Clusters, "clusters", 3, "how many clusters there shall be")
 	flags.StringVar(&o.Driver, "driver", fleet.DriverDevcluster, "kind of cluster: devcluster or kind")
-	flags.StringVar(&o.HubBindAddress, "hub-bind-address", "", "address that the hub listens on (default 127.0.0.1)")
+	flags.StringVar(&o.HubBindAddress, "hub-bind-address", "", "address that the hub listens on (default the last one; at first 127.0.0.1, or the gateway of the containers' network)")
 	flags.StringVar(&o.HubExternalURL, "hub-external-url", "", "where agents reach the hub, when that is not the address that it listens on; the hub takes the URL's port")
 	return cmd
 }
