@@ -7,6 +7,7 @@ package workcheck
 import (
 	"fmt"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -68,12 +69,19 @@ func rules(at string, rules []workv1.ConditionRule) error {
 	if len(rules) > MaxRules {
 		return fmt.Errorf("%s.conditionRules has %d rules, more than %d: use fewer rules for each object", at, len(rules), MaxRules)
 	}
+	var expressions []expression.Named
 	for i, r := range rules {
+		for j, text := range r.CELExpressions {
+			expressions = append(expressions, expression.Named{Path: fmt.Sprintf("%s.conditionRules[%d].celExpressions[%d]", at, i, j), Text: text})
+		}
+		if r.MessageExpression != "" {
+			expressions = append(expressions, expression.Named{Path: fmt.Sprintf("%s.conditionRules[%d].messageExpression", at, i), Text: r.MessageExpression})
+		}
 		if len(r.CELExpressions) > MaxExpressions {
 			return fmt.Errorf("%s.conditionRules[%d].celExpressions has %d expressions, more than %d: join them with &&", at, i, len(r.CELExpressions), MaxExpressions)
 		}
 	}
-	return nil
+	return expression.CheckTexts(expressions)
 }
 
 func ignored(at string, fields []workv1.IgnoreField) error {

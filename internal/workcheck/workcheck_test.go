@@ -45,6 +45,8 @@ func TestOptions(t *testing.T) {
 		"many ignored":   {[]workv1.ManifestConfigOption{ignoring(workv1.IgnoreField{JSONPointers: many})}, "there are more than 100 paths"},
 		"many rules":     {[]workv1.ManifestConfigOption{ruled(21, 1)}, "options[0].conditionRules has 21 rules, more than 20"},
 		"expressions":    {[]workv1.ManifestConfigOption{ruled(1, 21)}, "options[0].conditionRules[0].celExpressions has 21 expressions, more than 20"},
+		"a long one":     {[]workv1.ManifestConfigOption{{ConditionRules: []workv1.ConditionRule{{CELExpressions: []string{strings.Repeat("x", 20_000)}}}}}, "beyond the limits of expressions"},
+		"in all":         {[]workv1.ManifestConfigOption{ruled(20, 20)}, "conditionRules[3].celExpressions[4] is expression 65, and 64 are allowed"},
 		"many options":   {make([]workv1.ManifestConfigOption, 1001), "options has 1001 options, more than 1000"},
 		"a long path":    {[]workv1.ManifestConfigOption{feedback(strings.Repeat(".a", 1000))}, "it is 2000 bytes long, more than the 1024"},
 		"a long pointer": {[]workv1.ManifestConfigOption{ignoring(workv1.IgnoreField{JSONPointers: []string{strings.Repeat("/a", 1000)}})}, "jsonPointers[0] is 2000 bytes long"},

@@ -188,7 +188,7 @@ func slowExpressions(t *testing.T, author client.Client, m *member) {
 func largeStatus(t *testing.T, author client.Client, m *member) {
 	ctx := context.Background()
 	var objects []any
-	for i := range 4000 {
+	for i := range 3200 {
 		objects = append(objects, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("n", i)}})
 	}
 	w := newWork(t, m.name, "large", objects...)

@@ -5,14 +5,17 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 )
 
 const (
 	// lightInspection is how long the rules of a work may keep the agent busy at
 	// one look before the work has to wait for its turn among the slow ones.
 	lightInspection = 100 * time.Millisecond
+	// lightCost is what the rules about one object may cost without a turn.
+	lightCost = expression.CallLimit
 	// longInspection is for how long, once it has its turn.
 	longInspection = time.Second
 	// inspectionPause is how long the rest of a work's objects wait then, so that
@@ -36,15 +39,17 @@ type inspection struct {
 	slow bool // has its turn
 }
 
-// end gives back the turn.
-func (i *inspection) end() {
+// end gives back the turn, and reports whether the work is a slow one.
+func (i *inspection) end() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	slow := i.took >= lightInspection
 	if i.slow {
 		i.slow = false
 		<-i.turn
 	}
 	i.took = longInspection
+	return slow
 }
 
 // open reports whether there is time left for another object.
@@ -72,29 +77,41 @@ func (i *inspection) hasTime() bool {
 	return i.slow
 }
 
-// do calls f unless the time is up, and reports whether it did.
-func (i *inspection) do(f func()) bool {
+// do calls f unless the time is up, and reports whether it has done what it is
+// for. f is told whether the work has its turn, and returns whether it needs that.
+func (i *inspection) do(f func(turn bool) (needsTurn bool)) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !i.hasTime() {
-		return false
+	for i.hasTime() {
+		turn, start := i.slow, i.clock.Now()
+		needs := f(turn)
+		i.took += i.clock.Since(start)
+		if !needs || turn {
+			return true
+		}
+		i.took = max(i.took, lightInspection)
 	}
-	start := i.clock.Now()
-	f()
-	i.took += i.clock.Since(start)
-	return true
+	return false
 }
 
-// inspect notes what the rules of a manifest yield for its object.
-func (a *agent) inspect(ctx context.Context, o *outcome, m *manifest, live *unstructured.Unstructured) {
-	if len(m.feedback) == 0 && len(m.rules) == 0 {
+// inspect notes what the rules of a manifest yield for its object, which it lets
+// go of.
+func (a *agent) inspect(ctx context.Context, o *outcome, m *manifest) {
+	live := o.live
+	if o.live = nil; live == nil || len(m.feedback) == 0 && len(m.rules) == 0 {
 		return
 	}
-	done := m.inspection.do(func() {
+	done := m.inspection.do(func(turn bool) bool {
+		budget := expression.NewBudget()
+		if !turn {
+			budget = expression.BudgetOf(lightCost)
+		}
 		o.feedback = readFeedback(m.feedback, live, a.maxRaw)
-		o.conditions = a.rules.evaluate(ctx, m.rules, live)
+		o.conditions = a.rules.evaluate(ctx, m.rules, live, budget)
+		return budget.Spent() > lightCost
 	})
 	if !done {
+		o.feedback, o.conditions = feedback{}, nil
 		o.waits, o.later = true, jittered(inspectionPause)
 	}
 }

@@ -13,8 +13,8 @@ func TestSlowWorksTakeTurns(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	turn := make(chan struct{}, slowInspections)
 	look := func() *inspection { return &inspection{clock: clock, turn: turn} }
-	slowly := func() { clock.Step(lightInspection) }
-	evaluated := func(i *inspection, f func()) (n int) {
+	slowly := func(bool) bool { clock.Step(lightInspection); return false }
+	evaluated := func(i *inspection, f func(bool) bool) (n int) {
 		for range 1000 {
 			if i.do(f) {
 				n++
@@ -29,7 +29,7 @@ func TestSlowWorksTakeTurns(t *testing.T) {
 	if n := evaluated(second, slowly); n != 1 || second.open() {
 		t.Errorf("%d objects of a second slow work were looked at while the first has its turn", n)
 	}
-	if n := evaluated(quick, func() { clock.Step(time.Microsecond) }); n != 1000 {
+	if n := evaluated(quick, func(bool) bool { clock.Step(time.Microsecond); return false }); n != 1000 {
 		t.Errorf("%d objects of a quick work were looked at", n)
 	}
 	first.end()
@@ -45,5 +45,20 @@ func TestSlowWorksTakeTurns(t *testing.T) {
 	third.end()
 	if len(turn) != 0 {
 		t.Error("the turn is kept")
+	}
+
+	// What is too costly without a turn is done again with one.
+	costly := look()
+	var turns []bool
+	done := costly.do(func(turn bool) bool { turns = append(turns, turn); return true })
+	if !done || len(turns) != 2 || turns[0] || !turns[1] {
+		t.Errorf("a costly object was looked at with turns %v", turns)
+	}
+	other := look()
+	if other.do(func(bool) bool { return true }) {
+		t.Error("a costly object was looked at while another work has its turn")
+	}
+	if !costly.end() || !other.end() || look().end() {
+		t.Error("it is told wrongly which works are slow")
 	}
 }

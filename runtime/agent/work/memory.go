@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -33,6 +34,8 @@ type outcome struct {
 	executor string
 	allowed  time.Time
 	mends    mends
+	// live is the object until it has been inspected.
+	live *unstructured.Unstructured
 	// waits says that the work's rules have still to be evaluated on the object.
 	waits bool
 	// later is how long to wait before the object is put right again, or looked at.
@@ -47,12 +50,14 @@ func (o outcome) known() bool { return o.fetched == nil }
 type memory struct {
 	mu    sync.Mutex
 	works map[string]map[objectKey]outcome
+	// slow are the works whose rules took long when they were last evaluated.
+	slow map[string]bool
 	// remainders are the objects that a deleted AppliedManifestWork waits for.
 	remainders map[string][]remainder
 }
 
 func newMemory() *memory {
-	return &memory{works: map[string]map[objectKey]outcome{}, remainders: map[string][]remainder{}}
+	return &memory{works: map[string]map[objectKey]outcome{}, slow: map[string]bool{}, remainders: map[string][]remainder{}}
 }
 
 // hold remembers what a deleted AppliedManifestWork waits for, and reports
@@ -112,8 +117,24 @@ func (m *memory) set(work string, outcomes map[objectKey]outcome) {
 	m.works[work] = outcomes
 }
 
+func (m *memory) isSlow(work string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.slow[work]
+}
+
+func (m *memory) setSlow(work string, slow bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.slow, work)
+	if slow {
+		m.slow[work] = true
+	}
+}
+
 func (m *memory) forget(work string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.slow, work)
 	delete(m.works, work)
 }

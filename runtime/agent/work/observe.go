@@ -23,16 +23,16 @@ func (a *agent) look(ctx context.Context, m *manifest, o outcome) outcome {
 		o.fetched = err
 		return o
 	}
-	a.see(ctx, &o, m, live)
+	see(&o, live)
 	return o
 }
 
-// see notes what is in the cluster, which may be nothing.
-func (a *agent) see(ctx context.Context, o *outcome, m *manifest, live *unstructured.Unstructured) {
+// see notes what is in the cluster, which may be nothing. What the work's rules
+// say of it is for inspect.
+func see(o *outcome, live *unstructured.Unstructured) {
 	if live == nil {
 		return
 	}
 	o.exists, o.uid, o.resourceVersion = true, live.GetUID(), live.GetResourceVersion()
-	o.progress = progressOf(live)
-	a.inspect(ctx, o, m, live)
+	o.progress, o.live = progressOf(live), live
 }

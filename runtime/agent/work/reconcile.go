@@ -55,7 +55,15 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 	}
 	manifests := readManifests(mw, a.objects.mapper)
 	looking := &inspection{clock: a.clock, turn: a.slow}
-	defer looking.end()
+	if a.memory.isSlow(name) {
+		looking.took = lightInspection // it takes its turn from the beginning
+	}
+	// A work that is not there any more is not remembered.
+	defer func() {
+		if slow := looking.end(); slow != a.memory.isSlow(name) {
+			a.memory.setSlow(name, slow)
+		}
+	}()
 	for _, m := range manifests {
 		m.inspection = looking
 	}
@@ -204,6 +212,9 @@ func (a *agent) watched(mw *workv1.ManifestWork, manifests []*manifest, amw *wor
 // those whose order does not matter at once.
 func (a *agent) carryOutAll(ctx context.Context, mw *workv1.ManifestWork, manifests []*manifest, owner metav1.OwnerReference) []outcome {
 	outcomes := make([]outcome, len(manifests))
+	// So many objects of one work are held in memory at once. The place among the
+	// writers is given back before the work's rules are evaluated.
+	held := make(chan struct{}, writers)
 	for _, batch := range batches(manifests) {
 		var running sync.WaitGroup
 		for _, i := range batch {
@@ -212,10 +223,14 @@ func (a *agent) carryOutAll(ctx context.Context, mw *workv1.ManifestWork, manife
 				outcomes[i] = last
 				continue
 			}
+			held <- struct{}{}
 			a.writers <- struct{}{}
 			running.Go(func() {
-				defer func() { <-a.writers }()
-				outcomes[i] = a.carryOut(ctx, mw, manifests[i], owner)
+				defer func() { <-held }()
+				o := a.carryOut(ctx, mw, manifests[i], owner)
+				<-a.writers
+				a.inspect(ctx, &o, manifests[i])
+				outcomes[i] = o
 			})
 		}
 		running.Wait()
@@ -286,7 +301,7 @@ func (a *agent) carryOut(ctx context.Context, mw *workv1.ManifestWork, m *manife
 	if o.applied = tellableFailure(m, err); err != nil {
 		return a.look(ctx, m, o)
 	}
-	a.see(ctx, &o, m, r.live)
+	see(&o, r.live)
 	if r.live != nil {
 		o.body = bodyOf(r.live)
 	}
@@ -324,6 +339,7 @@ func (a *agent) watchOver(ctx context.Context, mw *workv1.ManifestWork, manifest
 		outcomes[i] = outcome{kept: true, applied: m.err}
 		if m.err == nil {
 			outcomes[i] = a.observe(ctx, m, outcomes[i])
+			a.inspect(ctx, &outcomes[i], m)
 		}
 		if outcomes[i].hidden {
 			again = min(again, executorRetry)

@@ -33,9 +33,8 @@ func newRules() (*rules, error) {
 // evaluate returns the conditions that the rules yield for an object, without
 // times and generations. A rule for a kind about which nothing is known yields
 // none.
-func (r *rules) evaluate(ctx context.Context, list []workv1.ConditionRule, object *unstructured.Unstructured) []metav1.Condition {
+func (r *rules) evaluate(ctx context.Context, list []workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget) []metav1.Condition {
 	var out []metav1.Condition
-	budget := expression.NewBudget()
 	for i, rule := range list {
 		if i == workcheck.MaxRules {
 			break // the hub refuses more

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -69,7 +70,7 @@ func TestConditionRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			for _, c := range r.evaluate(context.Background(), []workv1.ConditionRule{x.rule}, parse(t, x.object)) {
+			for _, c := range r.evaluate(context.Background(), []workv1.ConditionRule{x.rule}, parse(t, x.object), expression.NewBudget()) {
 				if c.Type != x.rule.Condition {
 					t.Errorf("the type is %s", c.Type)
 				}
