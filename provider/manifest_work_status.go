@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -8,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -33,8 +35,9 @@ func workConditionsAttribute() schema.ListNestedAttribute {
 
 func feedbackAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects of which nothing is reported are not here.",
-		Computed:            true,
+		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects of which nothing is reported are not here. " +
+			"Values of Secrets, and of objects from `manifests_wo`, read `(sensitive)`: they are in no state.",
+		Computed: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"group":     textAttribute("API group of the object; empty for the core group."),
 			"version":   textAttribute("Version of its API."),
@@ -81,6 +84,11 @@ func feedbackValue(object *workv1.ManifestWork) types.List {
 		if len(values) == 0 {
 			continue
 		}
+		if secretive(object, m.ResourceMeta) {
+			for name := range values {
+				values[name] = sensitiveFeedback
+			}
+		}
 		list = append(list, types.ObjectValueMust(feedbackType().AttrTypes, map[string]attr.Value{
 			"group": types.StringValue(m.ResourceMeta.Group), "version": types.StringValue(m.ResourceMeta.Version), "kind": types.StringValue(m.ResourceMeta.Kind),
 			"namespace": types.StringValue(m.ResourceMeta.Namespace), "name": types.StringValue(m.ResourceMeta.Name),
@@ -88,6 +96,23 @@ func feedbackValue(object *workv1.ManifestWork) types.List {
 		}))
 	}
 	return types.ListValueMust(feedbackType(), list)
+}
+
+// sensitiveFeedback stands for a value that must not get into the state.
+const sensitiveFeedback = "(sensitive)"
+
+// secretive reports whether what is reported of one of the work's objects may be a
+// secret: of every Secret, and of what was given write-only.
+func secretive(object *workv1.ManifestWork, reported workv1.ManifestResourceMeta) bool {
+	if reported.Group == "" && (reported.Kind == "Secret" || reported.Resource == "secrets") {
+		return true
+	}
+	version := reported.Version
+	if reported.Group != "" {
+		version = reported.Group + "/" + version
+	}
+	key := manifest.Object{APIVersion: version, Kind: reported.Kind, Namespace: reported.Namespace, Name: reported.Name}.Key()
+	return slices.Contains(writeOnlyOf(object), key)
 }
 
 func feedbackTexts(feedback workv1.StatusFeedbackResult) map[string]string {
