@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // joinedBefore is the first agent, called a, of a cluster that has joined.
@@ -177,8 +178,15 @@ func TestJoiningAgainIsForOneAgent(t *testing.T) {
 	if got, want := mc.Annotations[cluster.AgentAnnotation], fmt.Sprintf("b%d", chosen); got != want {
 		t.Errorf("the cluster's agent is %q, want %q", got, want)
 	}
-	renewal, _ = ask(t, old, name, "a")
-	harmless(t, "the agent from before renews its certificate", notApproved(t, renewal.Name, "has taken the place"))
+	// The agent from before has lost everything, within a second.
+	before, works := testfleet.Client(t, old), &workv1.ManifestWorkList{}
+	renewal, _ = testfleet.CertificateRequest(t, name, "a")
+	soonRefused(t, "the agent from before renews its certificate", func() error { return before.Create(ctx, renewal.DeepCopy()) })
+	refused(t, "the agent from before lists its works", before.List(ctx, works, client.InNamespace(name)))
+	refused(t, "the agent from before reads its cluster", before.Get(ctx, client.ObjectKeyFromObject(mc), mc.DeepCopy()))
+	refused(t, "the agent from before makes itself the one again", before.Patch(ctx, mc.DeepCopy(), client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"a"}}}`, cluster.AgentAnnotation))))
+	must(t, testfleet.Client(t, current).List(ctx, works, client.InNamespace(name)))
 }
 
 // Joining again takes both opt-ins: the token and the acceptance.

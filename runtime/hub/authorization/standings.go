@@ -38,6 +38,9 @@ type Agents struct {
 
 	mu        sync.RWMutex
 	standings map[string]Standing
+	// current is the one agent that the hub serves, of clusters in which an agent
+	// has taken another one's place.
+	current map[string]string
 	// watches are the watches of each cluster's agents that are open.
 	watches map[string]map[*openWatch]struct{}
 }
@@ -52,7 +55,7 @@ type openWatch struct {
 // NewAgents makes the authorizer. Until Run has learned which clusters there
 // are, requests of agents wait.
 func NewAgents() *Agents {
-	return &Agents{filled: make(chan struct{}), standings: map[string]Standing{}, watches: map[string]map[*openWatch]struct{}{}}
+	return &Agents{filled: make(chan struct{}), standings: map[string]Standing{}, current: map[string]string{}, watches: map[string]map[*openWatch]struct{}{}}
 }
 
 // Authorizer is how the control plane takes it. It has to be asked before RBAC,
@@ -109,6 +112,10 @@ func (g *Agents) decide(clusters []agentOf, a authorizer.Attributes) (authorizer
 		if c.plain && standing == Absent {
 			continue // identity providers have other groups with this beginning
 		}
+		if g.isReplaced(c.cluster, a.GetUser()) && !isOpen(a) {
+			together, reason = authorizer.DecisionDeny, fmt.Sprintf("the agent %q has taken the place of this one in the managed cluster %q", g.current[c.cluster], c.cluster)
+			continue
+		}
 		switch Decide(c.cluster, standing, a) {
 		case authorizer.DecisionAllow:
 			return authorizer.DecisionAllow, ""
@@ -117,6 +124,14 @@ func (g *Agents) decide(clusters []agentOf, a authorizer.Attributes) (authorizer
 		}
 	}
 	return together, reason
+}
+
+// isReplaced reports whether another agent has taken the place of the one that a
+// user is. The caller holds the lock.
+func (g *Agents) isReplaced(name string, u user.Info) bool {
+	of, agent, ok := cluster.ParseCommonName(u.GetName())
+	current := g.current[name]
+	return ok && of == name && current != "" && current != agent
 }
 
 func (g *Agents) standing(name string) Standing {
@@ -197,37 +212,44 @@ func (f feed) set(o any, standing func(*clusterv1.ManagedCluster) Standing) erro
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.change(mc.Name, standing(mc))
+	f.change(mc.Name, standing(mc), mc.Annotations[cluster.AgentAnnotation])
 	return nil
 }
 
 // Replace takes over a whole list.
 func (f feed) Replace(list []any, _ string) error {
-	now := make(map[string]Standing, len(list))
+	now, agents := make(map[string]Standing, len(list)), map[string]string{}
 	for _, o := range list {
 		mc, ok := o.(*clusterv1.ManagedCluster)
 		if !ok {
 			return fmt.Errorf("got a %T, want a ManagedCluster", o)
 		}
 		now[mc.Name] = standingOf(mc)
+		agents[mc.Name] = mc.Annotations[cluster.AgentAnnotation]
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name := range f.standings {
-		f.change(name, now[name])
+		f.change(name, now[name], agents[name])
 	}
 	for name, standing := range now {
-		f.change(name, standing)
+		f.change(name, standing, agents[name])
 	}
 	f.fillOnce.Do(func() { close(f.filled) })
 	return nil
 }
 
-// change notes how a cluster stands now, and ends the watches that its agents
-// may have no longer. The caller holds the lock.
-func (g *Agents) change(name string, s Standing) {
-	if g.standings[name] == s {
+// change notes how a cluster stands now and which agent is served, any one when
+// it is empty, and ends the watches that its agents may have no longer. The
+// caller holds the lock.
+func (g *Agents) change(name string, s Standing, agent string) {
+	if g.standings[name] == s && g.current[name] == agent {
 		return
+	}
+	if agent == "" || s == Absent {
+		delete(g.current, name)
+	} else {
+		g.current[name] = agent
 	}
 	if s == Absent {
 		delete(g.standings, name)
