@@ -252,7 +252,7 @@ func TestAddOnsInBothVersions(t *testing.T) {
 		}
 	})
 
-	t.Run("the owners of fields are kept whoever writes", func(t *testing.T) {
+	t.Run("the owners of fields are kept when another version is written", func(t *testing.T) {
 		older.create("owned", `{"spec":{"installNamespace":"my-ns"}}`)
 		older.patch("owned", `{"status":{"registrations":[{"signerName":"kubernetes.io/kube-apiserver-client"}]}}`, "status")
 		newer.patch("owned", `{"status":{"conditions":[`+reported+`]}}`, "status")
