@@ -88,7 +88,7 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	s.ServiceAccountSigningKeyFile = files.serviceAccountKey
 	s.Authorization.Modes = []string{"RBAC"}
 
-	// Priority and fairness costs 0.3 s of the start.
+	// Priority and fairness costs 0.3 s of the start; see fairness.
 	s.Features.EnablePriorityAndFairness = false
 	s.Features.EnableProfiling = false
 
@@ -196,6 +196,9 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	// By others, straight in the store, they tell where they are: six more, that
 	// no count of requests shows.
 	generic.DisabledPostStartHooks.Insert("peer-endpoint-reconciler-controller")
+	if o.FlowOf != nil {
+		generic.FlowControl = newFairness(o.FlowOf)
+	}
 	if o.Guard != nil {
 		build := generic.BuildHandlerChainFunc
 		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler { return build(o.Guard(h), c) }

@@ -17,6 +17,7 @@ import (
 	"strconv"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/utils/clock"
@@ -68,6 +69,9 @@ type Options struct {
 	FirstAuthorizers []Authorizer
 	// Authorizers are asked in this order after RBAC, when that has no opinion.
 	Authorizers []Authorizer
+	// FlowOf, if set, is whose requests wait for each other, so that they don't
+	// slow down those of others. Without it only their sum is limited.
+	FlowOf func(user.Info) Flow
 	// Guard, if set, is put in front of what carries out requests that were
 	// authorized.
 	Guard func(http.Handler) http.Handler

@@ -144,6 +144,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		FirstAuthorizers: []controlplane.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,
 		Guard:            agents.Guard,
+		FlowOf:           authorization.FlowOf,
 		Clock:            o.Clock,
 		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()),
 		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},

@@ -1,0 +1,70 @@
+package controlplane
+
+import (
+	"context"
+	"testing"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+)
+
+// turnstile has a fairness that gives each named user one read and two writes.
+type turnstile struct {
+	*fairness
+	refused int
+}
+
+func (s *turnstile) handle(ctx context.Context, name, verb string, queued func(bool), execute func()) {
+	digest := flowcontrol.RequestDigest{RequestInfo: &request.RequestInfo{Verb: verb}, User: &user.DefaultInfo{Name: name}}
+	s.Handle(ctx, digest, func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) { s.refused++ }, nil, queued, execute)
+}
+
+func newTurnstile() *turnstile {
+	return &turnstile{fairness: newFairness(func(u user.Info) Flow { return Flow{Name: u.GetName(), Reads: 1, Writes: 2} })}
+}
+
+func TestOneFlowsRequestsWaitForEachOther(t *testing.T) {
+	s, ctx := newTurnstile(), context.Background()
+	unexpected := func(bool) { t.Error("a request waits that should not") }
+	order, waits := make(chan string, 2), make(chan bool, 2)
+	done := make(chan struct{})
+	s.handle(ctx, "a", "list", unexpected, func() {
+		go func() {
+			defer close(done)
+			s.handle(ctx, "a", "get", func(in bool) { waits <- in }, func() { order <- "second" })
+		}()
+		if in := <-waits; !in {
+			t.Error("it waits no longer")
+		}
+		ran := 0
+		s.handle(ctx, "b", "list", unexpected, func() { ran++ })
+		s.handle(ctx, "a", "update", unexpected, func() { ran++ })
+		s.handle(ctx, "", "list", unexpected, func() { ran++ }) // is in no flow
+		if ran != 3 {
+			t.Errorf("%d of 3 requests ran that have nothing to wait for", ran)
+		}
+		order <- "first"
+	})
+	<-done
+	if first, second := <-order, <-order; first != "first" || second != "second" {
+		t.Errorf("the order was %s, %s", first, second)
+	}
+	if len(s.flows) != 0 || s.refused != 0 {
+		t.Errorf("%d flows are left, %d requests were refused", len(s.flows), s.refused)
+	}
+}
+
+func TestWhoGivesUpIsNotServed(t *testing.T) {
+	s := newTurnstile()
+	s.handle(context.Background(), "a", "list", nil, func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.handle(ctx, "a", "list", func(bool) {}, func() { t.Error("it was served") })
+	})
+	if s.refused != 1 || len(s.flows) != 0 {
+		t.Errorf("refused %d, %d flows are left", s.refused, len(s.flows))
+	}
+	s.handle(context.Background(), "a", "list", nil, func() {})
+}
