@@ -25,7 +25,7 @@ import (
 
 // acceptClusters creates accepted clusters and waits until the hub has granted
 // each its rights and its lease. It prints what that took beyond the creation.
-func acceptClusters(ctx context.Context, h *process, config *rest.Config, c client.WithWatch, n int) error {
+func acceptClusters(ctx context.Context, h *process, config *rest.Config, c client.WithWatch, prefix string, n int) error {
 	before, err := requests(ctx, config)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func acceptClusters(ctx context.Context, h *process, config *rest.Config, c clie
 		for i := range n {
 			creates.Go(func() error {
 				return c.Create(createCtx, &clusterv1.ManagedCluster{
-					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cluster-%d", i)},
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", prefix, i)},
 					Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
 				})
 			})
@@ -57,11 +57,11 @@ func acceptClusters(ctx context.Context, h *process, config *rest.Config, c clie
 	for len(granted) < n || len(leased) < n {
 		select {
 		case e := <-accepted.ResultChan():
-			if mc, ok := e.Object.(*clusterv1.ManagedCluster); ok && meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionHubAccepted) {
+			if mc, ok := e.Object.(*clusterv1.ManagedCluster); ok && strings.HasPrefix(mc.Name, prefix) && meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionHubAccepted) {
 				granted[mc.Name] = true
 			}
 		case e := <-leases.ResultChan():
-			if l, ok := e.Object.(*coordinationv1.Lease); ok {
+			if l, ok := e.Object.(*coordinationv1.Lease); ok && strings.HasPrefix(l.Namespace, prefix) {
 				leased[l.Namespace] = true
 			}
 		case <-createCtx.Done():

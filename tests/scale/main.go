@@ -28,11 +28,19 @@ import (
 
 func main() {
 	muster := flag.String("muster", "bin/muster", "the muster binary to measure")
-	clusters := flag.Int("clusters", 300, "how many clusters to accept")
+	clusters := flag.Int("clusters", 300, "how many clusters to accept; 0 leaves out all but --fleet")
+	fleet := flag.Int("fleet", 5000, "how many clusters the hub has when the requests of single agents are measured; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
 	logging.Setup(io.Discard, 0, false)
-	if err := measure(context.Background(), *muster, *clusters, *settle); err != nil {
+	err := error(nil)
+	if *clusters > 0 {
+		err = measure(context.Background(), *muster, *clusters, *settle)
+	}
+	if err == nil && *fleet > 0 {
+		err = measureFleet(context.Background(), *muster, *fleet)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
@@ -83,7 +91,7 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		if err := agents(ctx, muster, dir, config, c); err != nil {
 			return err
 		}
-		if err := acceptClusters(ctx, h, config, c, clusters); err != nil {
+		if err := acceptClusters(ctx, h, config, c, "cluster", clusters); err != nil {
 			return err
 		}
 		fmt.Printf("%-48s %8.1f MB\n", fmt.Sprintf("resident with %d clusters", clusters), h.resident())
