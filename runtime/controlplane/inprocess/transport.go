@@ -40,8 +40,11 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		server.Body = http.NoBody
 	}
 	w := newResponseWriter(req, hangUp)
+	// A writer that waits for its reader learns, too, that nobody reads any more.
+	forget := context.AfterFunc(ctx, func() { w.body.end(context.Cause(ctx)) })
 	go func() {
 		defer hangUp()
+		defer forget()
 		defer func() {
 			// http.ErrAbortHandler is how the API server ends a response that
 			// it can no longer finish; other panics are its own to report.
@@ -65,9 +68,9 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// responseWriter is the handler's end of the exchange. What it writes is kept
-// in a buffer without bound, as a socket's peer would do that reads at once:
-// a watcher that stops reading is cut off by the API server's watch cache.
+// responseWriter is the handler's end of the exchange. What it writes is kept in a
+// buffer, and waits when that is full, as with a socket: a watcher that stops
+// reading is cut off by the API server's watch cache.
 type responseWriter struct {
 	header     http.Header
 	response   *http.Response
@@ -126,7 +129,11 @@ func (w *responseWriter) abort(err error) {
 	w.body.end(err)
 }
 
-// body is a pipe whose writer never waits.
+// maxBuffered is how much of a body is kept for its reader before the writer waits,
+// in bytes; more by what is written at once.
+const maxBuffered = 8 << 20
+
+// body is a pipe whose writer waits only for a reader that is far behind.
 type body struct {
 	mu     sync.Mutex
 	ready  sync.Cond
@@ -147,7 +154,10 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	case len(b.buf) > 0:
 		n := copy(p, b.buf)
-		b.buf = b.buf[n:]
+		full := len(b.buf) >= maxBuffered
+		if b.buf = b.buf[n:]; full {
+			b.ready.Broadcast()
+		}
 		if len(b.buf) == 0 {
 			b.buf = nil // lets a large list's memory go
 		}
@@ -169,6 +179,9 @@ func (b *body) Close() error {
 func (b *body) write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for len(b.buf) >= maxBuffered && !b.closed && b.err == nil {
+		b.ready.Wait()
+	}
 	if b.closed || b.err != nil {
 		return 0, io.ErrClosedPipe
 	}

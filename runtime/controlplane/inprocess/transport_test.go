@@ -122,3 +122,44 @@ func request(ctx context.Context, t *testing.T) *http.Request {
 	}
 	return req
 }
+
+// Who stops reading makes the writer wait, and lets it go by closing or giving up.
+func TestWriterWaitsForItsReader(t *testing.T) {
+	for _, closes := range []bool{true, false} {
+		written, ended := make(chan int, 1000), make(chan error, 1)
+		transport := Transport{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			defer close(written)
+			piece := make([]byte, 1<<20)
+			for range 100 {
+				n, err := w.Write(piece)
+				if err != nil {
+					ended <- err
+					return
+				}
+				written <- n
+			}
+		})}
+		ctx, cancel := context.WithCancel(context.Background())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hub/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if closes {
+			_ = resp.Body.Close()
+		} else {
+			cancel()
+		}
+		if err := <-ended; err == nil {
+			t.Error("it wrote on")
+		}
+		if total := len(written); total >= 100 {
+			t.Errorf("%d MiB were kept for nobody", total)
+		}
+		cancel()
+		_ = resp.Body.Close()
+	}
+}

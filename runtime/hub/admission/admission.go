@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
 )
 
 // Plugins are the hub's admission plugins in the order in which they run.
@@ -52,6 +53,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManagedClusterAddOn", Factory: factory(managedClusterAddOns{})},
+		{Name: "MusterPlacement", Factory: factory(&placements{expressions: scheduling.NewExpressions()})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,9 @@ const (
 
 	// maxBody is how large the body of a simulation may be, in bytes.
 	maxBody = 1 << 20
+
+	// patience is how long an answer may take, the wait for its turn included.
+	patience = 10 * time.Second
 )
 
 // Answer is what the endpoint answers. An error comes alone.
@@ -98,13 +102,15 @@ type Handler struct {
 	client  client.Client
 	clock   clock.PassiveClock
 	options scheduling.Options
+	// turn is held by the one answer that is being worked out.
+	turn chan struct{}
 }
 
 // NewHandler makes the handler. The client has to be able to read everything that
 // placements depend on, and to ask for the rights of others; the options are
 // those of the placement controller.
 func NewHandler(c client.Client, clk clock.PassiveClock, o scheduling.Options) *Handler {
-	return &Handler{client: c, clock: clk, options: o}
+	return &Handler{client: c, clock: clk, options: o, turn: make(chan struct{}, 1)}
 }
 
 // refusal is an error with the status that tells of it.
@@ -221,13 +227,29 @@ func (h *Handler) authorize(ctx context.Context, who user.Info, verb, namespace,
 }
 
 func (h *Handler) explain(ctx context.Context, p *clusterv1beta1.Placement) (*Answer, error) {
+	// An explanation costs more than a scheduling: one at a time, and not for ever.
+	ctx, end := context.WithTimeout(ctx, patience)
+	defer end()
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return nil, refuse(http.StatusServiceUnavailable, "other placements have been explained for %s: try again later", patience)
+	}
+	if err := scheduling.CheckSize(&p.Spec, h.options.Expressions); err != nil {
+		return nil, refuse(http.StatusBadRequest, "the placement %s/%s: %w", p.Namespace, p.Name, err)
+	}
 	compiled := scheduling.Compile(p, h.options)
 	in, err := gather(ctx, h.client, compiled, h.clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("gather what the placement %s/%s depends on: %w", p.Namespace, p.Name, err)
 	}
 	in.Explain = true
-	return answerOf(p, compiled.Schedule(in)), nil
+	result, err := compiled.ScheduleWithin(ctx, in)
+	if err != nil {
+		return nil, refuse(http.StatusServiceUnavailable, "explaining the placement %s/%s takes longer than %s: its expressions cost too much", p.Namespace, p.Name, patience)
+	}
+	return answerOf(p, result), nil
 }
 
 // answerOf is the answer about a result.
