@@ -203,6 +203,12 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 		build := generic.BuildHandlerChainFunc
 		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler { return build(o.Guard(h), c) }
 	}
+	if o.Open != nil {
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+			return whenOpen(build(h, c), o.Open, c.LoopbackClientConfig.BearerToken)
+		}
+	}
 	if len(o.FirstAuthorizers)+len(o.Authorizers) == 0 {
 		return nil
 	}

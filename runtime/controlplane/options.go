@@ -83,6 +83,11 @@ type Options struct {
 	Clock clock.PassiveClock
 	// ReadyChecks must pass before /readyz does.
 	ReadyChecks []healthz.HealthChecker
+	// Open tells whether the server takes requests of others than this process.
+	// Before, these get 503 and are asked to come back in a second, which clients
+	// do, and which is better than a refusal by rules that are not all there yet.
+	// Health checks are answered at any time. nil is open from the start.
+	Open func() bool
 }
 
 // Authorizer is an authorizer under its name.

@@ -129,7 +129,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())
 	}
-	var installed atomic.Bool
+	var installed, open atomic.Bool
 	server, err := controlplane.Start(ctx, controlplane.Options{
 		Name:             "muster-hub",
 		Dir:              dir,
@@ -148,6 +148,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		Clock:            o.Clock,
 		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()),
 		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
+		Open:             open.Load,
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
 				return errors.New("the hub's definitions and controllers are not there yet")
@@ -162,7 +163,10 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	err = run(ctx, o, server, agents, func() { installed.Store(true) }, ready)
+	err = run(ctx, o, server, agents, func() { installed.Store(true) }, func(r Ready) {
+		open.Store(true)
+		ready(r)
+	})
 	if stopErr := server.Stop(); stopErr != nil {
 		return stopErr // why the server stopped is why all else did
 	}
