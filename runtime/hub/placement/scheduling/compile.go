@@ -183,11 +183,18 @@ func (c *Compiled) Judge(ctx context.Context, v *View, scores ScoreGetter) (Verd
 		return Verdict{Matches: c.unreadable() == nil}, nil
 	}
 	var out Verdict
-	x := newEvaluation(v, scores)
+	var x *evaluation // which most placements have no need of
 	for i := range c.predicates {
 		p := &c.predicates[i]
 		if !p.clusterSelector.matches(v) {
 			continue
+		}
+		if len(p.expressions) == 0 {
+			out.Matches = true
+			return out, nil
+		}
+		if x == nil {
+			x = newEvaluation(v, scores)
 		}
 		text, holds, err := x.firstFalse(ctx, p)
 		out.Cost = x.budget.Spent()
