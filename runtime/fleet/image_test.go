@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -15,11 +17,28 @@ import (
 	"testing"
 )
 
-func TestImageHoldsTheProgramAndDescribesIt(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
+// staticProgram is a file that is a program for this machine and needs no
+// libraries, as far as its header tells.
+func staticProgram(t *testing.T) string {
+	t.Helper()
+	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	header := elf.Header64{
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phentsize: 56, Shentsize: 64,
+	}
+	var content bytes.Buffer
+	if err := binary.Write(&content, binary.LittleEndian, header); err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(t.TempDir(), "muster")
+	if err := os.WriteFile(path, content.Bytes(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestImageHoldsTheProgramAndDescribesIt(t *testing.T) {
+	program := staticProgram(t)
 	image, err := NewImage(program, "example.org/x:1")
 	if err != nil {
 		t.Fatal(err)

@@ -232,11 +232,7 @@ func TestMakingAKindClusterEndsWithItsContext(t *testing.T) {
 func TestImageIsLoadedOnceIntoEachNode(t *testing.T) {
 	e := &engine{images: map[string]string{}}
 	k := kindOn(e, t.TempDir())
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := NewImage(program, "example.org/muster:v1")
+	image, err := NewImage(staticProgram(t), "example.org/muster:v1")
 	if err != nil {
 		t.Fatal(err)
 	}
