@@ -158,14 +158,14 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 	if plan.Wait == nil {
 		return
 	}
-	err := waitForWork(waiting, client, object, plan.Wait.conditions())
+	err := waitForWork(waiting, client, object, plan.Wait.conditions(), failurePatience)
 	plan.Ready = types.BoolValue(err == nil)
 	plan.report(object)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	switch {
 	case err == nil:
-	case isTimeout(err):
-		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout)+
+	case isTimeout(err), isFailure(err):
+		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout, err)+
 			"\n\nThe work stays as it is, and the next apply waits again.")
 	default:
 		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), explain(client.Host(), "wait for it", err))
@@ -215,12 +215,12 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	}
 	plan.Ready = types.BoolNull()
 	if plan.Wait != nil {
-		err := waitForWork(waiting, client, object, plan.Wait.conditions())
+		err := waitForWork(waiting, client, object, plan.Wait.conditions(), failurePatience)
 		plan.Ready = types.BoolValue(err == nil)
 		switch {
 		case err == nil:
-		case isTimeout(err):
-			resp.Diagnostics.AddError(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout))
+		case isTimeout(err), isFailure(err):
+			resp.Diagnostics.AddError(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout, err))
 		default:
 			addAPIError(&resp.Diagnostics, client, "wait for "+plan.what(), err)
 		}

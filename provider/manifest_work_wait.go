@@ -27,7 +27,8 @@ func waitAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Waits, after creating or changing the work, until the agent has reported these conditions. " +
 			"A wait in vain fails an update. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and create the work anew; " +
-			"the next apply waits again. To stop there, add a `postcondition` on `self.ready`.",
+			"the next apply waits again. To stop there, add a `postcondition` on `self.ready`. " +
+			"When the agent can't apply the manifests, and for 30 seconds reports the same errors, the wait ends before its timeout.",
 		Optional: true,
 		Attributes: map[string]schema.Attribute{
 			"conditions": schema.SetAttribute{
@@ -114,20 +115,16 @@ func workIs(object *workv1.ManifestWork, wanted []waitCondition) bool {
 	return !slices.ContainsFunc(wanted, func(c waitCondition) bool { return !c.met(object) })
 }
 
-func waitForWork(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, wanted []waitCondition) error {
-	return client.Wait(ctx, object, object.Namespace, object.Name, func(exists bool) (bool, error) {
-		if !exists {
-			return false, fmt.Errorf("it was deleted meanwhile")
-		}
-		return workIs(object, wanted), nil
-	})
-}
-
 // describeWork tells why a work is not ready, and whether its cluster is there at
-// all.
-func describeWork(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, wanted []waitCondition, timeout time.Duration) string {
+// all. err is why the wait ended: its timeout, or a failure of the agent.
+func describeWork(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, wanted []waitCondition, timeout time.Duration, err error) string {
 	now := time.Now()
-	return joinLines(slices.Concat(
+	var lines []string
+	if isFailure(err) {
+		timeout = failurePatience
+		lines = append(lines, fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait ended before its timeout. Correct the manifests, or what stands in their way in the cluster.", failurePatience))
+	}
+	return joinLines(slices.Concat(lines,
 		describeWait(object, wanted, timeout, now),
 		describeCluster(ctx, client, object.Namespace, now),
 		[]string{"", "Next:", fmt.Sprintf("  kubectl describe manifestwork -n %s %s", object.Namespace, object.Name)},
