@@ -61,13 +61,12 @@ func TestExactlyOneRequestIsChosen(t *testing.T) {
 					t.Errorf("%q is not in %v", words, several)
 				}
 			}
-			if name := ""; got != nil {
+			name := ""
+			if got != nil {
 				name = got.Name
-				if name != x.want {
-					t.Errorf("got %q, want %q", name, x.want)
-				}
-			} else if x.want != "" {
-				t.Errorf("got none, want %q", x.want)
+			}
+			if name != x.want {
+				t.Errorf("got %q, want %q", name, x.want)
 			}
 		})
 	}
@@ -182,7 +181,7 @@ func TestHopeless(t *testing.T) {
 		"a state that nobody knew": {[]corev1.Pod{waiting(0, "Thinking")}, false},
 	} {
 		got := hopeless(x.pods)
-		if (got != "") != x.want || x.want && !(strings.Contains(got, "registry/agent:v9") && strings.Contains(got, "not there")) {
+		if (got != "") != x.want || x.want && (!strings.Contains(got, "registry/agent:v9") || !strings.Contains(got, "not there")) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}

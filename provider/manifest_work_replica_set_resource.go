@@ -133,7 +133,7 @@ func (r *replicaSetResource) Create(ctx context.Context, req resource.CreateRequ
 	resp.Diagnostics.Append(diags...)
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, object, written := r.write(waiting, &plan, "create", &resp.Diagnostics, func(client *kube.Client, o owned) error {
+	client, object, written := r.write(&plan, "create", &resp.Diagnostics, func(client *kube.Client, o owned) error {
 		return o.create(waiting, client, resp.Private, &resp.Diagnostics)
 	})
 	if resp.Diagnostics.HasError() {
@@ -202,7 +202,7 @@ func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequ
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, object, mark := r.write(waiting, &plan, "update", &resp.Diagnostics, func(client *kube.Client, o owned) error {
+	client, object, mark := r.write(&plan, "update", &resp.Diagnostics, func(client *kube.Client, o owned) error {
 		return o.update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
 	})
 	if resp.Diagnostics.HasError() {
@@ -282,7 +282,7 @@ func (m *replicaSetModel) owned(object *workv1alpha1.ManifestWorkReplicaSet) own
 
 // write makes the plan so on the hub by own. verb is create or update. mark is what to
 // tell the reports by that come after it.
-func (r *replicaSetResource) write(ctx context.Context, plan *replicaSetModel, verb string, diags *diag.Diagnostics, own func(*kube.Client, owned) error) (*kube.Client, *workv1alpha1.ManifestWorkReplicaSet, *replicaSetMark) {
+func (r *replicaSetResource) write(plan *replicaSetModel, verb string, diags *diag.Diagnostics, own func(*kube.Client, owned) error) (*kube.Client, *workv1alpha1.ManifestWorkReplicaSet, *replicaSetMark) {
 	if diags.HasError() {
 		return nil, nil, nil
 	}

@@ -61,7 +61,7 @@ func architectureOf(program string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the program %s is none for Linux, which containers run (this is %s): %w", program, runtime.GOOS, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			return "", fmt.Errorf("the program %s needs the libraries of this machine, which are in no image: build it with CGO_ENABLED=0", program)

@@ -200,8 +200,11 @@ func (k *Kind) build(ctx context.Context, name, kubeconfig string) error {
 		return os.Remove(k.making(name))
 	case <-ctx.Done():
 	}
-	removed := make(chan error, 1)
-	go func() { removed <- k.provider.Delete(k.ClusterName(name), kubeconfig) }()
+	removed := make(chan struct{})
+	go func() {
+		_ = k.provider.Delete(k.ClusterName(name), kubeconfig) // what is left, the next start finds not whole
+		close(removed)
+	}()
 	select {
 	case <-removed:
 	case <-time.After(cleanTimeout):
@@ -236,8 +239,11 @@ func (k *Kind) loadImage(name string) error {
 // Gateway is the address of this machine that the pods of a cluster reach.
 func (k *Kind) Gateway(name string) (string, error) {
 	nodes, err := k.machines.Nodes(k.ClusterName(name))
-	if err != nil || len(nodes) == 0 {
-		return "", fmt.Errorf("%s: list its nodes: %v", name, err)
+	if err == nil && len(nodes) == 0 {
+		err = errors.New("it has none")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: list its nodes: %w", name, err)
 	}
 	return k.machines.Gateway(k.ClusterName(name), nodes[0])
 }

@@ -120,6 +120,7 @@ func TestDeniedAgent(t *testing.T) {
 			watching <- err.Error()
 			return
 		}
+		defer func() { _ = resp.Body.Close() }()
 		content, err := io.ReadAll(resp.Body)
 		watching <- fmt.Sprint(string(content), err)
 	}()

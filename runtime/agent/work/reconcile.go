@@ -264,7 +264,7 @@ func (a *agent) unchanged(mw *workv1.ManifestWork, m *manifest, owner metav1.Own
 	version, watched := a.watches.version(m.gvr, m.key())
 	same := watched && version == last.resourceVersion && (last.exists || m.strategy.Type == workv1.UpdateStrategyTypeReadOnly)
 	// What waits for its rules is only read when there is time for them.
-	return last, same && !(last.waits && m.inspection.open())
+	return last, same && (!last.waits || !m.inspection.open())
 }
 
 // carryOut applies one manifest.

@@ -79,7 +79,7 @@ func (j *judge) run(ctx context.Context) error {
 		start := time.Now()
 		progress, err := j.engine.Judge(ctx, key, slice)
 		if err != nil {
-			return nil // the context has ended
+			return nil //nolint:nilerr // the context has ended, and that is no failure
 		}
 		more := progress.Known && !progress.Done
 		j.charge(key, progress.Cost, more)
