@@ -33,6 +33,9 @@ const (
 	maxSocketPath = 100
 
 	readyTimeout = time.Minute
+	// abandonAfter is how long the opening of a store is waited for that nobody
+	// wants any more.
+	abandonAfter = 2 * time.Second
 
 	// stopTimeout is how long a member may take to end that has failed: it may
 	// hold locks that nobody gives back, and has nothing more to write.
@@ -113,11 +116,19 @@ func (s *Server) open(ctx context.Context, cfg *embed.Config) (*embed.Etcd, erro
 	case r := <-opened:
 		return r.member, r.err
 	case <-ctx.Done():
+		// The opening can't be stopped. It is waited for, so that nothing writes to
+		// the directory any more, unless it hangs.
+		closed := make(chan struct{})
 		go func() {
+			defer close(closed)
 			if r := <-opened; r.member != nil {
 				r.member.Close()
 			}
 		}()
+		select {
+		case <-closed:
+		case <-time.After(abandonAfter):
+		}
 		return nil, ctx.Err()
 	}
 }
