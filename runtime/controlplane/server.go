@@ -83,13 +83,20 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	select {
 	case err = <-started:
 	case <-ctx.Done():
-		// What waits for a store that doesn't answer takes no notice of ctx.
+		// It is waited for, so that nothing writes to the data directory any more.
+		// What waits for a store that doesn't answer takes no notice of ctx, though.
 		err = ctx.Err()
+		ended := make(chan struct{})
 		go func() {
+			defer close(ended)
 			if <-started == nil {
 				_ = s.Stop()
 			}
 		}()
+		select {
+		case <-ended:
+		case <-time.After(hooksTimeout):
+		}
 	}
 	if err != nil {
 		stop()
