@@ -26,7 +26,7 @@ type waitModel struct {
 func waitAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Waits, after creating or changing the work, until the agent has reported these conditions. " +
-			"A wait in vain fails an update. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and create the work anew; " +
+			"A wait that fails makes an update fail. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and re-create the work; " +
 			"the next apply waits again. To stop there, add a `postcondition` on `self.ready`. " +
 			"When the agent can't apply the manifests, and for 30 seconds reports the same errors, the wait ends before its timeout.",
 		Optional: true,

@@ -1,5 +1,5 @@
 // Package expression evaluates CEL over Kubernetes objects, with Kubernetes'
-// libraries and bounds on what an expression may cost: whoever writes one waits
+// libraries and bounds on what an expression may cost: the one who writes it waits
 // for it, and nobody else does.
 //
 // An expression is refused when it is compiled for its length, or for what it
