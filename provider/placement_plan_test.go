@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 func names(list ...string) types.List { return stringListValue(append([]string{}, list...)) }

@@ -17,8 +17,8 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/clusterset/membership"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // What a placement would select. The hub's own scheduling decides it, on a

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // What the scheduler would call a misconfiguration, after emptying the decisions,

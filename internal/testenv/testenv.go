@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 	hubmanager "github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
 )
 
@@ -125,7 +125,7 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 			err = stopErr
 		}
 	}()
-	definitions, err := crds.Hub()
+	kinds, err := crds.Hub()
 	if err != nil {
 		return 1, err
 	}
@@ -134,9 +134,9 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 		if err != nil {
 			return 1, err
 		}
-		definitions = append(definitions, more...)
+		kinds = append(kinds, more...)
 	}
-	if err := install.Definitions(ctx, env.Config("muster-test"), definitions); err != nil {
+	if err := definitions.Install(ctx, env.Config("muster-test"), kinds); err != nil {
 		return 1, err
 	}
 	env.client, err = newClient(env.Config("muster-test"))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 )
 
 // installTimeout bounds one attempt.
@@ -61,9 +61,9 @@ func (i *installation) run(ctx context.Context) {
 func (i *installation) install(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
-	definitions, err := crds.ManagedCluster()
+	kinds, err := crds.ManagedCluster()
 	if err != nil {
 		return err
 	}
-	return install.Definitions(ctx, i.config, definitions)
+	return definitions.Install(ctx, i.config, kinds)
 }

@@ -23,7 +23,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 )
 
 func TestClaimsAndNodesAreReportedAsTheyChange(t *testing.T) {
@@ -92,7 +92,7 @@ func TestPropertiesAreReportedOnceTheClusterServesThem(t *testing.T) {
 		t.Errorf("the first report is %+v", got)
 	}
 	definition := propertyDefinition()
-	must(t, install.Definitions(t.Context(), env.Config("test"), []*apiextensionsv1.CustomResourceDefinition{definition}))
+	must(t, definitions.Install(t.Context(), env.Config("test"), []*apiextensionsv1.CustomResourceDefinition{definition}))
 	t.Cleanup(func() {
 		c, err := apiextensions.NewForConfig(env.Config("test"))
 		must(t, err)

@@ -22,7 +22,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 )
 
 const holding = "example.org/holding"

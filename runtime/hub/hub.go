@@ -39,14 +39,15 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/debug"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // startTimeout is how long a start may take before it counts as failed. A
@@ -313,7 +314,7 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 			return o.explainKeys(err)
 		}
 	}
-	definitions, err := crds.Hub()
+	kinds, err := crds.Hub()
 	if err != nil {
 		return err
 	}
@@ -322,9 +323,9 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 		if err != nil {
 			return err
 		}
-		definitions = append(definitions, profile...)
+		kinds = append(kinds, profile...)
 	}
-	if err := install.Definitions(ctx, config, definitions); err != nil {
+	if err := definitions.Install(ctx, config, kinds); err != nil {
 		return err
 	}
 	if o.Features.Enabled(features.PlacementDebugServer) {

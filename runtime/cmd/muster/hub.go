@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 )
 
 func newHubCommand() *cobra.Command {

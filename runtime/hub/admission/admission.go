@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // Plugins are the hub's admission plugins in the order in which they run.

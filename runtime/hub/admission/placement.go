@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/placement/scheduling"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // placements refuses Placements that are longer, or would cost more, than the

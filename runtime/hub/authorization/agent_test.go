@@ -11,8 +11,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/clusterrole"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/registration/managedcluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
 )
 
 // The words of random requests: all that occurs in the roles, and some more.

@@ -1,3 +1,6 @@
+// Package install puts into a hub what clients expect to find there: the
+// well-known namespaces, roles and config maps, and the record of the keys that
+// the hub's store was made with.
 package install
 
 import (

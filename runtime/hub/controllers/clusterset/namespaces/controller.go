@@ -1,0 +1,139 @@
+// Package namespaces tells each cluster which namespaces its cluster sets want
+// to have in it.
+package namespaces
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
+)
+
+// eventUpdated is what upstream's controller calls a change of the list in its
+// log.
+const eventUpdated = "ManagedNamespacesUpdated"
+
+// Controller reconciles the managed namespaces in the status of ManagedClusters.
+type Controller struct {
+	client client.Client
+}
+
+// NewController makes the controller.
+func NewController(c client.Client) *Controller { return &Controller{client: c} }
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	concerned := predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
+			// The list itself passes, too: one that was found right in an outdated
+			// copy is looked at once more when the copy is up to date.
+			return !maps.Equal(was.Labels, is.Labels) ||
+				!apiequality.Semantic.DeepEqual(was.Status.ManagedNamespaces, is.Status.ManagedNamespaces)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+	return builder.ControllerManagedBy(m).
+		Named("clusterset-namespaces").
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned)).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.membersOf), builder.WithPredicates(wantsNamespaces)).
+		Complete(c)
+}
+
+// wantsNamespaces lets sets pass that have to do with namespaces at all.
+var wantsNamespaces = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return has(e.Object) },
+	DeleteFunc: func(e event.DeleteEvent) bool { return has(e.Object) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() && (has(e.ObjectOld) || has(e.ObjectNew))
+	},
+}
+
+func has(o client.Object) bool {
+	return len(o.(*clusterv1beta2.ManagedClusterSet).Spec.ManagedNamespaces) > 0
+}
+
+func (c *Controller) membersOf(ctx context.Context, o client.Object) []reconcile.Request {
+	selector, err := membership.Selector(o.(*clusterv1beta2.ManagedClusterSet))
+	if err != nil {
+		return nil
+	}
+	clusters := &clusterv1.ManagedClusterList{}
+	if err := c.client.List(ctx, clusters, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list the members of a cluster set", "set", o.GetName())
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range clusters.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+	}
+	return out
+}
+
+// Reconcile gathers the namespaces of all sets that a cluster is in.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mc.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	sets := &clusterv1beta2.ManagedClusterSetList{}
+	if err := c.client.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, err
+	}
+	want := wanted(mc, sets.Items)
+	if apiequality.Semantic.DeepEqual(want, mc.Status.ManagedNamespaces) {
+		return reconcile.Result{}, nil
+	}
+	before := mc.DeepCopy()
+	mc.Status.ManagedNamespaces = want
+	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("tell the cluster %s its managed namespaces: %w", mc.Name, err)
+	}
+	log.FromContext(ctx).Info("managed namespaces changed", "event", eventUpdated, "cluster", mc.Name, "count", len(want))
+	return reconcile.Result{}, nil
+}
+
+// wanted lists the namespaces of the sets that a cluster is in, by set and name.
+// What the agent reported about one that stays is kept.
+func wanted(mc *clusterv1.ManagedCluster, sets []clusterv1beta2.ManagedClusterSet) []clusterv1.ClusterSetManagedNamespaceConfig {
+	var out []clusterv1.ClusterSetManagedNamespaceConfig
+	for i := range sets {
+		set := &sets[i]
+		selector, err := membership.Selector(set)
+		if err != nil || !set.DeletionTimestamp.IsZero() || !selector.Matches(labels.Set(mc.Labels)) {
+			continue
+		}
+		for _, n := range set.Spec.ManagedNamespaces {
+			entry := clusterv1.ClusterSetManagedNamespaceConfig{Name: n.Name, ClusterSet: set.Name}
+			for _, have := range mc.Status.ManagedNamespaces {
+				if have.Name == n.Name && have.ClusterSet == set.Name {
+					entry.Conditions = have.Conditions
+				}
+			}
+			out = append(out, entry)
+		}
+	}
+	slices.SortFunc(out, func(a, b clusterv1.ClusterSetManagedNamespaceConfig) int {
+		return cmp.Or(cmp.Compare(a.ClusterSet, b.ClusterSet), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

@@ -1,0 +1,98 @@
+package placement
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling/incremental"
+)
+
+const (
+	// slice is what judging a placement may cost, in CEL's units, before it is the
+	// next one's turn: some milliseconds.
+	slice = 20_000
+
+	// short is how long a slice takes at the most for no rest to follow it.
+	short = 2 * time.Millisecond
+)
+
+// judge finds out what the predicates of placements say that are judged apart
+// (those with expressions, or long selectors), slice by slice. Namespaces take
+// turns by what they have cost, and so do the placements in each: a placement
+// that costs much waits for those that cost little, and a tenant's placements
+// wait for their own. There is one judge, which rests as long as it works: it
+// takes half a processor, whatever is asked of it.
+type judge struct {
+	engine *incremental.Engine
+	// ready has a placement scheduled that has been judged.
+	ready func(types.NamespacedName)
+
+	mu    sync.Mutex
+	turns turns
+	wake  chan struct{}
+}
+
+func newJudge(e *incremental.Engine, ready func(types.NamespacedName)) *judge {
+	return &judge{engine: e, ready: ready, turns: turns{}, wake: make(chan struct{}, 1)}
+}
+
+// add has a placement judged.
+func (j *judge) add(key types.NamespacedName) {
+	j.mu.Lock()
+	j.turns.add(key)
+	j.mu.Unlock()
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next is whose turn it is.
+func (j *judge) next() (types.NamespacedName, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.turns.next()
+}
+
+// charge enters what a placement has cost, and whether it goes on.
+func (j *judge) charge(key types.NamespacedName, cost int64, more bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.turns.charge(key, cost, more)
+}
+
+// run judges until the context ends.
+func (j *judge) run(ctx context.Context) error {
+	for {
+		key, ok := j.next()
+		if !ok {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-j.wake:
+			}
+			continue
+		}
+		start := time.Now()
+		progress, err := j.engine.Judge(ctx, key, slice)
+		if err != nil {
+			return nil //nolint:nilerr // the context has ended, and that is no failure
+		}
+		more := progress.Known && !progress.Done
+		j.charge(key, progress.Cost, more)
+		if !more {
+			j.ready(key)
+		}
+		if worked := time.Since(start); worked > short {
+			rest := time.NewTimer(worked)
+			select {
+			case <-ctx.Done():
+			case <-rest.C:
+			}
+			rest.Stop()
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package incremental
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
+)
+
+// standing is what decides a candidate's rank.
+type standing struct {
+	c     *cluster
+	total int64
+	avoid bool
+}
+
+// compare is the order of scheduling.Compare.
+func compare(a, b standing) int {
+	if a.avoid != b.avoid {
+		if a.avoid {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.c.name, b.c.name))
+}
+
+// basis is what all totals of a placement depend on. When it changes, all do.
+type basis struct {
+	// most is in how many decisions of others the most chosen cluster is.
+	most int
+	// least and greatest are the limits between which candidates have a resource
+	// to give.
+	least, greatest [resources]float64
+}
+
+// ranking holds the best candidates of a placement, and some more, so that it
+// rarely takes another look at all of them.
+type ranking struct {
+	valid bool
+	basis basis
+	// counted is the number of the first change of counts that is not in it.
+	counted uint64
+	// best are the best, in their order.
+	best []standing
+	// rest is that there are other candidates. All of them come after the last,
+	// which need not be among the best any more.
+	rest bool
+	last standing
+}
+
+// oneByOne is how many standings can be passed over in the time that it takes to
+// find one anew, about: what decides whether it is cheaper to rank all anew.
+const oneByOne = 64
+
+// spare is how many standings are held beside those that are wanted.
+func spare(want int) int { return want + 64 }
+
+// rank brings the ranking up to date, such that it holds as many of the best as
+// are wanted.
+func (e *Engine) rank(p *placement, want int, changed []uint32) {
+	b := e.basisOf(p)
+	r := &p.ranking
+	counted, known := e.counts.after(r.counted)
+	if !p.balances {
+		counted, known = nil, true
+	}
+	if !r.valid || r.basis != b || !known || (len(changed)+len(counted))*(len(r.best)+oneByOne) > oneByOne*(p.candidates.n+oneByOne) {
+		e.rankAll(p, want, b)
+		return
+	}
+	for _, slots := range [][]uint32{changed, counted} {
+		for _, slot := range slots {
+			e.rankOne(p, slot, b)
+		}
+	}
+	r.counted = e.counts.now()
+	if limit := want + 2*spare(want); len(r.best) > limit {
+		r.cut(want + spare(want))
+	}
+	if r.rest && len(r.best) < want {
+		e.rankAll(p, want, b)
+	}
+}
+
+// cut drops all but the best.
+func (r *ranking) cut(keep int) {
+	if len(r.best) <= keep {
+		return
+	}
+	r.last, r.rest = r.best[keep-1], true
+	clear(r.best[keep:])
+	r.best = r.best[:keep]
+}
+
+// rankOne puts a cluster where it belongs now.
+func (e *Engine) rankOne(p *placement, slot uint32, b basis) {
+	r := &p.ranking
+	if at := slices.IndexFunc(r.best, func(s standing) bool { return s.c.slot == slot }); at >= 0 {
+		r.best = slices.Delete(r.best, at, at+1)
+	}
+	if !p.candidates.has(slot) {
+		return
+	}
+	c := e.fleet.slots[slot]
+	s := standing{c: c, total: e.total(p, c, b), avoid: p.avoided.has(slot)}
+	if r.rest && compare(s, r.last) > 0 {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(r.best, s, compare)
+	r.best = slices.Insert(r.best, at, s)
+}
+
+// rankAll ranks all candidates anew.
+func (e *Engine) rankAll(p *placement, want int, b basis) {
+	r := &p.ranking
+	keep := want + spare(want)
+	*r = ranking{valid: true, basis: b, counted: e.counts.now(), best: r.best[:0]}
+	for _, c := range e.fleet.inOrder(&p.candidates) {
+		s := standing{c: c, total: e.total(p, c, b), avoid: p.avoided.has(c.slot)}
+		if r.rest && compare(s, r.last) > 0 {
+			continue
+		}
+		r.best = append(r.best, s)
+		if len(r.best) >= 2*keep {
+			slices.SortFunc(r.best, compare)
+			r.cut(keep)
+		}
+	}
+	slices.SortFunc(r.best, compare)
+	r.cut(keep)
+	if cap(r.best) > 4*len(r.best) {
+		r.best = slices.Clone(r.best)
+	}
+}
+
+// basisOf finds the basis of a placement's totals.
+func (e *Engine) basisOf(p *placement) basis {
+	var b basis
+	if p.balances {
+		b.most = e.counts.most(&e.fleet, p)
+	}
+	for r, reads := range p.reads.free {
+		if !reads {
+			continue
+		}
+		first := true
+		p.candidates.each(func(slot uint32) {
+			c := e.fleet.slots[slot]
+			if c == nil || math.IsNaN(c.free[r]) {
+				return
+			}
+			if first {
+				b.least[r], b.greatest[r], first = c.free[r], c.free[r], false
+			}
+			b.least[r], b.greatest[r] = min(b.least[r], c.free[r]), max(b.greatest[r], c.free[r])
+		})
+	}
+	return b
+}
+
+// total is the weighted sum of a candidate's scores.
+func (e *Engine) total(p *placement, c *cluster, b basis) int64 {
+	var sum int64
+	for i, prioritizer := range p.compiled.Prioritizers() {
+		var score int64
+		switch prioritizer.Kind {
+		case scheduling.Balance:
+			score = scheduling.BalanceScore(p.elsewhere(c), b.most)
+		case scheduling.Steady:
+			score = scheduling.SteadyScore(p.selected.has(c.slot))
+		case scheduling.Allocatable:
+			if r := resourceOf(prioritizer.Resource); !math.IsNaN(c.free[r]) {
+				score = scheduling.AllocatableScore(c.free[r], b.least[r], b.greatest[r])
+			}
+		case scheduling.AddOn:
+			if !p.expired[i].has(c.slot) {
+				score = scheduling.PublishedScore(c.scores[prioritizer.AddOn.ResourceName], prioritizer.AddOn.ScoreName, p.looked).Value
+			}
+		}
+		sum += score * int64(prioritizer.Weight)
+	}
+	return sum
+}

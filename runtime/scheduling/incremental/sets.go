@@ -1,0 +1,193 @@
+package incremental
+
+import (
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterapi "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
+)
+
+// set is a cluster set with its members.
+type set struct {
+	object *clusterv1beta2.ManagedClusterSet
+	// selector is nil when it cannot be read; then there are no members.
+	selector labels.Selector
+	terms    []term
+	members  bitset
+	// users are the placements that choose from the set.
+	users group[*placement]
+}
+
+// concern tells the users of a set of a cluster that came or went. A cluster that
+// does not satisfy a placement is none of its business, unless it is the first
+// or was the last: then the placement says why it has no clusters.
+func (s *set) concern(c *cluster, came bool, a affected) {
+	itself := 0
+	if came {
+		itself = 1
+	}
+	for p := range s.users {
+		if p.all {
+			continue
+		}
+		alone := s.members.n == itself && p.available() == itself
+		if alone || !p.settled(c) || p.matching.has(c.slot) || came && p.canMatch(c) {
+			p.touch(c, a)
+		}
+	}
+}
+
+// read takes over the selector of the set's object.
+func (s *set) read() {
+	s.selector, s.terms = nil, nil
+	selector, err := membership.Selector(s.object)
+	if err != nil {
+		return
+	}
+	s.selector = selector
+	if spec := s.object.Spec.ClusterSelector; spec.SelectorType == clusterv1beta2.LabelSelector {
+		s.terms = termsOf(label, spec.LabelSelector)
+	} else {
+		s.terms = []term{{source: label, aspect: value, key: clusterapi.ClusterSetLabel, value: s.object.Name}}
+	}
+}
+
+// UpsertSet takes a cluster set that is new or has changed, and returns the
+// placements whose result may be another one now.
+func (e *Engine) UpsertSet(o *clusterv1beta2.ManagedClusterSet) []types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := affected{}
+	s := e.sets[o.Name]
+	isNew := s == nil
+	if isNew {
+		s = &set{users: group[*placement]{}}
+		e.sets[o.Name] = s
+	} else if apiequality.Semantic.DeepEqual(s.object.Spec.ClusterSelector, o.Spec.ClusterSelector) {
+		s.object = o
+		return nil
+	}
+	e.setTerms.remove(s.terms, s)
+	s.object = o
+	s.read()
+	e.setTerms.add(s.terms, s)
+	for _, c := range e.fleet.ordered {
+		switch is := c.there() && s.selects(c); {
+		case is && !s.members.has(c.slot):
+			e.enter(s, c, a)
+		case !is && s.members.has(c.slot):
+			e.leave(s, c, a)
+		}
+	}
+	if isNew {
+		e.rebind(o.Name, a)
+	}
+	return a.keys()
+}
+
+// DeleteSet takes note that a cluster set is gone, and returns the placements
+// whose result may be another one now.
+func (e *Engine) DeleteSet(name string) []types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.sets[name]
+	if s == nil {
+		return nil
+	}
+	a := affected{}
+	e.setTerms.remove(s.terms, s)
+	for _, c := range e.fleet.ordered {
+		if s.members.has(c.slot) {
+			e.leave(s, c, a)
+		}
+	}
+	delete(e.sets, name)
+	e.rebind(name, a)
+	return a.keys()
+}
+
+// rebind has the placements that a set is bound for find out which sets they
+// choose from.
+func (e *Engine) rebind(name string, a affected) {
+	for _, n := range e.namespaces {
+		if n.bound.has(name) {
+			e.resolveAll(n, a)
+		}
+	}
+}
+
+// UpsertBinding takes the binding of a set to a namespace, and returns the
+// placements whose result may be another one now. As upstream, the binding's
+// name counts, not what it says.
+func (e *Engine) UpsertBinding(b types.NamespacedName) []types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.namespace(b.Namespace)
+	if n.bound.has(b.Name) {
+		return nil
+	}
+	a := affected{}
+	n.bound.add(b.Name)
+	e.resolveAll(n, a)
+	return a.keys()
+}
+
+// DeleteBinding takes note that a binding is gone, and returns the placements
+// whose result may be another one now.
+func (e *Engine) DeleteBinding(b types.NamespacedName) []types.NamespacedName {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.namespaces[b.Namespace]
+	if n == nil || !n.bound.has(b.Name) {
+		return nil
+	}
+	a := affected{}
+	delete(n.bound, b.Name)
+	e.resolveAll(n, a)
+	e.release(b.Namespace)
+	return a.keys()
+}
+
+func (e *Engine) resolveAll(n *namespace, a affected) {
+	for p := range n.placements {
+		if e.resolve(p, n) {
+			a.add(p)
+		}
+	}
+}
+
+// resolve finds out which sets a placement chooses from, and reports whether
+// that changes anything.
+func (e *Engine) resolve(p *placement, n *namespace) bool {
+	bound := make([]string, 0, len(n.bound))
+	for name := range n.bound {
+		bound = append(bound, name)
+	}
+	had := len(p.sets.Bound) > 0
+	p.sets.Bound, p.sets.Eligible = membership.Eligible(bound, func(s string) bool { return e.sets[s] != nil }, p.object.Spec.ClusterSets)
+	same := had == (len(p.sets.Bound) > 0) && len(p.sets.Eligible) == len(p.eligible)
+	for i, name := range p.sets.Eligible {
+		same = same && p.eligible[i] == e.sets[name]
+	}
+	if same {
+		return false
+	}
+	e.detach(p)
+	for _, name := range p.sets.Eligible {
+		p.eligible = append(p.eligible, e.sets[name])
+		e.sets[name].users.add(p)
+	}
+	p.all = true
+	return true
+}
+
+// detach ends a placement's use of its sets.
+func (e *Engine) detach(p *placement) {
+	for _, s := range p.eligible {
+		delete(s.users, p)
+	}
+	p.eligible = nil
+}
