@@ -1,7 +1,7 @@
-// Package admission checks and completes what clients write to a hub: what
-// upstream does with webhooks, done within the API server. The rules and their
-// messages are those of Open Cluster Management; the checks ask the server's
-// own authorizer.
+// Package admission checks and completes what clients write to a hub. Upstream
+// does this with webhooks; here it runs inside the API server. The rules and
+// their messages are those of Open Cluster Management. The checks ask the
+// server's own authorizer. It must not import the controllers.
 package admission
 
 import (
@@ -44,9 +44,9 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 	kinds := runtime.NewScheme()
 	utilruntime.Must(api.AddToScheme(kinds))
 	return []controlplane.AdmissionPlugin{
-		// First, as the others read what it lets pass.
+		// First: the other plugins read what it admits.
 		{Name: "MusterReadable", Factory: factory(readable{kinds})},
-		// Then this one, so that the others see what will be stored.
+		// Then this one: the other plugins see what will be stored.
 		{Name: "MusterAgentWrites", Factory: factory(agentWrites{})},
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterBootstrapTokenRequests", Factory: factory(tokenRequests{tokens})},
@@ -58,7 +58,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
 		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
-		// Last, so that what another refuses does not count as a use.
+		// Last: a request that another plugin refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},
 	}
 }
@@ -110,8 +110,8 @@ func concerns(a admission.Attributes, group, resource string) bool {
 	return r.Group == group && r.Resource == resource && a.GetSubresource() == ""
 }
 
-// decode reads an object of a request, which for custom resources has no Go
-// type, into into. A nil object leaves into as it is.
+// decode reads an object of a request into a Go type. Custom resources arrive
+// without one. A nil object leaves into as it is.
 func decode(object runtime.Object, into any) error {
 	if object == nil {
 		return nil
@@ -129,7 +129,7 @@ func boundClusters(u user.Info) ([]string, bool) {
 	return bound, len(bound) > 0
 }
 
-// namesOf puts names into a sentence.
+// namesOf lists names for a message.
 func namesOf(clusters []string) string {
 	quoted := make([]string, 0, len(clusters))
 	for _, c := range clusters {

@@ -12,23 +12,23 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// agentWrites keeps, when an agent writes its ManagedCluster, all that people,
-// bootstrap tokens and the hub have decided about the cluster. Agents may update
-// the whole object, so a hostile one could otherwise choose what it is selected
-// for. What an agent has to say is taken: the addresses of its cluster,
-// annotations with the agents' prefix, and its status but for the hub's own
+// agentWrites restores, when an agent writes its ManagedCluster, what users,
+// bootstrap tokens and the hub have decided about the cluster. RBAC lets an
+// agent update the whole object, so a hostile agent could otherwise choose
+// which placements select it. An agent may change the addresses of its cluster,
+// annotations with the agents' prefix, and its status except for the hub's own
 // conditions.
 //
-// The rest is put back without a word, as agents send back what they have read.
-// What upstream refuses, an agent that accepts its cluster or moves it to
-// another set, is left for the checks to refuse.
+// Everything else is restored without an error, because agents send back what
+// they have read. What upstream refuses (an agent that accepts its cluster or
+// moves it to another set) is left for the checks to refuse.
 type agentWrites struct{}
 
 var _ admission.MutationInterface = agentWrites{}
 
 func (agentWrites) Handles(op admission.Operation) bool { return op == admission.Update }
 
-// Admit puts back what an agent may not change.
+// Admit restores what an agent may not change.
 func (agentWrites) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	r := a.GetResource()
 	if r.Group != cluster.GroupName || r.Resource != "managedclusters" || len(cluster.AgentClusters(a.GetUserInfo().GetGroups())) == 0 {
@@ -47,14 +47,15 @@ func (agentWrites) Admit(_ context.Context, a admission.Attributes, _ admission.
 		keepVerdicts(now, before)
 	}
 	if !reflect.DeepEqual(sent, now.Object) {
-		// Nor may the agent count as the one who manages these fields, which would
-		// put others who apply them in conflict with it.
+		// The agent must not become the manager of these fields either, or
+		// others who apply them would get conflicts.
 		keep(now.Object, before.Object, "metadata", "managedFields")
 	}
 	return nil
 }
 
-// keepDecisions puts back all but what an agent may say outside the status.
+// keepDecisions restores everything outside the status that an agent may not
+// set.
 func keepDecisions(now, before *unstructured.Unstructured) {
 	labels := before.GetLabels()
 	if set := now.GetLabels()[cluster.ClusterSetLabel]; set != "" && set != labels[cluster.ClusterSetLabel] {
@@ -102,16 +103,17 @@ func keepDecisions(now, before *unstructured.Unstructured) {
 	now.Object["spec"] = spec
 }
 
-// hubsConditions are those of a ManagedCluster that only the hub may set.
+// hubsConditions are the conditions of a ManagedCluster that only the hub may
+// set.
 var hubsConditions = map[string]bool{
 	cluster.ConditionHubAccepted: true,
 	cluster.ConditionClockSynced: true,
 	cluster.ConditionDeleting:    true,
 }
 
-// keepVerdicts puts back the conditions that are the hub's, and that the cluster
-// has joined: the hub takes a first certificate request of a cluster that never
-// has.
+// keepVerdicts restores the hub's conditions, and the condition that the
+// cluster has joined: the hub accepts a first certificate request only from a
+// cluster that has never joined.
 func keepVerdicts(now, before *unstructured.Unstructured) {
 	had, sent := conditions(before), conditions(now)
 	pinned := map[string]any{}
@@ -167,7 +169,7 @@ func conditionType(c any) string {
 	return kind
 }
 
-// keep makes a field what it was.
+// keep restores the old value of a field.
 func keep(now, before map[string]any, outer, inner string) {
 	is, ok := now[outer].(map[string]any)
 	if !ok {

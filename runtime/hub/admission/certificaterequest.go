@@ -20,9 +20,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// certificateRequests holds agents and bootstrap identities to requests for
-// clusters that are theirs to ask for, so that nobody's requests are in the way
-// of another cluster.
+// certificateRequests limits agents and bootstrap identities to certificate
+// requests for their own clusters, so that nobody's requests get in the way of
+// another cluster.
 type certificateRequests struct{ *requestLimits }
 
 var (
@@ -33,7 +33,7 @@ var (
 func (certificateRequests) Handles(op admission.Operation) bool { return op == admission.Create }
 
 // Validate checks the certificate requests of agents and bootstrap identities.
-// Those of others are theirs to answer for.
+// Requests of other users are not checked.
 func (p certificateRequests) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, certificatesv1.GroupName, "certificatesigningrequests") {
 		return nil
@@ -43,8 +43,7 @@ func (p certificateRequests) Validate(_ context.Context, a admission.Attributes,
 		return apierrors.NewBadRequest(fmt.Sprintf("expected a CertificateSigningRequest, got %T", a.GetObject()))
 	}
 	who := a.GetUserInfo()
-	// The request's own name counts, if it came with one: the prefix for generated
-	// names is then of no effect.
+	// A request with a name ignores its prefix for generated names.
 	err := checkRequest(who, request, cmp.Or(a.GetName(), request.GenerateName))
 	if err == nil {
 		err = p.room(who, request, a.IsDryRun())
@@ -55,8 +54,8 @@ func (p certificateRequests) Validate(_ context.Context, a admission.Attributes,
 	return nil
 }
 
-// checkRequest tells why a user may not make a certificate request. name is that
-// of the request, or what it begins with.
+// checkRequest explains why a user may not make a certificate request. name is
+// the name of the request, or its prefix.
 func checkRequest(who user.Info, r *certificates.CertificateSigningRequest, name string) error {
 	bound, agent := cluster.BoundClusters(who.GetGroups()), cluster.AgentClusters(who.GetGroups())
 	switch {
@@ -80,15 +79,15 @@ func checkRequest(who user.Info, r *certificates.CertificateSigningRequest, name
 	return nil
 }
 
-// isBootstrap tells whether a user is one who registers clusters: a bootstrap
-// token, or the service account of that purpose.
+// isBootstrap reports whether a user registers clusters: a bootstrap token, or
+// the bootstrap service account.
 func isBootstrap(who user.Info) bool {
 	_, token := cluster.TokenOfUser(who.GetName())
 	return token || who.GetName() == cluster.BootstrapUser || slices.Contains(who.GetGroups(), cluster.BootstrapGroup)
 }
 
-// checkFirst checks the first request of an agent, which comes by a bootstrap
-// identity.
+// checkFirst checks the first request of an agent, which a bootstrap identity
+// makes.
 func checkFirst(r *certificates.CertificateSigningRequest, name string) (cluster.RequestIdentity, error) {
 	identity, err := cluster.ParseRequest(r.Labels, r.Spec.SignerName, r.Spec.Request)
 	switch _, addOn := r.Labels[cluster.AddOnNameLabel]; {
@@ -100,11 +99,12 @@ func checkFirst(r *certificates.CertificateSigningRequest, name string) (cluster
 	return identity, checkName(name, identity.Cluster)
 }
 
-// generatedPrefix is how much of a prefix is left in a generated name.
+// generatedPrefix is how many characters of a prefix remain in a generated
+// name.
 const generatedPrefix = 58
 
-// checkName checks that the name of a request tells whose it is: people decide
-// by it.
+// checkName checks that the name of a request shows its cluster, as
+// administrators decide by the name.
 func checkName(name, of string) error {
 	prefix := of + "-"
 	if !strings.HasPrefix(name, prefix[:min(len(prefix), generatedPrefix)]) {
@@ -113,7 +113,7 @@ func checkName(name, of string) error {
 	return nil
 }
 
-// checkAgents checks a request that an agent makes, for itself or for an add-on
+// checkAgents checks a request that an agent makes for itself or for an add-on
 // of its clusters.
 func checkAgents(own []string, r *certificates.CertificateSigningRequest, name string) error {
 	of, labelled := r.Labels[cluster.NameLabel]
@@ -136,8 +136,8 @@ func checkAgents(own []string, r *certificates.CertificateSigningRequest, name s
 	return checkName(name, identity.Cluster)
 }
 
-// checkSubject tells whom else the subject of an agent's request names than the
-// agent's own clusters and their add-ons.
+// checkSubject refuses a subject that names anything but the agent's own
+// clusters and their add-ons.
 func checkSubject(own []string, request []byte) error {
 	block, _ := pem.Decode(request)
 	if block == nil {
@@ -155,7 +155,7 @@ func checkSubject(own []string, request []byte) error {
 	return nil
 }
 
-// mayName tells whether agents of the clusters own may ask for a certificate
+// mayName reports whether agents of the clusters own may ask for a certificate
 // with a user or group of this name.
 func mayName(own []string, name string) bool {
 	rest, ok := strings.CutPrefix(name, cluster.UserPrefix)
@@ -163,7 +163,7 @@ func mayName(own []string, name string) bool {
 		rest, ok = strings.CutPrefix(name, strings.TrimPrefix(cluster.UserPrefix, "system:"))
 	}
 	if !ok {
-		// Everybody's group is in the certificates of add-ons.
+		// Certificates of add-ons contain the group of all authenticated users.
 		return !strings.HasPrefix(name, "system:") || name == user.AllAuthenticated
 	}
 	parts := strings.Split(rest, ":")

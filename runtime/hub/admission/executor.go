@@ -12,21 +12,23 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// executors asks whether authors may have their works carried out as the service
-// accounts that they name.
+// executors checks whether authors may run their works as the service accounts
+// that the works name.
 type executors struct {
 	access
-	// checkNil says that works without an executor need a right, too: they are
-	// carried out with the rights of the agent.
+	// checkNil is whether works without an executor need a right, too: they run
+	// with the rights of the agent.
 	checkNil bool
 }
 
 // check asks for the verb execute-as on manifestworks, in the namespace of the
-// object and by the name of the service account. field is where the executor is. The works of a replica set are
-// made by the hub, so it is asked once, in the replica set's own namespace.
+// object and by the name of the service account. field is the path of the
+// executor. The hub makes the works of a replica set, so for these the right is
+// checked once, in the namespace of the replica set.
 //
-// It is for every change of a spec, not only of its executor as upstream: who may
-// not act as a service account may not change what is done in its name either.
+// Every change of a spec is checked. Upstream only checks changes of the
+// executor, but a user who may not act as a service account may not change what
+// is done in its name either.
 func (e *executors) check(ctx context.Context, a admission.Attributes, field string, executor *workv1.ManifestWorkExecutor) error {
 	var sa workv1.ManifestWorkSubjectServiceAccount
 	switch {
@@ -35,8 +37,8 @@ func (e *executors) check(ctx context.Context, a admission.Attributes, field str
 	case executor == nil:
 		return nil
 	default:
-		// An executor that stands for nobody would be denied whatever its works ask
-		// for, and must be no way around the right.
+		// An executor that is no service account would be denied everything,
+		// and must not be a way around the right.
 		if _, err := executor.UserName(); err != nil {
 			return apierrors.NewBadRequest(fmt.Sprintf("%s: %v: name a service account of the managed cluster in %s.subject, with the type ServiceAccount, or leave %s out to use the agent's own rights", field, err, field, field))
 		}
@@ -47,6 +49,6 @@ func (e *executors) check(ctx context.Context, a admission.Attributes, field str
 	}) {
 		return nil
 	}
-	// Upstream's clients look for this code, and not for that of a missing right.
+	// Upstream's clients expect this code instead of Forbidden.
 	return apierrors.NewBadRequest(fmt.Sprintf("user %s cannot manipulate the Manifestwork with executor %s/%s in namespace %s", a.GetUserInfo().GetName(), sa.Namespace, sa.Name, a.GetNamespace()))
 }

@@ -32,9 +32,9 @@ type managedClusters struct {
 	clock clock.PassiveClock
 	// defaultSet gives clusters without a set the default one.
 	defaultSet bool
-	// cleanResources keeps deleted clusters until their namespace is emptied.
+	// cleanResources keeps deleted clusters until their namespace is empty.
 	cleanResources bool
-	// tokens knows the labels that bootstrap tokens give to clusters.
+	// tokens looks up the labels that bootstrap tokens give to clusters.
 	tokens *tokenScopes
 }
 
@@ -48,10 +48,10 @@ func (*managedClusters) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Admit completes a ManagedCluster: taints get the time at which they were
-// added, a cluster without a set gets the default one. What the controllers
-// would otherwise have to add in writes of their own is added here too: the
-// finalizers, and the taint of a cluster that nobody has heard of yet.
+// Admit completes a ManagedCluster: it sets the time at which taints were
+// added, and gives a cluster without a set the default one. It also adds what
+// the controllers would otherwise add in separate writes: the finalizers, and
+// the taint of a cluster whose agent has not reported yet.
 func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, cluster.GroupName, "managedclusters") {
 		return nil
@@ -92,7 +92,7 @@ func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ adm
 func isUnreachable(t clusterv1.Taint) bool { return t.Key == cluster.UnreachableTaint }
 
 // stampTaints sets the timeAdded of new and changed taints. It refuses requests
-// that set it themselves. Taints are recognised by their keys.
+// that set it themselves. Taints are identified by their keys.
 func (p *managedClusters) stampTaints(object *unstructured.Unstructured, now, before *clusterv1.ManagedCluster, op admission.Operation) error {
 	taints, forbidden := stampTaints(now.Spec.Taints, before.Spec.Taints, op == admission.Create, p.clock.Now())
 	if len(forbidden) > 0 {
@@ -115,7 +115,7 @@ func (p *managedClusters) stampTaints(object *unstructured.Unstructured, now, be
 	return set(object, list, "spec", "taints")
 }
 
-// set sets a field. A null on the way to it counts as an empty object.
+// set sets a field. A null on the path to it counts as an empty object.
 func set(object *unstructured.Unstructured, value any, path ...string) error {
 	at := object.Object
 	for i, name := range path[:len(path)-1] {
@@ -133,8 +133,8 @@ func set(object *unstructured.Unstructured, value any, path ...string) error {
 	return nil
 }
 
-// stampTaints returns the taints with their timeAdded, or the keys of those
-// whose timeAdded the request may not set.
+// stampTaints returns the taints with their timeAdded, or the keys of the
+// taints whose timeAdded the request may not set.
 func stampTaints(taints, before []clusterv1.Taint, create bool, now time.Time) (stamped []clusterv1.Taint, forbidden []string) {
 	stamped = slices.Clone(taints)
 	for i := range stamped {
@@ -147,8 +147,8 @@ func stampTaints(taints, before []clusterv1.Taint, create bool, now time.Time) (
 		case create:
 			t.TimeAdded = &metav1.Time{Time: now}
 		case untouched && !t.TimeAdded.IsZero():
-			// Several taints may have one key, with different effects. Each may be
-			// written back as it is.
+			// Several taints may have one key, with different effects. Each may
+			// be written back unchanged.
 		case at < 0 || before[at].Value != t.Value || before[at].Effect != t.Effect:
 			if !t.TimeAdded.IsZero() {
 				forbidden = append(forbidden, t.Key)
@@ -200,16 +200,16 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 	return nil
 }
 
-// fromToken reports whether it is the user's bootstrap token that puts its
-// clusters into the set. Whoever made the token has decided that.
+// fromToken reports whether the user's bootstrap token puts its clusters into
+// the set. The maker of the token has decided that.
 func (p *managedClusters) fromToken(u user.Info, set string) bool {
 	scope, ok, err := p.tokens.of(u)
 	return err == nil && ok && scope.Labels[cluster.ClusterSetLabel] == set && set != ""
 }
 
 // checkManagedCluster checks what does not depend on the user. A bad name is
-// only refused at creation and acceptance: an object that has one must remain
-// deletable.
+// only refused at creation and acceptance, because an existing object with such
+// a name must remain deletable.
 func checkManagedCluster(c *clusterv1.ManagedCluster, create, accept bool) error {
 	if problems := validation.IsDNS1123Label(c.Name); create && len(problems) > 0 {
 		return fmt.Errorf("metadata.name format is not correct: %s", strings.Join(problems, ","))
@@ -226,9 +226,10 @@ func checkManagedCluster(c *clusterv1.ManagedCluster, create, accept bool) error
 }
 
 // checkAccept checks whether the user may accept the cluster, and whether the
-// namespace that its agent then works in is the cluster's: it is made with the
-// acceptance, or is left from an earlier cluster of the name. One that is there
-// for something else would be opened to the agent.
+// namespace in which its agent will work belongs to the cluster. The hub
+// creates this namespace at the acceptance, or it is left from an earlier
+// cluster with the same name. A namespace with another purpose must not be
+// opened to the agent.
 func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attributes, name string) error {
 	ns, err := p.lister.Get(name)
 	exists := err == nil

@@ -15,9 +15,9 @@ import (
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 )
 
-// managedClusterAddOns looks after the annotations that stand for fields of
-// v1alpha1 in ManagedClusterAddOns of v1beta1: what the definition says of a
-// field holds for its annotation, too.
+// managedClusterAddOns checks the annotations of ManagedClusterAddOns in
+// v1beta1 that stand for fields of v1alpha1. The rules that the definition has
+// for a field apply to its annotation, too.
 type managedClusterAddOns struct{}
 
 var (
@@ -29,7 +29,7 @@ func (managedClusterAddOns) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Admit keeps the annotation with older fields as it is: these are parts of the
+// Admit restores the annotation with older fields: these are parts of the
 // status, which a write of the object itself does not change.
 func (managedClusterAddOns) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, old, err := addOnMetadata(a)
@@ -56,8 +56,8 @@ func (managedClusterAddOns) Admit(_ context.Context, a admission.Attributes, _ a
 	return nil
 }
 
-// Validate refuses a new install namespace that the field would not take. What is
-// stored already may stay, and no value at all is the default.
+// Validate refuses a new install namespace that the field would not accept. A
+// stored one may stay, and an empty one is the default.
 func (managedClusterAddOns) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, old, err := addOnMetadata(a)
 	if object == nil || err != nil {
@@ -73,9 +73,9 @@ func (managedClusterAddOns) Validate(_ context.Context, a admission.Attributes, 
 	return nil
 }
 
-// addOnMetadata is the metadata of a ManagedClusterAddOn of v1beta1 that a request
-// writes, and that of the stored object, if there is one. Of any other request it
-// is nil.
+// addOnMetadata is the metadata of a ManagedClusterAddOn in v1beta1 that a
+// request writes, and the metadata of the stored object, if there is one. For
+// any other request it is nil.
 func addOnMetadata(a admission.Attributes) (object, old metav1.Object, err error) {
 	if !concerns(a, addon.GroupName, "managedclusteraddons") || a.GetKind().Version != addonv1beta1.GroupVersion.Version {
 		return nil, nil, nil

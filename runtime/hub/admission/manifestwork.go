@@ -29,7 +29,7 @@ func (*manifestWorks) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Validate checks a work's manifests and that its author may execute it as the
+// Validate checks a work's manifests, and that its author may run it as the
 // service account that it names.
 func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, work.GroupName, "manifestworks") {
@@ -39,7 +39,8 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWork cannot be read: %v", err))
 	}
-	// Of a deleted work only finalizers change, whatever its manifests are.
+	// A write to a deleted work only changes finalizers, whatever its manifests
+	// are.
 	if a.GetOperation() == admission.Create || now.DeletionTimestamp == nil && !apiequality.Semantic.DeepEqual(now.Spec.Workload, before.Spec.Workload) {
 		if err := checkManifests(now.Spec.Workload.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
@@ -55,8 +56,8 @@ func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ 
 	return p.check(ctx, a, "spec.executor", now.Spec.Executor)
 }
 
-// checkOptions checks what a work asks of its agent beyond its manifests, when
-// that is new: what is in the store stays as it is.
+// checkOptions checks the options of a work's manifests when they are new.
+// Stored ones stay as they are.
 func checkOptions(field string, now, before []workv1.ManifestConfigOption) error {
 	if apiequality.Semantic.DeepEqual(now, before) {
 		return nil
@@ -64,8 +65,8 @@ func checkOptions(field string, now, before []workv1.ManifestConfigOption) error
 	return workcheck.Options(field, now)
 }
 
-// warnOfSize tells the author of manifests when their status will not fit into
-// the store beside them. They are let in: they can be applied.
+// warnOfSize warns the author of manifests when their status will not fit into
+// the store beside them. They are admitted, because they can be applied.
 func warnOfSize(ctx context.Context, field string, manifests []workv1.Manifest) {
 	size := len(manifests) * work.StatusEntrySize
 	for _, m := range manifests {

@@ -14,11 +14,11 @@ import (
 )
 
 // manifestWorkReplicaSets checks ManifestWorkReplicaSets. Their executors are
-// checked like those of works; upstream does not, so there a replica set is a way
-// around the check.
+// checked like those of works. Upstream does not check them, so there a replica
+// set is a way around the check.
 type manifestWorkReplicaSets struct {
 	executors
-	// enabled is whether anybody keeps such sets.
+	// enabled is whether the controller for replica sets runs.
 	enabled bool
 	// limit is the greatest total size of a template's manifests, in bytes.
 	limit int
@@ -30,8 +30,8 @@ func (*manifestWorkReplicaSets) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update || op == admission.Delete
 }
 
-// Validate checks that there is somebody to keep the set, the manifests of its
-// template, and that its author may execute them as the template's executor.
+// Validate checks that the controller for replica sets runs, the manifests of
+// the template, and that the author may run them as the template's executor.
 func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, work.GroupName, "manifestworkreplicasets") {
 		return nil

@@ -13,10 +13,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// placements refuses Placements that are longer, or would cost more, than the
-// scheduler takes. What else is wrong with one its conditions tell, as upstream.
+// placements refuses Placements that are longer, or cost more, than the
+// scheduler accepts. Other mistakes are reported in the placement's conditions,
+// as upstream does.
 type placements struct {
-	// expressions are not the scheduler's, which must not wait for requests.
+	// expressions are separate from the scheduler's, which must not wait for
+	// requests.
 	expressions *scheduling.Expressions
 }
 
@@ -26,8 +28,8 @@ func (*placements) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Validate checks a placement's size when its specification is new or changes, so
-// that one that is there already can be labelled and deleted.
+// Validate checks a placement's size when its specification is new or changes,
+// so that an existing one can still be labelled and deleted.
 func (p *placements) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, clusterv1beta1.GroupVersion.Group, "placements") {
 		return nil

@@ -18,9 +18,10 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// placementDecisions leaves the decisions of a placement to the hub's scheduler,
-// unless the placement is annotated as scheduled by somebody else. A decision
-// says where works go, so who could write one would choose clusters for others.
+// placementDecisions allows only the hub's scheduler to write the decisions of
+// a placement, unless the placement is annotated for another scheduler. A
+// decision says where works go: a user who can write one chooses clusters for
+// others.
 type placementDecisions struct {
 	client dynamic.Interface
 }
@@ -45,9 +46,9 @@ func (*placementDecisions) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Validate refuses what changes which clusters a placement has chosen.
-// Administrators (system:masters, the hub's own controllers among them) may do
-// it; the scheduler sets it right again.
+// Validate refuses writes that change which clusters a placement has chosen.
+// Administrators (system:masters, which includes the hub's own controllers) may
+// write them; the scheduler corrects the decision afterwards.
 func (p *placementDecisions) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	r := a.GetResource()
 	if r.Group != cluster.GroupName || r.Resource != "placementdecisions" || slices.Contains(a.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
@@ -76,8 +77,8 @@ func (p *placementDecisions) Validate(ctx context.Context, a admission.Attribute
 	return nil
 }
 
-// saysTheSame tells whether two states of a decision choose the same clusters for
-// the same placement and group.
+// saysTheSame reports whether two states of a decision choose the same clusters
+// for the same placement and group.
 func saysTheSame(a, b *clusterv1beta1.PlacementDecision) bool {
 	for _, label := range []string{cluster.PlacementLabel, cluster.DecisionGroupIndexLabel, cluster.DecisionGroupNameLabel} {
 		if a.Labels[label] != b.Labels[label] {
@@ -87,8 +88,8 @@ func saysTheSame(a, b *clusterv1beta1.PlacementDecision) bool {
 	return apiequality.Semantic.DeepEqual(a.Status, b.Status)
 }
 
-// external tells whether another scheduler decides for a placement. One that does
-// not exist is nobody's yet.
+// external reports whether another scheduler decides for a placement. A
+// placement that does not exist has no scheduler.
 func (p *placementDecisions) external(ctx context.Context, namespace, name string) (bool, error) {
 	object, err := p.client.Resource(clusterv1beta1.GroupVersion.WithResource("placements")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

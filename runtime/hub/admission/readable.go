@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxQuantityLength is how long a quantity may be, in characters. Those of
-	// Kubernetes have less than 25.
+	// maxQuantityLength is the greatest length of a quantity, in characters.
+	// Those of Kubernetes have fewer than 25.
 	maxQuantityLength = 64
-	// maxExponentLength is how many digits its exponent may have. 10 to the power
-	// of 99 is more than there is of anything.
+	// maxExponentLength is the greatest number of digits in a quantity's
+	// exponent. 10 to the power of 99 is larger than any real amount.
 	maxExponentLength = 2
 )
 
-// readable refuses objects that the schema of their kind takes and programs cannot
-// read: a time that Go's parser does not know, a number that is too large for its
-// field, a quantity that takes minutes to compute.
+// readable refuses objects that the schema of their kind allows but programs
+// cannot read: a time that Go's parser does not know, a number that is too
+// large for its field, a quantity that takes minutes to compute.
 //
-// A client reads all objects of a kind at once. One that it cannot read blinds it
-// to all others, so that an agent could stop the hub, or a tenant the agents, with
-// a single status.
+// A client reads all objects of a kind at once. One object that it cannot read
+// makes the whole list fail, so an agent could stop the hub, or a tenant could
+// stop the agents, with a single status.
 type readable struct {
 	scheme *runtime.Scheme
 }
@@ -41,8 +41,8 @@ func (readable) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Admit changes nothing. It looks at the quantities before any other plugin reads
-// the object, which would be stopped by what it is to refuse.
+// Admit changes nothing. It checks the quantities before any other plugin reads
+// the object and is stopped by one that has to be refused.
 func (p readable) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, ok := a.GetObject().(*unstructured.Unstructured)
 	if !ok {
@@ -54,8 +54,8 @@ func (p readable) Admit(_ context.Context, a admission.Attributes, _ admission.O
 	return nil
 }
 
-// Validate looks at what the request can change: the status in a request for the
-// status, and everything else in others.
+// Validate checks the part that the request can change: the status in a request
+// for the status, and everything else in other requests.
 func (p readable) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, ok := a.GetObject().(*unstructured.Unstructured)
 	if !ok || !p.scheme.Recognizes(a.GetKind()) {
@@ -89,8 +89,8 @@ func (p readable) read(kind schema.GroupVersionKind, content map[string]any) err
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, into)
 }
 
-// quantities are where the kinds of the wire have quantities: paths to maps of
-// them, of which a * is each item of a list.
+// quantities are the places where served kinds have quantities: paths to maps
+// of quantities. A * in a path is each item of a list.
 var quantities = map[schema.GroupKind][][]string{
 	{Group: "cluster.open-cluster-management.io", Kind: "ManagedCluster"}: {{"status", "capacity"}, {"status", "allocatable"}},
 	{Group: "addon.open-cluster-management.io", Kind: "AddOnDeploymentConfig"}: {
@@ -107,8 +107,8 @@ func checkAllQuantities(kind schema.GroupKind, content map[string]any) error {
 	return nil
 }
 
-// checkQuantities refuses quantities that are dear to compute. The parser itself
-// would be the one to suffer.
+// checkQuantities refuses quantities that are expensive to compute, without
+// calling the parser, which would be slow itself.
 func checkQuantities(value any, path []string) error {
 	switch v := value.(type) {
 	case map[string]any:

@@ -18,23 +18,23 @@ import (
 
 // Limits of the certificate requests of one cluster that bootstrap identities
 // may have on the hub, in any state. Upstream's agents make no further request,
-// not even to renew, when there are cluster.MaxPendingRequests of their cluster,
-// whoever made them: so identities that can ask for any cluster stay below that
-// together.
+// not even to renew, when there are cluster.MaxPendingRequests of their cluster
+// from any user. So the identities that can ask for any cluster together stay
+// below that number.
 const (
 	perIdentity = 5
 	together    = 8
 )
 
-// settling is how long a request counts that was let in and that the cache does
-// not show: it is there by then, or was refused further on.
+// settling is how long an admitted request counts that the cache does not show
+// yet. After that time the cache shows it, or a later check has refused it.
 const settling = 10 * time.Second
 
 // byCluster indexes certificate requests by the cluster in their label.
 const byCluster = "cluster"
 
-// requestLimits counts certificate requests in the server's own cache, and those
-// that are on their way into it.
+// requestLimits counts the certificate requests in the server's own cache, and
+// the admitted ones that the cache does not show yet.
 type requestLimits struct {
 	clock   clock.PassiveClock
 	indexer cache.Indexer
@@ -43,11 +43,11 @@ type requestLimits struct {
 	arrived []arrival // in the order of their times
 }
 
-// arrival is a request that was let in.
+// arrival is an admitted request.
 type arrival struct {
 	at                 time.Time
 	name, cluster, who string
-	// unbound tells whether the requester may ask for any cluster.
+	// unbound is whether the requester may ask for any cluster.
 	unbound bool
 }
 
@@ -79,8 +79,9 @@ func clusterOf(o any) ([]string, error) {
 	return []string{r.Labels[cluster.NameLabel]}, nil
 }
 
-// room tells why a bootstrap identity may have no further request of a cluster
-// on the hub. Whoever is bound to the cluster is counted alone.
+// room explains why a bootstrap identity may have no further request of a
+// cluster on the hub. An identity that is bound to the cluster has a count of
+// its own.
 func (l *requestLimits) room(who user.Info, r *certificates.CertificateSigningRequest, dryRun bool) error {
 	name := r.Labels[cluster.NameLabel]
 	if name == "" || !isBootstrap(who) {
@@ -122,12 +123,12 @@ func (l *requestLimits) room(who user.Info, r *certificates.CertificateSigningRe
 	return nil
 }
 
-// unbound tells whether a user may ask for any cluster's certificates.
+// unbound reports whether a user may ask for the certificates of any cluster.
 func unbound(who user.Info) bool {
 	return isBootstrap(who) && len(cluster.BoundClusters(who.GetGroups())) == 0
 }
 
-// forget drops the arrivals that the cache knows by now.
+// forget removes the arrivals that the cache shows by now.
 func (l *requestLimits) forget() {
 	old := l.clock.Now().Add(-settling)
 	for len(l.arrived) > 0 && l.arrived[0].at.Before(old) {

@@ -21,8 +21,8 @@ func (*setBindings) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Validate checks that a binding is named for its set and that its creator may
-// bind the set.
+// Validate checks that a binding has the name of its set, and that its creator
+// may bind the set.
 func (p *setBindings) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, cluster.GroupName, "managedclustersetbindings") {
 		return nil

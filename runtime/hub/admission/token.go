@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// tokenScopes looks up what bootstrap tokens may be used for, in the server's
-// own cache.
+// tokenScopes looks up the scopes of bootstrap tokens in the server's own
+// cache.
 type tokenScopes struct {
 	secrets corelisters.SecretLister
 }
@@ -44,8 +44,8 @@ func (s *tokenScopes) ValidateInitialization() error {
 	return nil
 }
 
-// of returns the scope of the bootstrap token that a user came with. There is
-// none for other users, and for a token that was revoked a moment ago.
+// of returns the scope of the user's bootstrap token. Other users have none,
+// and neither has a token that was revoked a moment ago.
 func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err error) {
 	secret, err := s.secret(u)
 	if secret == nil || err != nil {
@@ -58,7 +58,7 @@ func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err er
 	return scope, true, nil
 }
 
-// secret is that of the bootstrap token that a user came with, nil when there is
+// secret is the Secret of the user's bootstrap token, or nil when the user has
 // none.
 func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
 	id, ok := cluster.TokenOfUser(u.GetName())
@@ -72,8 +72,8 @@ func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
 	return secret, err
 }
 
-// tokenRequests notes on certificate requests which token they were made with,
-// when they are to go with it.
+// tokenRequests records on certificate requests the token that they were made
+// with, when the scope asks for it.
 type tokenRequests struct{ *tokenScopes }
 
 var (
@@ -83,7 +83,8 @@ var (
 
 func (tokenRequests) Handles(op admission.Operation) bool { return op == admission.Create }
 
-// Admit sets the annotations, and removes those that a token's holder sent.
+// Admit sets the annotations, and removes those that the holder of a token
+// sent.
 func (p tokenRequests) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if _, token := cluster.TokenOfUser(a.GetUserInfo().GetName()); !token || !concerns(a, certificatesv1.GroupName, "certificatesigningrequests") {
 		return nil
@@ -123,7 +124,7 @@ var (
 func (tokenLabels) Handles(op admission.Operation) bool { return op == admission.Create }
 
 // Admit gives a ManagedCluster that is created with a token the token's labels,
-// and one that says which token it was.
+// and one that names the token.
 func (p tokenLabels) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, cluster.GroupName, "managedclusters") {
 		return nil
@@ -149,8 +150,8 @@ func (p tokenLabels) Admit(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// stamped adds a token's labels to those that a cluster is created with, which
-// may not say otherwise.
+// stamped adds a token's labels to the labels of a new cluster. A cluster that
+// has another value for one of them is refused.
 func stamped(labels, of map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	for k, v := range labels {
@@ -165,11 +166,11 @@ func stamped(labels, of map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// tokenUses holds bootstrap tokens to how many clusters they may register.
+// tokenUses limits how many clusters a bootstrap token may register.
 type tokenUses struct {
 	*tokenScopes
 	client kubernetes.Interface
-	// writing keeps the uses of one token from colliding with each other.
+	// writing serialises the writes of uses, so that they do not collide.
 	writing sync.Mutex
 }
 
@@ -192,8 +193,8 @@ func (p *tokenUses) ValidateInitialization() error {
 
 func (*tokenUses) Handles(op admission.Operation) bool { return op == admission.Create }
 
-// Validate counts the clusters that are registered with a token: those that are
-// created, and those for which a certificate is requested.
+// Validate counts the clusters that are registered with a token: the created
+// ones, and those that a certificate is requested for.
 func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	id, ok := cluster.TokenOfUser(a.GetUserInfo().GetName())
 	if !ok {
@@ -217,7 +218,7 @@ func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admi
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	// The cache mostly knows the cluster from its first request.
+	// Usually the cache knows the cluster from its first request.
 	if changed, allowed := scope.Use(name); !ok || !changed && allowed {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admi
 	return nil
 }
 
-// use notes in a token's Secret that a cluster is registered with it.
+// use records in a token's Secret that a cluster is registered with it.
 func (p *tokenUses) use(ctx context.Context, id, name string, dryRun bool) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()

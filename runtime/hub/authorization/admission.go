@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
-// Admission refuses what the agent of a cluster that is not accepted writes to
-// works that are not being deleted. Only here it is known what is stored.
+// Admission refuses writes by the agent of a cluster that is not accepted to
+// works that are not being deleted. Only admission knows the stored object.
 func (g *Agents) Admission() controlplane.AdmissionPlugin {
 	return controlplane.AdmissionPlugin{Name: "MusterLeavingWorks", Factory: func(io.Reader) (admission.Interface, error) { return leavingWorks{g}, nil }}
 }
@@ -24,8 +24,8 @@ var _ admission.MutationInterface = leavingWorks{}
 // Handles is part of admission.Interface.
 func (leavingWorks) Handles(o admission.Operation) bool { return o == admission.Update }
 
-// Admit is among what changes objects, which it does not do, to be asked before
-// anything tells what is in the stored one.
+// Admit changes nothing. It is a mutating plugin so that it runs before any
+// other plugin can reveal what is in the stored object.
 func (l leavingWorks) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if r := a.GetResource(); r.Group != work.GroupName || r.Resource != "manifestworks" {
 		return nil

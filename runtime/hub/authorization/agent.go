@@ -16,23 +16,23 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
-// Standing is how a cluster stands with the hub.
+// Standing is the state of a cluster's membership in the fleet.
 type Standing uint8
 
 const (
-	// Absent is a cluster that the hub does not have.
+	// Absent is a cluster that is not on the hub.
 	Absent Standing = iota
-	// Unaccepted is a cluster that is waiting to be accepted, or was denied.
+	// Unaccepted is a cluster that waits for its acceptance, or was denied.
 	Unaccepted
-	// Accepted is a cluster that is a member of the fleet.
+	// Accepted is a member of the fleet.
 	Accepted
 	// Leaving is an accepted cluster that is being deleted.
 	Leaving
-	// Refused is a cluster that no hub can have, because of its name.
+	// Refused is a cluster that no hub accepts, because its name is reserved.
 	Refused
 )
 
-// String is how messages call the standing of a cluster.
+// String is the name of the standing in messages.
 func (s Standing) String() string {
 	switch s {
 	case Unaccepted:
@@ -47,11 +47,11 @@ func (s Standing) String() string {
 	return "does not exist"
 }
 
-// Decide is what the agent of a cluster that stands so may do. It allows what
-// agents of accepted clusters do all day, so that nobody has to look for it in
-// the hub's role bindings. It denies, whatever bindings there are, what the
-// agent of another cluster does not need to clean up. About the rest it has no
-// opinion, and role bindings decide.
+// Decide is what the agent of a cluster with this standing may do. It allows
+// what agents of accepted clusters do all day, so that RBAC need not search the
+// hub's role bindings. It denies, whatever the bindings say, everything that
+// the agent of a cluster with another standing does not need to clean up. It
+// has no opinion about the rest, which role bindings decide.
 func Decide(name string, s Standing, a authorizer.Attributes) authorizer.Decision {
 	if isOpen(a) {
 		return authorizer.DecisionNoOpinion
@@ -63,8 +63,8 @@ func Decide(name string, s Standing, a authorizer.Attributes) authorizer.Decisio
 		}
 		return authorizer.DecisionNoOpinion
 	case Leaving:
-		// The hub withdraws the agent's cluster role at once. One that starts again
-		// needs to learn what goes on, or it would wait to be accepted.
+		// The hub withdraws the agent's cluster role at once. A restarted agent
+		// has to read its cluster, or it would wait to be accepted.
 		if readsItself(name, a) {
 			return authorizer.DecisionAllow
 		}
@@ -72,8 +72,8 @@ func Decide(name string, s Standing, a authorizer.Attributes) authorizer.Decisio
 			return authorizer.DecisionNoOpinion
 		}
 	case Unaccepted:
-		// No watch: it would show works that are made later. What get and list
-		// show is limited to works that are being deleted.
+		// No watch: it would show works that are created later. Get and list
+		// only show works that are being deleted.
 		if readsItself(name, a) || worksOn(name, a, "get", "list", "update", "patch") {
 			return authorizer.DecisionNoOpinion
 		}
@@ -81,7 +81,7 @@ func Decide(name string, s Standing, a authorizer.Attributes) authorizer.Decisio
 	return authorizer.DecisionDeny
 }
 
-// isOpen reports whether a request is for what is open to everybody: the API's
+// isOpen reports whether a request is one that every user may make: the API's
 // description, questions about oneself, and where the hub is.
 func isOpen(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
@@ -98,9 +98,10 @@ func isOpen(a authorizer.Attributes) bool {
 	return false
 }
 
-// isDaily reports whether the request is one that the hub's roles give to the
-// agent of an accepted cluster: those of the package managedcluster, outside its
-// namespace, and of the package clusterrole, in it.
+// isDaily reports whether the request is allowed by the roles that the hub
+// gives to the agent of an accepted cluster: those of the package
+// managedcluster, outside its namespace, and of the package clusterrole, inside
+// it.
 func isDaily(name string, a authorizer.Attributes) bool {
 	switch a.GetAPIGroup() {
 	case cluster.GroupName:
@@ -136,7 +137,7 @@ func readsItself(name string, a authorizer.Attributes) bool {
 	return a.GetAPIGroup() == cluster.GroupName && resourceOf(a) == "managedclusters" && a.GetName() == name && hasVerb(a, "get", "list", "watch")
 }
 
-// worksOn reports whether the request is by one of the verbs on works in the
+// worksOn reports whether the request uses one of the verbs on works in the
 // cluster's namespace, or reports the status of one.
 func worksOn(name string, a authorizer.Attributes, verbs ...string) bool {
 	if a.GetAPIGroup() != work.GroupName || a.GetNamespace() != name {
@@ -156,7 +157,7 @@ func reportsEvents(name string, a authorizer.Attributes) bool {
 		resourceOf(a) == "events" && hasVerb(a, "create", "patch", "update")
 }
 
-// resourceOf is the resource as rules write it.
+// resourceOf is the resource as RBAC rules write it.
 func resourceOf(a authorizer.Attributes) string {
 	if a.GetSubresource() == "" {
 		return a.GetResource()

@@ -1,6 +1,6 @@
-// Package authorization decides what bootstrap tokens may do that are bound to
-// one or some clusters. RBAC can't say it: a rule by name does not cover creation, and
-// none looks at selectors.
+// Package authorization decides what agents and bound bootstrap tokens may do.
+// RBAC cannot express it: a rule by name does not cover creation, and none
+// looks at selectors. It must not import the controllers.
 package authorization
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
-// BoundBootstrapTokens is the authorizer. It has no opinion about users without
-// such a token, and never denies.
+// BoundBootstrapTokens is the authorizer of bootstrap tokens that are bound to
+// clusters. It has no opinion about other users, and never denies.
 func BoundBootstrapTokens() controlplane.Authorizer {
 	return controlplane.Authorizer{Name: "BoundBootstrapToken", Authorizer: authorizer.AuthorizerFunc(authorize)}
 }
@@ -37,15 +37,15 @@ func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// allowed lists all that an agent needs from its first call until it has a
-// certificate of its own. Admission checks the content of what is created.
+// allowed lists everything that an agent needs from its first call until it has
+// a certificate of its own. Admission checks the content of what is created.
 func allowed(bound string, a authorizer.Attributes) bool {
 	switch verb := a.GetVerb(); a.GetAPIGroup() {
 	case cluster.GroupName:
 		switch a.GetResource() + "/" + a.GetSubresource() {
 		case "managedclusters/":
-			// The name of a list or watch is that of its field selector. The
-			// name of an object to create is not known yet.
+			// The name of a list or watch is the one in its field selector. The
+			// name of a new object is not known yet.
 			return verb == "create" || a.GetName() == bound && (verb == "get" || verb == "list" || verb == "watch")
 		case "managedclustersets/join":
 			return verb == "create" && a.GetName() == cluster.DefaultSet
@@ -56,13 +56,14 @@ func allowed(bound string, a authorizer.Attributes) bool {
 		}
 		return verb == "create" || (verb == "list" || verb == "watch") && selects(a, bound)
 	case "":
-		// What is in these is public: where the hub is, and its certificate.
+		// These are public: the address of the hub, and its certificate.
 		return a.GetResource() == "configmaps" && a.GetSubresource() == "" && verb == "get" && a.GetNamespace() == "kube-public"
 	}
 	return false
 }
 
-// selects reports whether a list or watch is narrowed to one cluster's objects.
+// selects reports whether a list or watch is limited to the objects of one
+// cluster.
 func selects(a authorizer.Attributes, name string) bool {
 	requirements, err := a.GetLabelSelector()
 	if err != nil {

@@ -11,16 +11,17 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
-// agentWrites are how many writes of one cluster's agents run at a time; they
-// mostly wait for the disk. others are how many requests of any other user do.
+// agentWrites is how many writes of one cluster's agents run at a time; they
+// mostly wait for the disk. others is how many requests of any other user run
+// at a time.
 const (
 	agentWrites = 16
 	others      = 200
 )
 
-// FlowOf is whose requests a user's count to: all agents of a cluster share, so
-// that it gains nothing by having many. Their reads take at most half of the
-// processors, which leaves the others' requests as quick as they are. The hub's
+// FlowOf assigns a user's requests to a flow. All agents of a cluster share
+// one, so that a cluster gains nothing by having many. Their reads use at most
+// half of the processors, so that the requests of others stay fast. The hub's
 // own requests and those of administrators never wait.
 func FlowOf(u user.Info) controlplane.Flow {
 	groups := u.GetGroups()

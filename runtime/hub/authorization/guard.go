@@ -19,10 +19,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
-// Guard is in front of what carries out requests that were authorized. A watch
-// of an agent ends when its cluster no longer stands as it did when the watch
-// began. The agent of a cluster that is not accepted sees its works
-// only when they are being deleted, as it has to clean up behind them.
+// Guard wraps the handler of authorized requests. It ends an agent's watch when
+// the standing of its cluster changes. The agent of a cluster that is not
+// accepted sees its works only while they are being deleted, because it has to
+// clean up after them.
 func (g *Agents) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := filters.GetAuthorizerAttributes(r.Context())
@@ -44,7 +44,7 @@ func (g *Agents) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// serveWatch serves a watch until the client ends it or may have it no longer.
+// serveWatch serves a watch until the client ends it or loses the right to it.
 func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Request, clusters []agentOf, a authorizer.Attributes) {
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
@@ -76,8 +76,8 @@ func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Re
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// isWithheld reports whether the request is for works of a cluster that is not
-// accepted, by its agent.
+// isWithheld reports whether an agent's request is for works of a cluster that
+// is not accepted.
 func (g *Agents) isWithheld(clusters []agentOf, a authorizer.Attributes) bool {
 	for _, c := range clusters {
 		if a.GetAPIGroup() == work.GroupName && a.GetNamespace() == c.cluster && a.GetResource() == "manifestworks" {
@@ -87,13 +87,13 @@ func (g *Agents) isWithheld(clusters []agentOf, a authorizer.Attributes) bool {
 	return false
 }
 
-// serveLeaving serves a request about works if these are being deleted. That writes are about such is admission's to see to, which
-// knows what is stored.
+// serveLeaving serves a request about works if these are being deleted. For
+// writes, admission checks this, because it knows the stored object.
 func serveLeaving(next http.Handler, w http.ResponseWriter, r *http.Request, a authorizer.Attributes) {
 	switch a.GetVerb() {
 	case "patch":
-		// The other kinds of patches can move what is in a work to where an error
-		// shows it, or compare it.
+		// Other kinds of patches can move the content of a work to where an
+		// error shows it, or compare it.
 		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if err != nil || kind != string(types.MergePatchType) {
 			refuse(w, a, "the managed cluster is not accepted, its agent may only send merge patches")
@@ -124,9 +124,9 @@ func serveLeaving(next http.Handler, w http.ResponseWriter, r *http.Request, a a
 
 var errLives = errors.New("the managed cluster is not accepted, its agent may only clean up behind works that are being deleted")
 
-// checkLeaving returns errLives unless a work, or each of a list of works, is
-// being deleted. A list without those that are not would be taken for one of all
-// works: agents would evict what the others have brought into the cluster.
+// checkLeaving returns errLives unless a work, or each work of a list, is being
+// deleted. It does not filter a list: an agent that takes a filtered list for a
+// full one would remove what the other works have applied.
 func checkLeaving(body []byte, list bool) error {
 	works := struct {
 		metav1.PartialObjectMetadata `json:",inline"`
@@ -146,7 +146,7 @@ func checkLeaving(body []byte, list bool) error {
 	return nil
 }
 
-// refuse answers as the API server does to who may not do something.
+// refuse answers with the API server's Forbidden.
 func refuse(w http.ResponseWriter, a authorizer.Attributes, reason string) {
 	status := apierrors.NewForbidden(schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}, a.GetName(), errors.New(reason)).Status()
 	status.Kind, status.APIVersion = "Status", "v1"
@@ -155,7 +155,7 @@ func refuse(w http.ResponseWriter, a authorizer.Attributes, reason string) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// response keeps what a handler answers.
+// response records the answer of a handler.
 type response struct {
 	header http.Header
 	code   int

@@ -24,13 +24,13 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
-// fillTimeout is how long a request of an agent waits for a hub that starts to
-// learn what clusters it has.
+// fillTimeout is how long a request of an agent waits for a starting hub to
+// learn its clusters.
 const fillTimeout = 20 * time.Second
 
-// Agents decides what the agents of clusters may do. It knows how each cluster
-// stands, and nothing else of it, so that a decision costs the same however
-// many clusters there are.
+// Agents decides what the agents of clusters may do. It keeps only the standing
+// of each cluster, so that a decision costs the same for any number of
+// clusters. It is safe for concurrent use.
 type Agents struct {
 	// filled is closed when the standings are known.
 	filled   chan struct{}
@@ -38,28 +38,28 @@ type Agents struct {
 
 	mu        sync.RWMutex
 	standings map[string]Standing
-	// current is the one agent that the hub serves, of clusters in which an agent
-	// has taken another one's place.
+	// current is the agent that the hub serves, for each cluster whose agent
+	// was replaced.
 	current map[string]string
-	// watches are the watches of each cluster's agents that are open.
+	// watches are the open watches of each cluster's agents.
 	watches map[string]map[*openWatch]struct{}
 }
 
-// openWatch is a watch that was allowed once and goes on for as long as the
-// client likes.
+// openWatch is a watch that was allowed once and lasts until the client ends
+// it.
 type openWatch struct {
 	attributes authorizer.Attributes
 	end        context.CancelFunc
 }
 
-// NewAgents makes the authorizer. Until Run has learned which clusters there
-// are, requests of agents wait.
+// NewAgents makes the authorizer. Requests of agents wait until Run has learned
+// the clusters.
 func NewAgents() *Agents {
 	return &Agents{filled: make(chan struct{}), standings: map[string]Standing{}, current: map[string]string{}, watches: map[string]map[*openWatch]struct{}{}}
 }
 
-// Authorizer is how the control plane takes it. It has to be asked before RBAC,
-// whose bindings it may overrule.
+// Authorizer adapts Agents to the control plane. It has to be asked before
+// RBAC, because it may overrule role bindings.
 func (g *Agents) Authorizer() controlplane.Authorizer {
 	return controlplane.Authorizer{Name: "ClusterAgent", Authorizer: authorizer.AuthorizerFunc(g.authorize)}
 }
@@ -78,14 +78,15 @@ func (g *Agents) authorize(ctx context.Context, a authorizer.Attributes) (author
 	return decision, reason, nil
 }
 
-// agentOf is a cluster whose agent a user is. plain tells that only the group
-// without the prefix says so.
+// agentOf is a cluster that a user is an agent of. plain is true when only the
+// group without the prefix says so.
 type agentOf struct {
 	cluster string
 	plain   bool
 }
 
-// clustersOf are the clusters whose agent the user is. An administrator is none.
+// clustersOf are the clusters that the user is an agent of. An administrator is
+// an agent of none.
 func (g *Agents) clustersOf(u user.Info) []agentOf {
 	if u == nil {
 		return nil
@@ -102,9 +103,9 @@ func (g *Agents) clustersOf(u user.Info) []agentOf {
 	return clusters
 }
 
-// decide puts together what a user may do as the agent of each of some
-// clusters: one that allows is enough, and one that denies outweighs others
-// without an opinion. The caller holds the lock.
+// decide combines what a user may do as the agent of several clusters: one that
+// allows is enough, and one that denies outweighs others without an opinion.
+// The caller holds the lock.
 func (g *Agents) decide(clusters []agentOf, a authorizer.Attributes) (authorizer.Decision, string) {
 	together, reason := authorizer.DecisionNoOpinion, ""
 	for _, c := range clusters {
@@ -126,8 +127,8 @@ func (g *Agents) decide(clusters []agentOf, a authorizer.Attributes) (authorizer
 	return together, reason
 }
 
-// isReplaced reports whether another agent has taken the place of the one that a
-// user is. The caller holds the lock.
+// isReplaced reports whether another agent has replaced the one that a user is.
+// The caller holds the lock.
 func (g *Agents) isReplaced(name string, u user.Info) bool {
 	of, agent, ok := cluster.ParseCommonName(u.GetName())
 	current := g.current[name]
@@ -140,7 +141,8 @@ func (g *Agents) standing(name string) Standing {
 	return g.standings[name]
 }
 
-// Ready is closed when the standings of all clusters are known.
+// Ready returns a channel that is closed when the standings of all clusters are
+// known.
 func (g *Agents) Ready() <-chan struct{} { return g.filled }
 
 func (g *Agents) awaitFilled(ctx context.Context) error {
@@ -161,7 +163,8 @@ func (g *Agents) awaitFilled(ctx context.Context) error {
 	}
 }
 
-// Run follows the clusters until ctx ends. config has to see all of them.
+// Run watches the clusters until ctx ends. config needs the right to see all of
+// them.
 func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
 	if err != nil {
@@ -180,7 +183,7 @@ func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// standingOf is how a cluster stands.
+// standingOf is the standing of a cluster.
 func standingOf(mc *clusterv1.ManagedCluster) Standing {
 	switch {
 	case cluster.IsReserved(mc.Name):
@@ -193,7 +196,7 @@ func standingOf(mc *clusterv1.ManagedCluster) Standing {
 	return Accepted
 }
 
-// feed keeps of clusters how they stand.
+// feed stores the standings of clusters. It is the store of a reflector.
 type feed struct{ *Agents }
 
 var _ cache.ReflectorStore = feed{}
@@ -216,7 +219,7 @@ func (f feed) set(o any, standing func(*clusterv1.ManagedCluster) Standing) erro
 	return nil
 }
 
-// Replace takes over a whole list.
+// Replace stores a whole list.
 func (f feed) Replace(list []any, _ string) error {
 	now, agents := make(map[string]Standing, len(list)), map[string]string{}
 	for _, o := range list {
@@ -239,9 +242,9 @@ func (f feed) Replace(list []any, _ string) error {
 	return nil
 }
 
-// change notes how a cluster stands now and which agent is served, any one when
-// it is empty, and ends the watches that its agents may have no longer. The
-// caller holds the lock.
+// change records a cluster's standing and its current agent (empty: any agent
+// is served), and ends the watches that its agents no longer have the right to.
+// The caller holds the lock.
 func (g *Agents) change(name string, s Standing, agent string) {
 	if g.standings[name] == s && g.current[name] == agent {
 		return

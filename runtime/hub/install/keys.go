@@ -16,22 +16,25 @@ import (
 )
 
 const (
-	// keysName is the config map that remembers what keys a store was made with.
+	// keysName is the config map that records the keys that a store was made
+	// with.
 	keysName = "muster-hub-keys"
 	// serviceAccountKey is its key for Keys.ServiceAccountKeyHash.
 	serviceAccountKey = "serviceAccountKey"
 )
 
-// Keys are what the certificates and tokens in a hub's store hang on.
+// Keys identify the keys that the certificates and tokens in a hub's store
+// depend on.
 type Keys struct {
 	// CAData is the certificate of the hub's authority, PEM-encoded.
 	CAData []byte
-	// ServiceAccountKeyHash tells the key of service-account tokens from others.
+	// ServiceAccountKeyHash identifies the key that signs service account
+	// tokens.
 	ServiceAccountKeyHash string
 }
 
-// SameKeys fails when a hub's store was made with other keys: the certificates
-// and tokens by those the hub would refuse.
+// SameKeys fails when a hub's store was made with other keys: the hub would
+// refuse the certificates and tokens that were made with those.
 func SameKeys(ctx context.Context, c client.Reader, keys Keys) error {
 	info := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info)

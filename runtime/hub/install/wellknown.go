@@ -22,13 +22,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 )
 
-// WellKnown makes what agents and clusteradm look for on every hub: the
+// WellKnown creates what agents and clusteradm look for on every hub: the
 // namespaces, the bootstrap service account with its role, and the config maps
-// in kube-public that tell where the hub is and what it can do.
+// in kube-public that say where the hub is and what it supports.
 //
-// url is where agents reach the hub, keys what they verify it by.
-// enabled are what the hub can do, of the names in hubinfo, beyond what every
-// hub of muster's can.
+// url is where agents reach the hub, keys what they verify it by. enabled are
+// the names in hubinfo of what the hub supports beyond every hub of muster.
 func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enabled ...string) error {
 	a := apply.Applier{Client: c, Live: c}
 	clusterInfo, err := clusterInfo(url, keys.CAData)
@@ -70,8 +69,8 @@ func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enab
 	return nil
 }
 
-// bootstrapRole is what the holder of an unbound bootstrap identity may do:
-// announce a cluster and ask for a certificate, not accept or approve either.
+// bootstrapRole is what an unbound bootstrap identity may do: announce a
+// cluster and ask for a certificate, but neither accept nor approve.
 func bootstrapRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole},
@@ -95,9 +94,9 @@ func bootstrapUsers() []rbacv1.Subject {
 	}
 }
 
-// bootstrapAccess lets them read, of config maps, what is public, and what
-// clusteradm looks for to tell whether a hub has gRPC: it must not be told
-// "forbidden" of what is absent. Upstream's role lets them read the config maps
+// bootstrapAccess lets bootstrap users read public config maps, and the one
+// that shows clusteradm whether a hub has gRPC: clusteradm needs NotFound for
+// an absent one, not Forbidden. Upstream's role lets them read the config maps
 // of all namespaces.
 func bootstrapAccess() (roles []*rbacv1.Role, bindings []*rbacv1.RoleBinding) {
 	for namespace, names := range map[string][]string{metav1.NamespacePublic: nil, cluster.HubNamespace: {caBundle}} {
@@ -131,8 +130,8 @@ func bootstrapBindings() []*rbacv1.ClusterRoleBinding {
 	}
 }
 
-// publicAccess lets everybody who can reach the hub read where it is and how to
-// verify it, as kubeadm's clusters do.
+// publicAccess lets every client that can reach the hub read where it is and
+// how to verify it, as on kubeadm's clusters.
 func publicAccess() (*rbacv1.Role, *rbacv1.RoleBinding) {
 	const name = "muster:public-info"
 	role := &rbacv1.Role{
@@ -154,7 +153,7 @@ func publicAccess() (*rbacv1.Role, *rbacv1.RoleBinding) {
 
 func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 	// One cluster without a name, no user, no context: the form that kubeadm
-	// publishes and clients of cluster-info expect.
+	// publishes and that clients of cluster-info expect.
 	data, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
 		"": {Server: url, CertificateAuthorityData: caData},
 	}})
