@@ -20,8 +20,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -29,7 +29,7 @@ import (
 )
 
 func someRequest(t testing.TB, name string) *certificatesv1.CertificateSigningRequest {
-	_, request := certtest.Request(t, cluster.CommonName(name, "other"), cluster.Group(name))
+	_, request := testkit.CertificateRequest(t, cluster.CommonName(name, "other"), cluster.Group(name))
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "other-", Labels: map[string]string{cluster.NameLabel: name}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{

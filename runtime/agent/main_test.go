@@ -24,7 +24,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"

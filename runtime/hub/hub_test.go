@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -140,7 +140,7 @@ func TestDeniedAgent(t *testing.T) {
 				err = fmt.Errorf("it saw %s", seen)
 			}
 			harmless(t, "a denied agent sees a new work by an old watch", err)
-		case <-time.After(testwait.Patience):
+		case <-time.After(testkit.Timeout):
 			harmless(t, "a denied agent keeps its watch", errors.New("it is still open"))
 		}
 	})
@@ -186,7 +186,7 @@ func TestDeniedAgent(t *testing.T) {
 	})
 	t.Run("cleans up behind what is being deleted", func(t *testing.T) {
 		must(t, agent.Patch(ctx, secretWork(t, name, "leaving"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := admin.Get(ctx, types.NamespacedName{Namespace: name, Name: "leaving"}, &workv1.ManifestWork{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the work is still there (%v)", err)
 			}
@@ -194,7 +194,7 @@ func TestDeniedAgent(t *testing.T) {
 		})
 	})
 	t.Run("learns that it was denied", func(t *testing.T) {
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			mc := &clusterv1.ManagedCluster{}
 			if err := agent.Get(ctx, types.NamespacedName{Name: name}, mc); err != nil {
 				return err
@@ -241,11 +241,11 @@ func TestAgentOfADeletedCluster(t *testing.T) {
 		must(t, agent.Get(ctx, client.ObjectKeyFromObject(mc), &clusterv1.ManagedCluster{}))
 		must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
 		must(t, agentWatch(t, config, name))
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			return agent.Patch(ctx, secretWork(t, name, "held"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		})
 	})
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the cluster is still there (%v)", err)
 		}
@@ -273,11 +273,11 @@ func TestAgentsRestartWhileTheirClusterLeaves(t *testing.T) {
 	}
 	applied := func(o client.Object) {
 		t.Helper()
-		testwait.Eventually(t, func() error { return m.admin.Get(ctx, client.ObjectKeyFromObject(o), o) })
+		testkit.Eventually(t, func() error { return m.admin.Get(ctx, client.ObjectKeyFromObject(o), o) })
 	}
 	gone := func(c client.Client, o client.Object) {
 		t.Helper()
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%T %s is still there (%v)\n%s", o, o.GetName(), err, m.agent.Log())
 			}
@@ -302,7 +302,7 @@ func TestAgentsRestartWhileTheirClusterLeaves(t *testing.T) {
 		must(t, admin.Create(ctx, two))
 		applied(object("two"))
 		must(t, admin.Delete(ctx, mc))
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := admin.Get(ctx, client.ObjectKeyFromObject(two), two); err != nil {
 				return err
 			}

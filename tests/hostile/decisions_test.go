@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -40,7 +40,7 @@ func TestDecisionsOfATenant(t *testing.T) {
 	must(t, admin.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: victim}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}))
 	pending := "decisions-pending"
 	must(t, admin.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: pending}}))
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		return admin.Get(ctx, client.ObjectKey{Name: victim}, &corev1.Namespace{})
 	})
 
@@ -62,7 +62,7 @@ func TestDecisionsOfATenant(t *testing.T) {
 
 	must(t, tenant.Create(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
 	decision := &clusterv1beta1.PlacementDecision{}
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		return tenant.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "p-decision-1"}, decision)
 	})
 	forge := func(name string) client.Patch {
@@ -84,8 +84,8 @@ func TestDecisionsOfATenant(t *testing.T) {
 	must(t, tenant.Patch(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}},
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"true"}}}`))))
 	for _, name := range []string{victim, pending, "kube-system", namespace, "decisions-nowhere"} {
-		testwait.Eventually(t, func() error { return tenant.Status().Patch(ctx, decision.DeepCopy(), forge(name)) })
-		testwait.Eventually(t, func() error { // the replica set has looked at it, and says so
+		testkit.Eventually(t, func() error { return tenant.Status().Patch(ctx, decision.DeepCopy(), forge(name)) })
+		testkit.Eventually(t, func() error { // the replica set has looked at it, and says so
 			if err := tenant.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
 				return err
 			}

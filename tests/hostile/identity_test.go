@@ -18,9 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -76,12 +75,12 @@ func TestNamespacesThatAreNotAClusters(t *testing.T) {
 	// Handed over, it is the cluster's. The namespace of an earlier cluster is one
 	// already.
 	must(t, admin.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "id-tenant"}}, mergePatchf(`{"metadata":{"labels":{%q:"id-tenant"}}}`, cluster.NameLabel)))
-	testwait.Eventually(t, func() error { // admission learns of the label by a watch
+	testkit.Eventually(t, func() error { // admission learns of the label by a watch
 		return admin.Patch(ctx, clusterNamed("id-tenant", false), mergePatchf(`{"spec":{"hubAcceptsClient":true}}`))
 	})
 	hub.Joined(t, "id-again", "a")
 	must(t, admin.Delete(ctx, clusterNamed("id-again", false)))
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := admin.Get(ctx, types.NamespacedName{Name: "id-again"}, &clusterv1.ManagedCluster{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the cluster is still there (%v)", err)
 		}
@@ -101,13 +100,13 @@ func TestAnAgentRewritesItsCluster(t *testing.T) {
 	agent := testfleet.Client(t, hub.AgentCertificate(t, "id-self", "a"))
 	self := func(c client.Client) *clusterv1.ManagedCluster {
 		mc := &clusterv1.ManagedCluster{}
-		testwait.Eventually(t, func() error { return c.Get(ctx, types.NamespacedName{Name: "id-self"}, mc) })
+		testkit.Eventually(t, func() error { return c.Get(ctx, types.NamespacedName{Name: "id-self"}, mc) })
 		return mc
 	}
 	before := self(admin)
 	write := func(change func(*clusterv1.ManagedCluster)) error {
 		var err error
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			mc := self(agent)
 			change(mc)
 			if err = agent.Update(ctx, mc); apierrors.IsConflict(err) {
@@ -193,7 +192,7 @@ func testForgedConditions(t *testing.T, agent, admin client.Client) {
 		must(t, admin.Get(ctx, types.NamespacedName{Name: "id-self"}, mc))
 		return meta.FindStatusCondition(mc.Status.Conditions, kind)
 	}
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if condition(cluster.ConditionHubAccepted) == nil {
 			return fmt.Errorf("the cluster is not accepted yet")
 		}
@@ -244,7 +243,7 @@ func TestCertificateRequestsForOthers(t *testing.T) {
 	}
 	request := func(label, commonName string, organizations ...string) *certificatesv1.CertificateSigningRequest {
 		r, _ := testfleet.CertificateRequest(t, "id-csr", "a")
-		_, r.Spec.Request = certtest.Request(t, commonName, organizations...)
+		_, r.Spec.Request = testkit.CertificateRequest(t, commonName, organizations...)
 		r.Labels[cluster.NameLabel] = label
 		if label == "" {
 			r.Labels = nil

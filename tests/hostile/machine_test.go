@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 )
 
 // Others on the hub's machine read none of its state and reach its store by no

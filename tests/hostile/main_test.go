@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 )
 
 var (

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -97,7 +97,7 @@ func TestCostlyPlacements(t *testing.T) {
 		start := time.Now()
 		p := expressing("costly-other", name, expressions...)
 		must(t, other.Create(ctx, p))
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := other.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func TestCostlyPlacements(t *testing.T) {
 	selects("expression", `managedCluster.metadata.name.startsWith("costly-")`)
 
 	costly := expressing("costly-tenant", "costly-0")
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := tenant.Get(ctx, client.ObjectKeyFromObject(costly), costly); err != nil {
 			return err
 		}
@@ -132,6 +132,6 @@ func TestCostlyPlacements(t *testing.T) {
 	}
 	t.Logf("the hub ended within %s", time.Since(start).Round(time.Millisecond))
 	must(t, w.process.Restart())
-	testwait.Eventually(t, func() error { return other.Create(ctx, expressing("costly-other", "probe")) })
+	testkit.Eventually(t, func() error { return other.Create(ctx, expressing("costly-other", "probe")) })
 	selects("restarted")
 }

@@ -23,9 +23,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testhub"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -87,7 +87,7 @@ clusters: [{name: x, cluster: {server: %q, certificate-authority-data: %s}}], us
 		must(t, soon(func() error { return admin.Create(ctx, pod) }))
 		// A pod of wrong arguments says so; one of a wrong kubeconfig waits for a
 		// better one, and runs.
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := admin.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 				return err
 			}

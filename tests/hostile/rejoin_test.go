@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -36,7 +36,7 @@ func joinedBefore(t *testing.T, name string) (agent *rest.Config) {
 func reportJoined(t *testing.T, name string, agent *rest.Config, status metav1.ConditionStatus) {
 	t.Helper()
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		return testfleet.Client(t, agent).Status().Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
 			`{"status":{"conditions":[{"type":"ManagedClusterJoined","status":%q,"reason":"ManagedClusterJoined","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, status)))
 	})
@@ -150,7 +150,7 @@ func TestJoiningAgainIsForOneAgent(t *testing.T) {
 	}
 	asking.Wait()
 	chosen := -1
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		seen := 0
 		for i, r := range requests {
 			switch {
@@ -237,7 +237,7 @@ func TestJoiningAgainIsAllowedAfterwards(t *testing.T) {
 	must(t, notApproved(t, request.Name, "has joined before"))
 	must(t, testfleet.Approve(ctx, testfleet.Clientset(t, hub.Admin), request))
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := hub.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -138,7 +138,7 @@ func proceeds(t *testing.T, m *member, name string) {
 	ctx, admin := context.Background(), hub.admin(t)
 	w := newWork(t, m.name, name, configMap("default", name))
 	must(t, admin.Create(ctx, w))
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(w), w); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 	wide.Spec.ManifestConfigs = []workv1.ManifestConfigOption{reporting(".data.k", ".data['k']", "..k", ".data.*")}
 	must(t, author.Create(ctx, wide))
 	for _, w := range []*workv1.ManifestWork{w, wide} {
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := author.Get(ctx, client.ObjectKeyFromObject(w), w); err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 			}
 			return nil
 		})
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			events := &corev1.EventList{}
 			must(t, hub.admin(t).List(ctx, events, client.InNamespace(m.name)))
 			for _, e := range events.Items {

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -154,7 +154,7 @@ func spying(t testing.TB, cluster, name, secret string, strategy workv1.UpdateSt
 func told(t testing.TB, w *workv1.ManifestWork) (status workv1.ManifestWorkStatus, all string) {
 	t.Helper()
 	ctx, admin := context.Background(), hub.admin(t)
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(w), w); err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func deleteOthers(t *testing.T, author client.Client, m *member) {
 		must(t, author.Create(ctx, w))
 		told(t, w)
 		must(t, author.Delete(ctx, w))
-		testwait.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := author.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the work is still there: %v", err)
 			}
@@ -293,7 +293,7 @@ func loseRights(t *testing.T, author client.Client, m *member) {
 
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "writer"}}
 	must(t, m.admin.Delete(ctx, binding))
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:tenant:writer",
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: "tenant", Name: "own"},

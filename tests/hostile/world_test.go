@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testfleet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testhub"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -86,7 +86,7 @@ func (w *world) join(t testing.TB, name string, agentFlags ...string) *member {
 	agent, err := testhub.StartAgent(program, name, bootstrap, devcluster.Kubeconfig, agentFlags...)
 	must(t, err)
 	t.Cleanup(func() { _ = agent.Kill() })
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := w.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err
 		}

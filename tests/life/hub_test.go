@@ -29,7 +29,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"

@@ -5,7 +5,7 @@ package life
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 )
 
 // env is the managed cluster.

@@ -6,7 +6,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -34,7 +34,7 @@ func TestParseRequest(t *testing.T) {
 		"three parts":         {paris, client, "system:open-cluster-management:paris:a:b", []string{"system:open-cluster-management:paris"}, "common name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, request := certtest.Request(t, x.commonName, x.organizations...)
+			_, request := testkit.CertificateRequest(t, x.commonName, x.organizations...)
 			got, err := cluster.ParseRequest(x.labels, x.signer, request)
 			switch {
 			case x.err == "" && err != nil:

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -24,7 +24,7 @@ func asked(t testing.TB, of string, change func(*certificates.CertificateSigning
 		ObjectMeta: metav1.ObjectMeta{GenerateName: of + "-", Labels: map[string]string{cluster.NameLabel: of}},
 		Spec:       certificates.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeAPIServerClientSignerName},
 	}
-	_, r.Spec.Request = certtest.Request(t, cluster.CommonName(of, "a"), cluster.Group(of), cluster.ManagedClustersGroup)
+	_, r.Spec.Request = testkit.CertificateRequest(t, cluster.CommonName(of, "a"), cluster.Group(of), cluster.ManagedClustersGroup)
 	if change != nil {
 		change(r)
 	}
@@ -43,7 +43,7 @@ func ask(p certificateRequests, who user.Info, r *certificates.CertificateSignin
 
 func subject(t testing.TB, commonName string, organizations ...string) func(*certificates.CertificateSigningRequest) {
 	return func(r *certificates.CertificateSigningRequest) {
-		_, r.Spec.Request = certtest.Request(t, commonName, organizations...)
+		_, r.Spec.Request = testkit.CertificateRequest(t, commonName, organizations...)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -174,7 +174,7 @@ func FuzzManifestWork(f *testing.F) {
 
 func FuzzBoundToken(f *testing.F) {
 	for _, c := range []string{"paris", "rome", "paris-2"} {
-		_, request := certtest.Request(f, cluster.CommonName(c, "a"), cluster.Group(c))
+		_, request := testkit.CertificateRequest(f, cluster.CommonName(c, "a"), cluster.Group(c))
 		f.Add("paris", c, c+"-x", "", request)
 		f.Add("paris", "paris", "", c+"-", request)
 		f.Add("paris", "paris", c+"-x", "paris-", request)

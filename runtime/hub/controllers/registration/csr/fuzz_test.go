@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 		{"a:b", "system:open-cluster-management:a:b:c", []string{"system:open-cluster-management:a:b"}},
 		{"", "", nil},
 	} {
-		_, request := certtest.Request(f, x.commonName, x.organizations...)
+		_, request := testkit.CertificateRequest(f, x.commonName, x.organizations...)
 		f.Add(x.name, signer, request)
 		block, _ := pem.Decode(request)
 		f.Add(x.name, signer, block.Bytes)

@@ -22,7 +22,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
@@ -243,5 +243,5 @@ func Namespace(t testing.TB, c client.Client) string {
 // not within 20 seconds.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	testwait.Eventually(t, check)
+	testkit.Eventually(t, check)
 }

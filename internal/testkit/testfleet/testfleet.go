@@ -23,9 +23,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/certtest"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testwait"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -96,7 +95,7 @@ func (h Hub) BootstrapToken(t testing.TB, group string, annotations map[string]s
 	t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
 	token = id + "." + secret
 	// The server's authenticator learns of the secret by a watch.
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		_, err := Clientset(t, h.WithToken(token)).Discovery().ServerVersion()
 		return err
 	})
@@ -106,7 +105,7 @@ func (h Hub) BootstrapToken(t testing.TB, group string, annotations map[string]s
 // CertificateRequest is a request of the form that agents make, and its key.
 func CertificateRequest(t testing.TB, name, agent string) (r *certificatesv1.CertificateSigningRequest, key []byte) {
 	t.Helper()
-	key, request := certtest.Request(t, cluster.CommonName(name, agent), cluster.Group(name), cluster.ManagedClustersGroup)
+	key, request := testkit.CertificateRequest(t, cluster.CommonName(name, agent), cluster.Group(name), cluster.ManagedClustersGroup)
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{cluster.NameLabel: name}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -130,7 +129,7 @@ func Approve(ctx context.Context, k kubernetes.Interface, r *certificatesv1.Cert
 func (h Hub) Certificate(t testing.TB, request string) []byte {
 	t.Helper()
 	var cert []byte
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		r, err := Clientset(t, h.Admin).CertificatesV1().CertificateSigningRequests().Get(context.Background(), request, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -172,7 +171,7 @@ func (h Hub) Joined(t testing.TB, name, agent string) *rest.Config {
 		t.Fatal(err)
 	}
 	cert := h.Certificate(t, r.Name)
-	testwait.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := Client(t, h.Admin).Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err
 		}

@@ -1,5 +1,4 @@
-// Package certtest makes certificate requests for tests.
-package certtest
+package testkit
 
 import (
 	"crypto/ecdsa"
@@ -11,23 +10,18 @@ import (
 	"testing"
 )
 
-// Request makes a key and a certificate request for a subject, both PEM-encoded.
-func Request(t testing.TB, commonName string, organizations ...string) (keyPEM, requestPEM []byte) {
+// CertificateRequest makes a key and a certificate request for a subject, both
+// PEM-encoded.
+func CertificateRequest(t testing.TB, commonName string, organizations ...string) (keyPEM, requestPEM []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: commonName, Organization: organizations},
 	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})
 }

@@ -1,0 +1,34 @@
+package testkit
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// Writes counts the requests of a client that are not GET. It is safe for
+// concurrent use.
+type Writes struct{ count atomic.Int64 }
+
+// Wrap counts what goes through next; it fits rest.Config.Wrap.
+func (w *Writes) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet {
+			w.count.Add(1)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// Count is how many writes there were.
+func (w *Writes) Count() int64 { return w.count.Load() }
+
+// During counts the writes while f runs.
+func (w *Writes) During(f func()) int64 {
+	before := w.Count()
+	f()
+	return w.Count() - before
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

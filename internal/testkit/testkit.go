@@ -1,0 +1,58 @@
+// Package testkit is what tests share: waiting, failing, counting, keys. It
+// needs the standard library alone, so that every test may import it. Below it:
+//
+//   - testworld: a test's objects on an API server.
+//   - testenv: a control plane in the process of the test, which links it.
+//   - testhub: hubs and dev clusters as processes of their own.
+//   - testfleet: real identities on any hub.
+//   - fakewatch: a fake API server that says when it is watched.
+package testkit
+
+import (
+	"testing"
+	"time"
+)
+
+// Timeout is how long Eventually waits. It is generous because the machines
+// that run tests are busy; a test that passes needs a fraction of it.
+const Timeout = 20 * time.Second
+
+const pollPeriod = 10 * time.Millisecond
+
+// Must fails the test at once when err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Eventually calls check until it returns nil. After Timeout it fails the test
+// with the last error, which should say what check saw.
+func Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	EventuallyWithin(t, Timeout, check)
+}
+
+// EventuallyWithin is Eventually with another timeout.
+func EventuallyWithin(t testing.TB, timeout time.Duration, check func() error) {
+	t.Helper()
+	if err := Poll(timeout, check); err != nil {
+		t.Fatalf("after %s: %v", timeout, err)
+	}
+}
+
+// Poll calls check until it returns nil, and returns the last error after the
+// timeout.
+func Poll(timeout time.Duration, check func() error) error {
+	tick := time.NewTicker(pollPeriod)
+	defer tick.Stop()
+	deadline := time.Now().Add(timeout)
+	for {
+		err := check()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		<-tick.C
+	}
+}
