@@ -41,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		return err
 	}
-	log := slog.Default().With("cluster", o.ClusterName)
+	log := o.Log.With("cluster", o.ClusterName)
 	options, err := o.registration(local, log)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) error {
 	options.Metrics = metrics.registration()
 	installed := newInstallation(local.config, o.Clock, log)
 	options.Ready = installed.tried
-	options.Accepted = o.accepted(local.config, installed, work.NewMetrics(metrics.registry))
+	options.Accepted = o.accepted(local.config, installed, log, work.NewMetrics(metrics.registry))
 	reg := registration.New(options)
 
 	serve, err := o.healthServer(metrics, reg)
@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // accepted is what runs once the hub has accepted the cluster.
-func (o Options) accepted(local *rest.Config, installed *installation, metrics *work.Metrics) func(context.Context, registration.Hub) error {
+func (o Options) accepted(local *rest.Config, installed *installation, log *slog.Logger, metrics *work.Metrics) func(context.Context, registration.Hub) error {
 	return func(ctx context.Context, hub registration.Hub) error {
 		// Works are accounted for in kinds of the wire.
 		select {
@@ -94,6 +94,7 @@ func (o Options) accepted(local *rest.Config, installed *installation, metrics *
 			Features:            o.Features,
 			Metrics:             metrics,
 			Clock:               o.Clock,
+			Log:                 log,
 		})
 	}
 }

@@ -3,12 +3,13 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 )
@@ -32,29 +33,20 @@ func newInstallation(config *rest.Config, clk clock.Clock, log *slog.Logger) *in
 
 // run tries until it works, or ctx ends.
 func (i *installation) run(ctx context.Context) {
-	delay := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}.DelayFunc()
-	told := ""
-	for first := true; ; first = false {
+	var (
+		problem retry.Once
+		tried   sync.Once
+	)
+	err := retry.Until(ctx, i.clock, retry.Start(time.Minute), func(ctx context.Context) error {
+		defer tried.Do(func() { close(i.tried) })
 		err := i.install(ctx)
-		if err == nil {
-			close(i.done)
-		}
-		if first {
-			close(i.tried)
-		}
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if err.Error() != told {
-			told = err.Error()
+		if err != nil && ctx.Err() == nil && problem.Changed(err.Error()) {
 			i.log.Warn("cannot install the agent's kinds in the managed cluster, trying again; until then no works are carried out", "err", err)
 		}
-		timer := i.clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
+		return err
+	})
+	if err == nil {
+		close(i.done)
 	}
 }
 

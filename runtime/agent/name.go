@@ -3,15 +3,14 @@ package agent
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -24,28 +23,20 @@ func (o *Options) nameCluster(ctx context.Context, local client.Client) error {
 		return nil
 	}
 	store := identity.Store{Client: local, Namespace: o.Namespace}
-	delay := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}.DelayFunc()
-	told := ""
-	for {
-		name, err := storedName(ctx, store)
-		if err == nil {
-			o.ClusterName = name
-			return checkName(name, o.Namespace)
+	var problem retry.Once
+	name := ""
+	err := retry.Until(ctx, o.Clock, retry.Start(30*time.Second), func(ctx context.Context) (err error) {
+		name, err = storedName(ctx, store)
+		if err != nil && ctx.Err() == nil && problem.Changed(err.Error()) {
+			o.Log.Warn("cannot find out what the cluster is called, trying again: see to the connection, or name it with --cluster-name", "err", err)
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err.Error() != told {
-			told = err.Error()
-			slog.Warn("cannot find out what the cluster is called, trying again: see to the connection, or name it with --cluster-name", "err", err)
-		}
-		timer := o.Clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	o.ClusterName = name
+	return checkName(name, o.Namespace)
 }
 
 func storedName(ctx context.Context, store identity.Store) (string, error) {

@@ -105,6 +105,8 @@ type Options struct {
 	// features.NewAgent by default.
 	Features featuregate.FeatureGate
 
+	// Log is the program's logger. The agent adds the cluster's name to it.
+	Log *slog.Logger
 	// Clock is the real one by default.
 	Clock clock.Clock
 	// Work carries out the hub's works; that of runtime/agent/work by default.
@@ -136,6 +138,9 @@ func (o *Options) Complete() {
 	}
 	if o.Features == nil {
 		o.Features = features.NewAgent()
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

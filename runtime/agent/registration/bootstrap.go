@@ -13,12 +13,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
@@ -77,8 +77,7 @@ func (r *Registration) createCluster(ctx context.Context, hub client.Client) err
 	if apierrors.IsForbidden(err) {
 		// The bootstrap identity may be one that can only ask for certificates,
 		// for a cluster that others create.
-		if because := err.Error(); because != r.cannotCreate {
-			r.cannotCreate = because
+		if because := err.Error(); r.cannotCreate.Changed(because) {
 			r.Log.Info("the bootstrap kubeconfig does not allow the agent to create its ManagedCluster, going on without", "because", because)
 		}
 		return nil
@@ -139,28 +138,21 @@ func (r *Registration) obtain(ctx context.Context, hub client.WithWatch, names i
 }
 
 func (r *Registration) requester(names identity.Names, tell func(slog.Level, string, ...any)) *certificate.Requester {
-	return &certificate.Requester{Names: names, Expiration: r.CertificateExpiration, Tell: tell}
+	return &certificate.Requester{Names: names, Expiration: r.CertificateExpiration, Clock: r.Clock, Tell: tell}
 }
 
 // save stores an identity and tries until it is stored: the key exists nowhere
 // else.
 func (r *Registration) save(ctx context.Context, id identity.Identity) error {
-	delay := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 10 * time.Second}.DelayFunc()
-	for {
+	return retry.Until(ctx, r.Clock, retry.Quick(10*time.Second), func(ctx context.Context) error {
 		bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
 		err := r.store.Save(bounded, id)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
+		if err != nil && ctx.Err() == nil {
+			r.say(slog.LevelWarn, "cannot store the agent's identity, trying again: allow the agent to write Secrets in the namespace "+r.Namespace, "err", err)
 		}
-		r.say(slog.LevelWarn, "cannot store the agent's identity, trying again: allow the agent to write Secrets in the namespace "+r.Namespace, "err", err)
-		timer := r.Clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
+		return err
+	})
 }
 
 // explain adds the remedy to what a hub said to a bootstrap kubeconfig.

@@ -19,11 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
@@ -123,8 +123,8 @@ type Registration struct {
 	// is the hub that it asks.
 	pending    *certificate.Requester
 	pendingHub identity.Endpoint
-	// cannotCreate is why the ManagedCluster was not created, as logged last.
-	cannotCreate string
+	// cannotCreate keeps quiet about why the ManagedCluster was not created.
+	cannotCreate retry.Once
 
 	mu    sync.Mutex
 	state string
@@ -238,19 +238,13 @@ func (r *Registration) Run(ctx context.Context) {
 // awaitSource gives the managed cluster a moment to show the bootstrap Secret,
 // so that its absence is not complained about before it is certain.
 func (r *Registration) awaitSource(ctx context.Context) {
-	timer := r.Clock.NewTimer(sourceTimeout)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	case <-r.source.secret.Filled():
-	}
+	retry.Sleep(ctx, r.Clock, sourceTimeout, r.source.secret.Filled())
 }
 
 // establish returns a usable identity: the stored one, or a new one from the
 // hub. It returns an error only when ctx has ended.
 func (r *Registration) establish(ctx context.Context) (identity.Identity, error) {
-	delay := r.establishBackoff()
+	backoff := retry.New(r.Clock, retry.Start(30*time.Second))
 	for {
 		id, err := r.tryEstablish(ctx)
 		if err == nil {
@@ -260,23 +254,12 @@ func (r *Registration) establish(ctx context.Context) (identity.Identity, error)
 			return identity.Identity{}, ctx.Err()
 		}
 		if errors.Is(err, errSourceChanged) {
-			delay = r.establishBackoff()
+			backoff.Reset()
 			continue
 		}
 		r.say(slog.LevelWarn, err.Error())
-		timer := r.Clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		case <-r.source.changed:
-			delay = r.establishBackoff()
-		}
-		timer.Stop()
+		backoff.Wait(ctx, r.source.changed)
 	}
-}
-
-func (r *Registration) establishBackoff() wait.DelayFunc {
-	return wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 30 * time.Second}.DelayFunc()
 }
 
 func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, error) {

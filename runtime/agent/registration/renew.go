@@ -9,8 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -76,24 +76,17 @@ func (s *session) adoptStored(ctx context.Context) (renew bool) {
 
 // renew gets another certificate and tries until it has one, or ctx ends.
 func (s *session) renew(ctx context.Context, requester *certificate.Requester) {
-	delay := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}.DelayFunc()
-	for {
+	_ = retry.Until(ctx, s.Clock, retry.Restart(time.Minute), func(ctx context.Context) error {
 		err := s.tryRenew(ctx, requester)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if apierrors.IsUnauthorized(err) && s.storedIsUseless(ctx) {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case apierrors.IsUnauthorized(err) && s.storedIsUseless(ctx):
 			s.end(fmt.Errorf("the stored identity is gone and the hub does not know the agent's certificate: %w", err))
-			return
+		default:
+			s.reportRenewalError(err)
 		}
-		s.reportRenewalError(err)
-		timer := s.Clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
+		return err
+	})
 }
 
 func (s *session) tryRenew(ctx context.Context, requester *certificate.Requester) error {

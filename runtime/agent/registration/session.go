@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
@@ -186,19 +187,10 @@ func (s *session) runAccepted(ctx context.Context) {
 		}
 	}
 	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().Hub.Server}
-	delay := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Minute}.DelayFunc()
-	for {
-		err := s.Accepted(ctx, hub)
-		if ctx.Err() != nil {
-			return
-		}
-		s.Log.Error("what runs in the accepted cluster has ended, starting it again", "err", err)
-		timer := s.Clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
+	backoff := retry.New(s.Clock, retry.Restart(time.Minute))
+	for ; ctx.Err() == nil; backoff.Wait(ctx, nil) {
+		if err := s.Accepted(ctx, hub); ctx.Err() == nil {
+			s.Log.Error("what runs in the accepted cluster has ended, starting it again", "err", err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -69,6 +70,9 @@ type Options struct {
 	MaxJSONRawLength int
 	// Metrics, when given, tell how the works fare.
 	Metrics *Metrics
+	// Log is the agent's logger, with the cluster's name; nothing is logged by
+	// default.
+	Log *slog.Logger
 	// Clock is the real one by default.
 	Clock clock.Clock
 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -32,7 +33,9 @@ type Requester struct {
 	Renewing bool
 	// Expiration is the lifetime to ask for, in seconds; 0 leaves it to the hub.
 	Expiration int32
-	// Tell is told what is being waited for, once for each thing.
+	// Clock is the real one by default.
+	Clock clock.Clock
+	// Tell is called with what is being waited for, once for each thing.
 	Tell func(level slog.Level, what string, args ...any)
 	// Halted, if set, is called when no request is made because there are too
 	// many of the agent on the hub.
@@ -41,8 +44,7 @@ type Requester struct {
 	request string
 	keyPEM  []byte
 
-	mu   sync.Mutex
-	told string
+	described retry.Once
 }
 
 // Obtain returns a certificate and its key. It waits for the hub to approve and
@@ -54,6 +56,7 @@ func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	requests := mirror.New(mirror.Options[*certificatesv1.CertificateSigningRequest]{
 		Client: hub,
+		Clock:  r.Clock,
 		List:   &certificatesv1.CertificateSigningRequestList{},
 		// Exactly this selector is what a token may list with that is bound to
 		// the cluster; other agents' requests are sorted out here.
@@ -129,11 +132,7 @@ func (r *Requester) describe(todo step, own *certificatesv1.CertificateSigningRe
 }
 
 func (r *Requester) tell(level slog.Level, what string, args ...any) {
-	r.mu.Lock()
-	news := what != r.told
-	r.told = what
-	r.mu.Unlock()
-	if news {
+	if r.described.Changed(what) {
 		r.Tell(level, what, args...)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -69,7 +70,7 @@ func Run(ctx context.Context, o Options) {
 				continue
 			}
 			period = now
-			h.retry = nil
+			h.failing = nil
 		case <-due.C():
 		}
 		due.Stop()
@@ -86,7 +87,8 @@ type heart struct {
 	// lease is as the hub returned it last. Nobody else writes it, so that
 	// there is mostly no need to read it again.
 	lease *coordinationv1.Lease
-	retry wait.DelayFunc
+	// failing is how long to wait while renewals fail; nil while they work.
+	failing *retry.Backoff
 }
 
 func (h *heart) period() time.Duration {
@@ -100,10 +102,10 @@ func (h *heart) beat(ctx context.Context, period time.Duration) time.Duration {
 	defer cancel()
 	err := h.renew(bounded)
 	if err == nil {
-		if h.retry != nil {
+		if h.failing != nil {
 			h.Log.Debug("the lease on the hub is being renewed again")
 		}
-		h.retry = nil
+		h.failing = nil
 		if h.Beat != nil {
 			h.Beat()
 		}
@@ -112,12 +114,12 @@ func (h *heart) beat(ctx context.Context, period time.Duration) time.Duration {
 	if ctx.Err() == nil {
 		h.Log.Debug("cannot renew the lease on the hub, trying again", "err", err)
 	}
-	if h.retry == nil {
+	if h.failing == nil {
 		// The hub makes the lease only when it has accepted the cluster, a
 		// moment after the agent hears of it: hence the short beginning.
-		h.retry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: min(period, 10*time.Second)}.DelayFunc()
+		h.failing = retry.New(h.Clock, retry.Quick(min(period, 10*time.Second)))
 	}
-	return h.retry()
+	return h.failing.Next()
 }
 
 func (h *heart) renew(ctx context.Context) error {

@@ -23,13 +23,9 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// Backoff is how a mirror waits after errors unless it is told otherwise: at
-// first a quarter of a second, later up to 10 seconds and as much jitter.
-func Backoff() wait.Backoff {
-	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 8, Cap: 10 * time.Second}
-}
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+)
 
 // watchTimeout is after how long the server ends a watch, so that one that has
 // silently died is noticed. Up to as much again is added.
@@ -55,7 +51,7 @@ type Options[T client.Object] struct {
 	// after the start or a failure. It must not block.
 	Report func(error)
 
-	Backoff *wait.Backoff // Backoff() by default
+	Backoff *wait.Backoff // how to wait after errors; retry.Watch by default
 	Clock   clock.Clock   // the real one by default
 }
 
@@ -74,7 +70,7 @@ type Mirror[T client.Object] struct {
 // New makes a mirror, which is empty until it runs.
 func New[T client.Object](o Options[T]) *Mirror[T] {
 	if o.Backoff == nil {
-		o.Backoff = ptr.To(Backoff())
+		o.Backoff = ptr.To(retry.Watch())
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -136,7 +132,7 @@ func (m *Mirror[T]) Wake() { signal(m.wake) }
 
 // Run mirrors until ctx ends.
 func (m *Mirror[T]) Run(ctx context.Context) {
-	delay := m.o.Backoff.DelayFunc()
+	backoff := retry.New(m.o.Clock, *m.o.Backoff)
 	healthy := false
 	for ctx.Err() == nil {
 		start := m.o.Clock.Now()
@@ -154,16 +150,9 @@ func (m *Mirror[T]) Run(ctx context.Context) {
 			m.o.Report(err)
 		}
 		if m.o.Clock.Since(start) > steady {
-			delay = m.o.Backoff.DelayFunc()
+			backoff.Reset()
 		}
-		timer := m.o.Clock.NewTimer(delay())
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		case <-m.wake:
-			delay = m.o.Backoff.DelayFunc()
-		}
-		timer.Stop()
+		backoff.Wait(ctx, m.wake)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -84,10 +84,11 @@ type Controller struct {
 	// computed from: until the mirror has moved on from base, written is news.
 	written *clusterv1.ManagedCluster
 	base    string
-	// told is the problem that was logged last, leftOut how many claims.
-	told    string
+	// problem keeps quiet about what is wrong while it stays the same; leftOut
+	// is how many claims were left out last.
+	problem retry.Once
 	leftOut int
-	retry   wait.DelayFunc
+	failing *retry.Backoff
 	// accepted is when the hub was first seen to have accepted the cluster.
 	accepted time.Time
 
@@ -106,6 +107,7 @@ func New(o Options) *Controller {
 		prober:     prober{client: o.LocalREST, clock: o.Clock},
 		namespaces: namespaces{client: o.Local, label: label},
 		trigger:    make(chan struct{}, 1),
+		failing:    retry.New(o.Clock, retry.Quick(30*time.Second)),
 		nodes: mirror.New(mirror.Options[*corev1.Node]{
 			Client: o.Local, List: &corev1.NodeList{}, Clock: o.Clock, Strip: stripNode, Same: sameNode,
 			Report: reporter(o.Log, "nodes"),
@@ -194,28 +196,25 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 	defer cancel()
 	after, err := c.reconcile(bounded)
 	if err == nil {
-		c.retry, c.told = nil, ""
+		c.failing.Reset()
+		c.problem.Clear()
 		return after
 	}
 	if ctx.Err() != nil {
 		return after
 	}
-	c.complain(err)
-	if c.retry == nil {
-		c.retry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 12, Cap: 30 * time.Second}.DelayFunc()
-	}
-	return min(after, c.retry())
+	c.complain(ctx, err)
+	return min(after, c.failing.Next())
 }
 
 // complain logs an error, once as long as it stays the same. A collision with
 // another writer, or the loss of rights, is part of normal life.
-func (c *Controller) complain(err error) {
-	if apierrors.IsConflict(err) || apierrors.IsForbidden(err) || err.Error() == c.told {
-		c.Log.Debug("cannot report the cluster's status, trying again", "err", err)
-		return
+func (c *Controller) complain(ctx context.Context, err error) {
+	level := slog.LevelWarn
+	if apierrors.IsConflict(err) || apierrors.IsForbidden(err) || !c.problem.Changed(err.Error()) {
+		level = slog.LevelDebug
 	}
-	c.told = err.Error()
-	c.Log.Warn("cannot report the cluster's status, trying again", "err", err)
+	c.Log.Log(ctx, level, "cannot report the cluster's status, trying again", "err", err)
 }
 
 // latest is the ManagedCluster as it is known best.

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	aboutv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/about/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -49,7 +50,7 @@ func newFacts(o Options) *facts {
 				tell(err)
 			},
 			// Few clusters have the kind, and those that get it can wait.
-			Backoff: &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 2 * time.Minute},
+			Backoff: ptr.To(retry.Restart(2 * time.Minute)),
 		})
 	}
 	return f
