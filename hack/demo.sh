@@ -4,16 +4,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 action=$1 dir=$2
-tf=${TF:-terraform}
 config=examples/quickstart
 
-if ! command -v "$tf" >/dev/null; then
+if ! tf=$(hack/terraform.sh); then
     if [ "$action" = down ]; then
-        echo "$tf is not there: stopping the processes without destroying what it made" >&2
+        echo "stopping the processes without destroying what Terraform made" >&2
         bin/muster down --data-dir "$dir"
         exit 0
     fi
-    echo "$tf is not there: install Terraform 1.11 or later (https://developer.hashicorp.com/terraform/install), or use OpenTofu with TF=tofu" >&2
     exit 1
 fi
 
@@ -52,14 +50,14 @@ TEXT
 down)
     failed=
     if [ -e $config/terraform.tfstate ]; then
-        # Destroying needs the hub, which may have been stopped.
+        # Terraform needs the hub to destroy, and it may have been stopped.
         bin/muster up --data-dir "$dir" --clusters 3
         "$tf" -chdir=$config get >/dev/null
         "$tf" -chdir=$config destroy -auto-approve -input=false -compact-warnings || failed=1
     fi
     bin/muster down --data-dir "$dir"
     if [ -n "$failed" ]; then
-        echo "$tf destroy failed, see above; all processes are stopped. Remove $dir and $config/terraform.tfstate to start anew." >&2
+        echo "$tf destroy failed, see above; all processes are stopped. Remove $dir and $config/terraform.tfstate to start again." >&2
         exit 1
     fi
     rm -rf "$dir" $config/terraform.tfstate $config/terraform.tfstate.backup $config/.terraform

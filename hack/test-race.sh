@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# test-race.sh: runs the tests of every package that does not link the control
-# plane with the race detector, which needs a C compiler. (The control plane
-# would take a quarter of an hour to compile for it.) Acceptance tests are left
-# to test.sh: what they start are processes of their own.
+# test-race.sh: runs tests with the race detector, which needs a C compiler: those
+# of every package that does not link the control plane, as that takes a quarter of
+# an hour to compile for it. Acceptance tests are left to test.sh: they start
+# processes of their own, without the detector.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -5,13 +5,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0 TF_ACC=1
 
-# Acceptance tests drive a real Terraform.
+# Acceptance tests drive a real Terraform or OpenTofu. Each resolves the provider's
+# short name in a registry of its own.
 if [ -z "${TF_ACC_TERRAFORM_PATH:-}" ]; then
-    TF_ACC_TERRAFORM_PATH=$(command -v terraform) || {
-        echo "terraform is not on the PATH: install Terraform 1.11 or later, or set TF_ACC_TERRAFORM_PATH to its path" >&2
-        exit 1
-    }
-    export TF_ACC_TERRAFORM_PATH
+    TF_ACC_TERRAFORM_PATH=$(hack/terraform.sh)
+fi
+export TF_ACC_TERRAFORM_PATH
+if "$TF_ACC_TERRAFORM_PATH" version | grep -q '^OpenTofu'; then
+    export TF_ACC_PROVIDER_HOST=registry.opentofu.org
 fi
 
 # The tests that run muster as a process share one binary.

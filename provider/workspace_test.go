@@ -46,7 +46,9 @@ func newWorkspace(t *testing.T) *workspace {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); <-closed })
-	text, err := json.Marshal(map[string]any{Address: map[string]any{
+	// OpenTofu takes the short name for one of its own registry.
+	address := cmp.Or(os.Getenv("TF_ACC_PROVIDER_HOST"), "registry.terraform.io") + "/muster-fleet/muster"
+	text, err := json.Marshal(map[string]any{address: map[string]any{
 		"Protocol": string(config.Protocol), "ProtocolVersion": config.ProtocolVersion, "Pid": config.Pid, "Test": true,
 		"Addr": map[string]string{"Network": config.Addr.Network(), "String": config.Addr.String()},
 	}})

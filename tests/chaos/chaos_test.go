@@ -66,7 +66,10 @@ func newFleet(t *testing.T) *fleet {
 	}
 	rc := filepath.Join(f.dir, "terraform.rc")
 	if err := os.WriteFile(rc, fmt.Appendf(nil, `provider_installation {
-  dev_overrides { "registry.terraform.io/muster-fleet/muster" = %q }
+  dev_overrides {
+    "registry.terraform.io/muster-fleet/muster" = %[1]q
+    "registry.opentofu.org/muster-fleet/muster" = %[1]q
+  }
   direct {}
 }`, bin), 0o600); err != nil {
 		t.Fatal(err)
