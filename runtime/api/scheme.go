@@ -1,5 +1,6 @@
-// Package api brings together the kinds of the wire: one call adds them all to
-// a scheme.
+// Package api makes the scheme of the hub, the agent and the commands. The API's
+// types are in the packages below it, one for each group and version, and package
+// kinds lists them.
 package api
 
 import (
@@ -7,40 +8,14 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	aboutv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/about/v1alpha1"
-	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
-	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
-	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
-	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
-	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
-// AddToScheme teaches a scheme every kind of the wire.
-func AddToScheme(scheme *runtime.Scheme) error {
-	return builder.AddToScheme(scheme)
-}
-
-var builder = runtime.NewSchemeBuilder(
-	clusterv1.AddToScheme,
-	clusterv1alpha1.AddToScheme,
-	clusterv1beta1.AddToScheme,
-	clusterv1beta2.AddToScheme,
-	workv1.AddToScheme,
-	workv1alpha1.AddToScheme,
-	addonv1alpha1.AddToScheme,
-	addonv1beta1.AddToScheme,
-	multiclusterv1alpha1.AddToScheme,
-	aboutv1alpha1.AddToScheme,
-)
-
-// NewScheme is a scheme with every kind of the wire and Kubernetes' own kinds.
+// NewScheme is a scheme with every kind of the wire and all of Kubernetes' own
+// kinds. The provider has a smaller one.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(AddToScheme(scheme))
+	kinds.AddToScheme(scheme, kinds.Wire())
 	return scheme
 }

@@ -13,7 +13,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -23,8 +22,8 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
@@ -41,11 +40,11 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		tokens:         tokens,
 	}
 	nilExecutors := gates.Enabled(features.NilExecutorValidating)
-	kinds := runtime.NewScheme()
-	utilruntime.Must(api.AddToScheme(kinds))
+	scheme := runtime.NewScheme()
+	kinds.AddToScheme(scheme, kinds.Wire())
 	return []controlplane.AdmissionPlugin{
 		// First: the other plugins read what it admits.
-		{Name: "MusterReadable", Factory: factory(readable{kinds})},
+		{Name: "MusterReadable", Factory: factory(readable{scheme})},
 		// Then this one: the other plugins see what will be stored.
 		{Name: "MusterAgentWrites", Factory: factory(agentWrites{})},
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},

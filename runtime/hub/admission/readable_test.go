@@ -11,15 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
-func wireScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
+func wireScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	if err := api.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
+	kinds.AddToScheme(s, kinds.Wire())
 	return s
 }
 
@@ -53,7 +50,7 @@ func TestUnreadableObjects(t *testing.T) {
 			if err := json.Unmarshal([]byte(x.content), &content); err != nil {
 				t.Fatal(err)
 			}
-			err := readable{wireScheme(t)}.read(schema.GroupVersionKind{Group: x.group, Version: x.version, Kind: x.kind}, content)
+			err := readable{wireScheme()}.read(schema.GroupVersionKind{Group: x.group, Version: x.version, Kind: x.kind}, content)
 			switch {
 			case x.want == "" && err != nil:
 				t.Error(err)
@@ -74,7 +71,7 @@ func TestQuantitiesAreKnown(t *testing.T) {
 		slices.Sort(have[kind])
 	}
 	want := map[schema.GroupKind][]string{}
-	for kind, goType := range wireScheme(t).AllKnownTypes() {
+	for kind, goType := range wireScheme().AllKnownTypes() {
 		if strings.HasSuffix(kind.Kind, "List") || !strings.Contains(goType.PkgPath(), "runtime/api/") {
 			continue
 		}
