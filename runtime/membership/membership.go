@@ -1,5 +1,6 @@
-// Package membership tells which clusters belong to which cluster sets. It is
-// made of pure functions over the API's types.
+// Package membership decides which clusters belong to which cluster sets. It
+// consists of pure functions over the API's types. It must not import a client,
+// the hub, the agent or the provider.
 package membership
 
 import (
@@ -31,8 +32,8 @@ func Selector(set *clusterv1beta2.ManagedClusterSet) (labels.Selector, error) {
 }
 
 // Eligible returns, sorted, the names of the sets that a placement may choose
-// from: those that are bound to its namespace and exist, and of these the ones
-// that it names, if it names any.
+// from: the existing sets that are bound to its namespace, limited to those
+// that the placement names, if it names any.
 func Eligible(bound []string, exists func(set string) bool, named []string) (valid, eligible []string) {
 	for _, name := range bound {
 		if exists(name) && !slices.Contains(valid, name) {
@@ -52,8 +53,8 @@ func Eligible(bound []string, exists func(set string) bool, named []string) (val
 }
 
 // Clusters returns the clusters that are members of any of the sets and are not
-// being deleted, in the order in which they were given. A set whose selector
-// cannot be read has no members.
+// being deleted, in the order of the input. A set with an invalid selector has
+// no members.
 func Clusters(sets []*clusterv1beta2.ManagedClusterSet, clusters []*clusterv1.ManagedCluster) []*clusterv1.ManagedCluster {
 	var selectors []labels.Selector
 	for _, s := range sets {

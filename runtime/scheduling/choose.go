@@ -2,17 +2,17 @@ package scheduling
 
 import "cmp"
 
-// Ranked is a candidate with what decides its rank.
+// Ranked is a candidate with everything that decides its rank.
 type Ranked struct {
 	*View
 	// Total is the weighted sum of its scores.
 	Total int64
-	// Avoid is that others are to be chosen before it.
+	// Avoid is whether other candidates are preferred, whatever their scores.
 	Avoid bool
 }
 
-// Compare orders candidates by rank: first those that are not to be avoided,
-// then by score, the best first, and then by name.
+// Compare orders candidates by rank: first those without Avoid, then by
+// descending score, then by name.
 func Compare(a, b Ranked) int {
 	if a.Avoid != b.Avoid {
 		if a.Avoid {
@@ -23,18 +23,21 @@ func Compare(a, b Ranked) int {
 	return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name))
 }
 
-// Choice is where the cut fell.
+// Choice is the result of Choose.
 type Choice struct {
-	// Chosen are the chosen clusters, the best first.
+	// Chosen are the chosen clusters in order of rank.
 	Chosen []Ranked
-	// refused tells of clusters that are not chosen though there was room: why.
+	// refused explains, for clusters that were not chosen although clusters are
+	// missing, why they were not.
 	refused map[string]string
-	// passed are clusters that others of a lower rank were preferred to.
+	// passed are clusters that were not chosen although clusters of a lower
+	// rank were.
 	passed map[string]bool
 }
 
-// Choose takes as many of the candidates as the placement asks for: the best of
-// them, or those that spread as it wants. They have to be sorted by Compare.
+// Choose takes as many of the candidates as the placement asks for: the best,
+// or the best that satisfy its spread constraints. The candidates must be
+// sorted by Compare.
 func (c *Compiled) Choose(ranked []Ranked) Choice {
 	n, limited := c.NumberOfClusters()
 	if !limited || len(ranked) == 0 {
@@ -46,9 +49,9 @@ func (c *Compiled) Choose(ranked []Ranked) Choice {
 	return Choice{Chosen: ranked[:min(len(ranked), n)]}
 }
 
-// Spreads tells whether the placement chooses so as to spread over the values of
-// labels or claims. Then all candidates decide on who is chosen, not only the
-// best: a choice by rank alone is not enough.
+// Spreads reports whether the placement spreads its choice over the values of
+// labels or claims. Then the choice depends on all candidates, not only on the
+// best.
 func (c *Compiled) Spreads() bool {
 	_, limited := c.NumberOfClusters()
 	return limited && len(c.placement.Spec.SpreadPolicy.SpreadConstraints) > 0

@@ -13,35 +13,36 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// Options are how a hub schedules all of its placements.
+// Options are the scheduling options of a hub, for all of its placements.
 type Options struct {
-	// PreferNoSelect makes a preference of the taint effect of that name, as its
+	// PreferNoSelect gives the taint effect of this name the meaning that its
 	// documentation promises: a cluster with such a taint that is not tolerated
-	// ranks after all without, whatever its score. Upstream gives it no effect.
+	// ranks after all clusters without one, whatever its score. Upstream
+	// ignores the effect.
 	PreferNoSelect bool
-	// Expressions compiles CEL. Without one every placement makes its own, which
-	// takes some time and memory.
+	// Expressions compiles CEL. Without it, each placement makes its own
+	// compiler, which takes time and memory.
 	Expressions *Expressions
 }
 
-// ScoreGetter looks up the AddOnPlacementScore of a cluster; nil when there is
-// none.
+// ScoreGetter looks up the AddOnPlacementScore of a cluster. It returns nil
+// when there is none.
 type ScoreGetter func(clusterName, resourceName string) *clusterv1alpha1.AddOnPlacementScore
 
-// Problem is what is wrong with a placement.
+// Problem is a mistake in a placement.
 type Problem struct {
-	// Plugin is the filter that found it; "" when none did.
+	// Plugin is the name of the filter that found it, or "".
 	Plugin string
-	// Message says what it is.
+	// Message describes it.
 	Message string
 }
 
-// String is the problem as the condition PlacementMisconfigured tells it.
+// String is the problem as the condition PlacementMisconfigured reports it.
 func (p *Problem) String() string { return p.Plugin + ":" + p.Message }
 
-// Compiled is a placement whose specification has been read: everything that
-// does not depend on clusters is done. It may be used by many at once, and holds
-// until the placement's specification changes.
+// Compiled is a placement after everything that does not depend on clusters has
+// been computed. It is safe for concurrent use, and valid until the placement's
+// specification changes.
 type Compiled struct {
 	placement *clusterv1beta1.Placement
 	options   Options
@@ -50,19 +51,19 @@ type Compiled struct {
 	prioritizers []Prioritizer
 	groups       []groupSelector
 
-	// What is wrong with the parts; each shows only when it is used.
+	// Problems of the parts. Each is reported only when its part is used.
 	predicateProblem, tolerationProblem, prioritizerProblem, groupProblem *Problem
 
-	// prepare compiles the expressions, and expressionProblem is what is wrong with
-	// them.
+	// prepare compiles the expressions, and expressionProblem is their first
+	// mistake.
 	prepare           sync.Once
 	expressionProblem *Problem
 }
 
-// Compile reads a placement. What is wrong with it is not told here but where it
-// has an effect: as upstream, a placement without clusters has no bad selector.
-// Problems lists it all. Expressions are compiled when they are first needed, as
-// that takes a while.
+// Compile reads a placement. A mistake is not reported here but where it has an
+// effect: as upstream, a placement without clusters has no bad selector.
+// Problems lists all mistakes. Expressions are compiled when they are first
+// needed, because that takes a while.
 func Compile(p *clusterv1beta1.Placement, o Options) *Compiled {
 	if o.Expressions == nil {
 		o.Expressions = NewExpressions()
@@ -75,8 +76,8 @@ func Compile(p *clusterv1beta1.Placement, o Options) *Compiled {
 	return c
 }
 
-// Prepare compiles the expressions, unless that has been done. It is done by
-// whatever needs them; who must not wait for it has it done before.
+// Prepare compiles the expressions once. Whatever needs them calls it; a caller
+// that must not wait for it later calls it in advance.
 func (c *Compiled) Prepare() {
 	c.prepare.Do(func() {
 		if c.predicateProblem == nil {
@@ -85,7 +86,7 @@ func (c *Compiled) Prepare() {
 	})
 }
 
-// unreadable is what is wrong with the predicates.
+// unreadable is the first mistake in the predicates.
 func (c *Compiled) unreadable() *Problem {
 	if c.predicateProblem != nil {
 		return c.predicateProblem
@@ -94,14 +95,14 @@ func (c *Compiled) unreadable() *Problem {
 	return c.expressionProblem
 }
 
-// HasExpressions tells whether any predicate has expressions.
+// HasExpressions reports whether any predicate has expressions.
 func (c *Compiled) HasExpressions() bool {
 	return slices.ContainsFunc(c.predicates, func(p predicate) bool { return len(p.expressions) > 0 })
 }
 
-// Length counts what the placement's predicates, groups and tolerations are made
-// of: requirements, their values, and tolerations. Matching takes time that grows
-// with it.
+// Length counts the parts of the placement's predicates, groups and
+// tolerations: requirements, their values, and tolerations. The time that
+// matching takes grows with it.
 func (c *Compiled) Length() int {
 	n := len(c.placement.Spec.Tolerations)
 	add := func(s clusterSelector) {
@@ -123,17 +124,17 @@ func (c *Compiled) Length() int {
 	return n
 }
 
-// Unreadable tells whether the predicates cannot be read.
+// Unreadable reports whether the predicates are invalid.
 func (c *Compiled) Unreadable() bool { return c.unreadable() != nil }
 
-// Intolerant tells whether the tolerations contradict themselves.
+// Intolerant reports whether a toleration contradicts itself.
 func (c *Compiled) Intolerant() bool { return c.tolerationProblem != nil }
 
-// Placement is what was compiled.
+// Placement is the placement that was compiled.
 func (c *Compiled) Placement() *clusterv1beta1.Placement { return c.placement }
 
-// Problems lists all that is wrong with the placement, in the order in which it
-// would come to light.
+// Problems lists all mistakes of the placement in the order in which they would
+// be reported.
 func (c *Compiled) Problems() []*Problem {
 	var out []*Problem
 	for _, p := range []*Problem{c.unreadable(), c.tolerationProblem, c.prioritizerProblem, c.groupProblem} {
@@ -144,10 +145,9 @@ func (c *Compiled) Problems() []*Problem {
 	return out
 }
 
-// Misconfigured is what comes to light when so many clusters are there to choose
-// from, and so many of them satisfy a predicate; nil when nothing does. The
-// problem of decision groups is not among it, as it has other effects: see
-// GroupProblem.
+// Misconfigured is the mistake that is reported when this number of clusters is
+// available and this number satisfies a predicate, or nil. Mistakes in decision
+// groups are not part of it, because they have other effects: see GroupProblem.
 func (c *Compiled) Misconfigured(available, matching int) *Problem {
 	if available > 0 {
 		if problem := c.unreadable(); problem != nil {
@@ -161,23 +161,23 @@ func (c *Compiled) Misconfigured(available, matching int) *Problem {
 	return c.prioritizerProblem
 }
 
-// GroupProblem is what is wrong with the decision groups; no decision is left
-// then, not even an empty one.
+// GroupProblem is the mistake in the decision groups. With one there is no
+// decision at all, not even an empty one.
 func (c *Compiled) GroupProblem() *Problem { return c.groupProblem }
 
-// Verdict is what the predicates say about a cluster.
+// Verdict is the result of the predicates for a cluster.
 type Verdict struct {
-	// Matches is that the cluster satisfies one of them.
+	// Matches is whether the cluster satisfies one of them.
 	Matches bool
-	// Costly is the expression that was given up because of what it cost; "" when
-	// none was. It counts as one that does not hold.
+	// Costly is the expression that was given up because of its cost, or "". It
+	// counts as false.
 	Costly string
-	// Cost is what the expressions have cost, in CEL's units.
+	// Cost is the cost of the expressions in CEL's units.
 	Cost int64
 }
 
-// Judge tells what the predicates say about a cluster. Its error is that the
-// context has ended; there is no verdict then.
+// Judge evaluates the predicates on a cluster. It returns an error, and no
+// verdict, only when the context has ended.
 func (c *Compiled) Judge(ctx context.Context, v *View, scores ScoreGetter) (Verdict, error) {
 	if c.unreadable() != nil || len(c.predicates) == 0 {
 		return Verdict{Matches: c.unreadable() == nil}, nil
@@ -211,26 +211,27 @@ func (c *Compiled) Judge(ctx context.Context, v *View, scores ScoreGetter) (Verd
 	return out, nil
 }
 
-// Matches tells whether a cluster satisfies any of the predicates.
+// Matches reports whether a cluster satisfies any of the predicates.
 func (c *Compiled) Matches(v *View, scores ScoreGetter) bool {
 	verdict, err := c.Judge(context.Background(), v, scores)
 	return err == nil && verdict.Matches
 }
 
-// Tolerance is how a placement bears a cluster's taints.
+// Tolerance is the effect of a cluster's taints on a placement.
 type Tolerance struct {
-	// OK is that no taint keeps the cluster out.
+	// OK is whether no taint excludes the cluster.
 	OK bool
-	// Avoid is that a taint asks to choose others before the cluster. It is never
-	// set without Options.PreferNoSelect.
+	// Avoid is whether a taint asks to prefer other clusters. It is never set
+	// without Options.PreferNoSelect.
 	Avoid bool
-	// Until is when the first of the tolerations that count ends; the answer holds
-	// until then. Zero is for ever.
+	// Until is when the first of the tolerations in use expires; the result is
+	// valid until then. Zero means forever.
 	Until time.Time
 }
 
-// Tolerates tells how the placement bears a cluster's taints at a time. selected
-// is whether the cluster is in the placement's present decisions.
+// Tolerates computes the effect of a cluster's taints on the placement at a
+// time. selected is whether the cluster is in the placement's present
+// decisions.
 func (c *Compiled) Tolerates(v *View, selected bool, now time.Time) Tolerance {
 	t := Tolerance{OK: true}
 	for i := range v.Spec.Taints {
@@ -245,11 +246,11 @@ func (c *Compiled) Tolerates(v *View, selected bool, now time.Time) Tolerance {
 	return t
 }
 
-// Prioritizers are those that the placement's policy turns on.
+// Prioritizers are those that the placement's policy enables.
 func (c *Compiled) Prioritizers() []Prioritizer { return c.prioritizers }
 
-// NumberOfClusters is how many clusters the placement takes at most, and whether
-// it limits them at all.
+// NumberOfClusters is the greatest number of clusters that the placement takes,
+// and whether there is such a limit.
 func (c *Compiled) NumberOfClusters() (int, bool) {
 	if n := c.placement.Spec.NumberOfClusters; n != nil {
 		return max(0, int(*n)), true
@@ -257,12 +258,13 @@ func (c *Compiled) NumberOfClusters() (int, bool) {
 	return 0, false
 }
 
-// clusterSelector matches clusters by labels and claims, both.
+// clusterSelector matches clusters whose labels and claims both match.
 type clusterSelector struct{ labels, claims labels.Selector }
 
 func (s clusterSelector) matches(v *View) bool {
 	return s.labels.Matches(labels.Set(v.Labels)) && (s.claims.Empty() || s.claims.Matches(v.Claims()))
 }
 
-// within is the remaining time until a moment, at least the smallest there is.
+// within is the remaining time until a moment, and at least the smallest
+// duration.
 func within(until, now time.Time) time.Duration { return max(1, until.Sub(now)) }

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// conditions tell whether the placement can be read, and whether it has what it
-// asks for.
+// conditions report whether the placement is valid, and whether it has as many
+// clusters as it asks for.
 func (c *Compiled) conditions(sets Sets, available, selected int, problem *Problem, costly Costly) []metav1.Condition {
 	configured := metav1.Condition{
 		Type: cluster.ConditionPlacementMisconfigured, Status: metav1.ConditionFalse,
@@ -46,7 +46,7 @@ func (c *Compiled) conditions(sets Sets, available, selected int, problem *Probl
 	if costly.Clusters > 0 {
 		satisfied.Message += fmt.Sprintf(cluster.MessageCostlyExpression, costly.Clusters, costly.First, expression.Excerpt(costly.Expression), ClusterBudget)
 	}
-	// So that a reader knows whether its last change has been dealt with.
+	// Readers see from it whether the last change has been processed.
 	configured.ObservedGeneration, satisfied.ObservedGeneration = c.placement.Generation, c.placement.Generation
 	return []metav1.Condition{configured, satisfied}
 }

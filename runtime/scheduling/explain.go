@@ -14,32 +14,34 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// Explanation tells why a cluster is chosen, or not.
+// Explanation explains why a cluster is chosen, or not.
 type Explanation struct {
 	// Cluster is the cluster's name.
 	Cluster string `json:"clusterName"`
 	// Selected is whether it is chosen.
 	Selected bool `json:"selected"`
-	// Filter is the name of the filter that left it out; "" when none did.
+	// Filter is the name of the filter that excluded it, or "".
 	Filter string `json:"filter,omitempty"`
-	// Rank is the cluster's among the candidates, from 1; 0 when it was filtered.
+	// Rank is the cluster's rank among the candidates, from 1; 0 when it was
+	// filtered.
 	Rank int `json:"rank,omitempty"`
 	// Total is the weighted sum of the scores.
 	Total int64 `json:"score"`
-	// Scores are what the prioritizers gave.
+	// Scores are the scores from the prioritizers.
 	Scores []ExplainedScore `json:"scores,omitempty"`
-	// Reasons say in words what decided: what did not hold of each predicate, which
-	// taints are not tolerated, which rank was reached and how many were asked for.
+	// Reasons are the decisive facts as text: what did not match in each
+	// predicate, which taints are not tolerated, the rank, and how many
+	// clusters were asked for.
 	Reasons []string `json:"reasons"`
 }
 
-// ExplainedScore is what a prioritizer gave to a cluster.
+// ExplainedScore is the score that a prioritizer gave to a cluster.
 type ExplainedScore struct {
-	// Name is the prioritizer's.
+	// Name is the name of the prioritizer.
 	Name string `json:"name"`
-	// Weight is what the score is multiplied by.
+	// Weight is the factor of the score.
 	Weight int32 `json:"weight"`
-	// Score is what was given; 0 when nothing was.
+	// Score is the score; 0 when the prioritizer gave none.
 	Score int64 `json:"score"`
 }
 
@@ -66,7 +68,7 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// explain tells of each cluster why it is chosen or not.
+// explain explains for each cluster why it is chosen or not.
 func (c *Compiled) explain(ctx context.Context, in Input, ranked []Ranked, choice Choice, result *Result) []Explanation {
 	if p := result.Misconfigured; p != nil {
 		return explainProblem(in, p)
@@ -96,7 +98,7 @@ func (c *Compiled) explain(ctx context.Context, in Input, ranked []Ranked, choic
 	return append(out, filtered...)
 }
 
-// explainProblem says the same of all clusters: nothing is chosen.
+// explainProblem gives the same reason for all clusters: nothing is chosen.
 func explainProblem(in Input, p *Problem) []Explanation {
 	var out []Explanation
 	for _, name := range slices.Sorted(slices.Values(names(in.Clusters))) {
@@ -147,7 +149,7 @@ func (c *Compiled) explainFilter(ctx context.Context, in Input, v *View) Explana
 	return e
 }
 
-// explain tells what of a predicate does not hold.
+// explain lists what does not match in a predicate.
 func (x *evaluation) explain(ctx context.Context, p *predicate) string {
 	terms := append(failed("label", p.labels, x.view.Labels), failed("claim", p.claims, x.view.Claims())...)
 	if len(terms) > 0 {

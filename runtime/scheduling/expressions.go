@@ -12,23 +12,23 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 )
 
-// clusterVariable is how expressions call the cluster that they are about.
+// clusterVariable is the name of the evaluated cluster in expressions.
 const clusterVariable = "managedCluster"
 
 const (
-	// ClusterBudget is what the expressions of a placement may cost on one cluster,
-	// each and all together, in CEL's units: some hundredths of a second. A cluster
-	// on which they cost more does not match. Ordinary expressions cost less than a
-	// hundred.
+	// ClusterBudget is the greatest cost of a placement's expressions on one
+	// cluster, each and all together, in CEL's units: a few hundredths of a
+	// second. A cluster on which they cost more does not match. Ordinary
+	// expressions cost less than a hundred.
 	ClusterBudget = 100_000
 
-	// maxJSON is how long a text may be that parseJSON reads, in bytes.
+	// maxJSON is the longest text that parseJSON reads, in bytes.
 	maxJSON = 256 << 10
 )
 
-// Expressions compiles the CEL expressions of placements. Making one is cheap;
-// what it needs is made with the first expression. Who compiles several
-// placements shares one among them. It may be used by many at once.
+// Expressions compiles the CEL expressions of placements. Making one is cheap:
+// its environment is built for the first expression. Callers that compile
+// several placements share one. It is safe for concurrent use.
 type Expressions struct {
 	env func() (*expression.Env, error)
 }
@@ -48,8 +48,8 @@ func (e *Expressions) compile(text string) (*expression.Program, error) {
 	return env.Compile(text)
 }
 
-// clusterValue is the value of managedCluster: the object's JSON, which knows
-// beside it where the scores of the cluster are.
+// clusterValue is the value of managedCluster: the object's JSON, with access
+// to the scores of the cluster.
 type clusterValue struct {
 	traits.Mapper
 	name   string
@@ -68,9 +68,9 @@ func newClusterValue(v *View, scores ScoreGetter) (*clusterValue, error) {
 	}, nil
 }
 
-// scoresFunction is managedCluster.scores(name): the scores of the cluster's
+// scoresFunction is managedCluster.scores(name): the scores in the cluster's
 // AddOnPlacementScore of that name, as a list of name and value. A missing one
-// is an error of the evaluation, so that its cluster does not match.
+// is an evaluation error, so its cluster does not match.
 func scoresFunction() cel.EnvOption {
 	return cel.Function("scores", cel.MemberOverload("muster_managed_cluster_scores",
 		[]*cel.Type{cel.DynType, cel.StringType}, cel.ListType(cel.MapType(cel.StringType, cel.DynType)),
@@ -95,7 +95,7 @@ func scoresFunction() cel.EnvOption {
 		})))
 }
 
-// parseJSONFunction is text.parseJSON(): the value that a text is the JSON of.
+// parseJSONFunction is text.parseJSON(): the value of a JSON text.
 func parseJSONFunction() cel.EnvOption {
 	return cel.Function("parseJSON", cel.MemberOverload("muster_string_parse_json",
 		[]*cel.Type{cel.StringType}, cel.DynType,

@@ -13,14 +13,14 @@ const (
 	taintFilter     = "TaintToleration"
 )
 
-// candidate is a cluster that the filters have left.
+// candidate is a cluster that passed the filters.
 type candidate struct {
 	*View
 	avoid bool
 }
 
-// filter leaves the clusters that satisfy a predicate and whose taints are
-// tolerated, and notes which ones each of the two has left.
+// filter returns the clusters that satisfy a predicate and whose taints are
+// tolerated, and records the result of both steps.
 func (c *Compiled) filter(ctx context.Context, in Input, result *Result) ([]candidate, *Problem, error) {
 	all := views(in.Clusters)
 	if len(all) > 0 && c.unreadable() != nil {
@@ -44,8 +44,8 @@ func (c *Compiled) filter(ctx context.Context, in Input, result *Result) ([]cand
 	var left []candidate
 	for _, v := range matching {
 		t := c.Tolerates(v, in.Selected[v.Name], in.Now)
-		// The timer is for clusters that are chosen already; a new one gets its own
-		// once it is.
+		// Only chosen clusters need a timer; a new one gets its own once it is
+		// chosen.
 		if in.Selected[v.Name] && !t.Until.IsZero() {
 			result.RequeueAfter = earliest(result.RequeueAfter, within(t.Until, in.Now))
 		}
@@ -59,7 +59,7 @@ func (c *Compiled) filter(ctx context.Context, in Input, result *Result) ([]cand
 	return left, nil, nil
 }
 
-// named is what has the name of a cluster.
+// named is anything with the name of a cluster.
 type named interface{ GetName() string }
 
 func names[C named](clusters []C) []string {

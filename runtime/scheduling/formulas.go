@@ -7,17 +7,17 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
-// BalanceScore is that of a cluster which is in count decisions of other
-// placements, when the most chosen cluster of all is in most of them.
+// BalanceScore is the score of a cluster that is in count decisions of other
+// placements, where most is the highest count of any cluster.
 func BalanceScore(count, most int) int64 {
 	if count == 0 {
 		return maxScore
 	}
-	// Cut off first, doubled then: the scores are even.
+	// The fraction is cut off before doubling, so scores are even.
 	return 2 * int64(maxScore*(0.5-float64(count)/float64(most)))
 }
 
-// SteadyScore is that of a cluster which is, or is not, in the placement's
+// SteadyScore is the score of a cluster that is, or is not, in the placement's
 // present decisions.
 func SteadyScore(selected bool) int64 {
 	if selected {
@@ -26,8 +26,9 @@ func SteadyScore(selected bool) int64 {
 	return 0
 }
 
-// Free is how much of a resource a cluster has to give, if it reports both that
-// and its capacity; without, it gets no score.
+// Free is the share of a resource that a cluster has left, if it reports both
+// the allocatable amount and the capacity. Without it, the cluster gets no
+// score.
 func Free(c *clusterv1.ManagedCluster, resource clusterv1.ResourceName) (float64, bool) {
 	q, ok := c.Status.Allocatable[resource]
 	if _, hasCapacity := c.Status.Capacity[resource]; !ok || !hasCapacity {
@@ -36,8 +37,8 @@ func Free(c *clusterv1.ManagedCluster, resource clusterv1.ResourceName) (float64
 	return q.AsApproximateFloat64(), true
 }
 
-// AllocatableScore is that of a cluster with so much free, when the candidates
-// have between least and most.
+// AllocatableScore is the score of a cluster with this free share, when the
+// candidates have shares between least and most.
 func AllocatableScore(free, least, most float64) int64 {
 	if most <= least {
 		return maxScore
@@ -45,14 +46,14 @@ func AllocatableScore(free, least, most float64) int64 {
 	return int64(((free-least)/(most-least) - 0.5) * 2 * maxScore)
 }
 
-// Published is a score that an add-on has published.
+// Published is a score that an add-on publishes.
 type Published struct {
 	// Value is the score, 0 when there is none.
 	Value int64
-	// Expired is that the scores have not been renewed in time.
+	// Expired is whether the scores have expired without being renewed.
 	Expired bool
-	// Until is the first moment at which they have expired; zero is never. It is
-	// set for scores that have not.
+	// Until is when they expire; zero means never. It is only set for scores
+	// that have not expired.
 	Until time.Time
 }
 
@@ -67,7 +68,7 @@ func PublishedScore(published *clusterv1alpha1.AddOnPlacementScore, name string,
 		if now.After(until.Time) {
 			return Published{Expired: true}
 		}
-		// The score still holds at that moment, and no longer after it.
+		// The score is still valid at that very moment.
 		s.Until = until.Add(1)
 	}
 	for _, item := range published.Status.Scores {

@@ -14,7 +14,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// SliceSize is how many clusters one PlacementDecision holds at most.
+// SliceSize is the greatest number of clusters in one PlacementDecision.
 const SliceSize = 100
 
 // groupSelector is a decision group that the placement names.
@@ -23,8 +23,8 @@ type groupSelector struct {
 	name string
 }
 
-// compileGroups reads the groups, and finds what cannot be read of them and of
-// their size.
+// compileGroups reads the groups, and finds the mistakes in them and in their
+// size.
 func compileGroups(strategy clusterv1beta1.GroupStrategy) ([]groupSelector, *Problem) {
 	if _, err := groupSize(strategy.ClustersPerDecisionGroup, 0); err != nil {
 		return nil, &Problem{Message: err.Error()}
@@ -40,10 +40,10 @@ func compileGroups(strategy clusterv1beta1.GroupStrategy) ([]groupSelector, *Pro
 	return out, nil
 }
 
-// divide puts the chosen clusters, which come the best first, into decision
-// groups. With no cluster at all there is one empty group.
+// divide puts the chosen clusters, sorted by rank, into decision groups.
+// Without any cluster there is one empty group.
 func (c *Compiled) divide(chosen []Ranked) []Group {
-	// It was found readable when the placement was compiled.
+	// Compile has checked it.
 	size, _ := groupSize(c.placement.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup, len(chosen))
 	rest := slices.Clone(chosen)
 	if c.placement.Spec.SortBy == clusterv1beta1.PlacementSortByScore {
@@ -79,8 +79,8 @@ func pieces(name string, clusters []string, size int) []Group {
 	return out
 }
 
-// groupSize is how many clusters a group holds: a number, or a share of those
-// that are chosen, rounded up. What makes no sense counts as all.
+// groupSize is how many clusters a group holds: a number, or a percentage of
+// the chosen clusters, rounded up. An invalid value counts as all.
 func groupSize(v intstr.IntOrString, total int) (int, error) {
 	size := int(v.IntVal)
 	if v.Type == intstr.String && v.StrVal != "" {
@@ -89,8 +89,8 @@ func groupSize(v intstr.IntOrString, total int) (int, error) {
 		if !ok || err != nil {
 			return 0, fmt.Errorf("%v invalid type: string is not a percentage", v.StrVal)
 		}
-		// In whole numbers, since a share such as 28% of 25 is a little more than 7
-		// in binary fractions.
+		// Computed in integers, because a share such as 28% of 25 is a little
+		// more than 7 as a binary fraction.
 		size = percent * total / 100
 		if percent*total%100 > 0 {
 			size++
@@ -102,15 +102,15 @@ func groupSize(v intstr.IntOrString, total int) (int, error) {
 	return size, nil
 }
 
-// Decision is one PlacementDecision as it should be.
+// Decision is the desired state of one PlacementDecision.
 type Decision struct {
 	Name     string
 	Labels   map[string]string
 	Clusters []string
 }
 
-// Decisions cuts the groups into PlacementDecisions. Their numbers run on
-// across groups from 1; the index of groups begins at 0.
+// Decisions splits the groups into PlacementDecisions. Their numbers continue
+// across groups and start at 1; the index of groups starts at 0.
 func Decisions(placement string, groups []Group) []Decision {
 	var out []Decision
 	for index, g := range groups {
@@ -133,10 +133,10 @@ func Decisions(placement string, groups []Group) []Decision {
 	return out
 }
 
-// Belongs reports whether a decision is a placement's: by its label, its owner
-// or its name. Any of them is enough, because somebody may have edited the
-// others; a decision that is not recognised could never be made anew, as its
-// name is taken.
+// Belongs reports whether a decision belongs to a placement: by its label, its
+// owner or its name. Any of them is enough, because a user may have edited the
+// others. A decision that is not recognised could never be re-created, because
+// its name is taken.
 func Belongs(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement) bool {
 	if d.Namespace != p.Namespace {
 		return false

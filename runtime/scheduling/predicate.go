@@ -12,21 +12,21 @@ import (
 )
 
 // predicate is one of a placement's predicates: labels, claims and all
-// expressions have to hold.
+// expressions must match.
 type predicate struct {
 	clusterSelector
 	expressions []celExpression
 }
 
-// celExpression is an expression with its text, for explanations. It is compiled
-// when it is first needed: see Compiled.Prepare.
+// celExpression is an expression with its text, for explanations. It is
+// compiled when it is first needed: see Compiled.Prepare.
 type celExpression struct {
 	text    string
 	program *expression.Program
 }
 
-// compilePredicates reads the predicates, up to the first that cannot be read,
-// and leaves their expressions as they are.
+// compilePredicates reads the predicates up to the first invalid one. It does
+// not compile their expressions.
 func compilePredicates(all []clusterv1beta1.ClusterPredicate) ([]predicate, *Problem) {
 	out := make([]predicate, 0, len(all))
 	for _, p := range all {
@@ -44,8 +44,8 @@ func compilePredicates(all []clusterv1beta1.ClusterPredicate) ([]predicate, *Pro
 	return out, nil
 }
 
-// compileExpressions makes the expressions of predicates ready to run, up to the
-// first that cannot be.
+// compileExpressions compiles the expressions of predicates up to the first
+// invalid one.
 func compileExpressions(predicates []predicate, expressions *Expressions) *Problem {
 	var all []expression.Named
 	for i, p := range predicates {
@@ -87,7 +87,7 @@ func compileSelector(label metav1.LabelSelector, claim clusterv1beta1.ClusterCla
 	return clusterSelector{l, c}, err
 }
 
-// evaluation is that of a placement's expressions on one cluster.
+// evaluation is the evaluation of a placement's expressions on one cluster.
 type evaluation struct {
 	view      *View
 	scores    ScoreGetter
@@ -99,9 +99,9 @@ func newEvaluation(v *View, scores ScoreGetter) *evaluation {
 	return &evaluation{view: v, scores: scores, budget: expression.BudgetOf(ClusterBudget)}
 }
 
-// firstFalse evaluates a predicate's expressions in their order, up to the first
-// that does not hold: a false one, one that fails on this cluster, or the one
-// with which all of them have cost too much together.
+// firstFalse evaluates a predicate's expressions in order, up to the first that
+// does not hold: one that is false, one that fails on this cluster, or the one
+// that exceeds the total cost.
 func (x *evaluation) firstFalse(ctx context.Context, p *predicate) (text string, holds bool, err error) {
 	if len(p.expressions) == 0 {
 		return "", true, nil

@@ -16,14 +16,14 @@ const (
 	minScore = -100
 )
 
-// PrioritizerKind is what a prioritizer looks at.
+// PrioritizerKind is what a prioritizer scores by.
 type PrioritizerKind int
 
 // The kinds of prioritizers.
 const (
 	// Balance prefers clusters that few other placements have chosen.
 	Balance PrioritizerKind = iota
-	// Steady prefers clusters that are chosen already.
+	// Steady prefers clusters that are already chosen.
 	Steady
 	// Allocatable prefers clusters with much of a resource left.
 	Allocatable
@@ -31,14 +31,15 @@ const (
 	AddOn
 )
 
-// Prioritizer scores clusters from -100 to 100. A cluster that it leaves out
-// gets nothing from it.
+// Prioritizer scores clusters from -100 to 100. A cluster without a score
+// counts as 0.
 type Prioritizer struct {
-	// Name is as in the API; "AddOn/<resource>/<score>" for an add-on's.
+	// Name is the name in the API, or "AddOn/<resource>/<score>" for an
+	// add-on's score.
 	Name string
-	// Weight is what the scores are multiplied by, never 0.
+	// Weight is the factor of the scores, never 0.
 	Weight int32
-	// Kind is what it looks at.
+	// Kind is what it scores by.
 	Kind PrioritizerKind
 	// Resource is for the kind Allocatable.
 	Resource clusterv1.ResourceName
@@ -46,8 +47,9 @@ type Prioritizer struct {
 	AddOn clusterv1beta1.AddOnScore
 }
 
-// prioritizersOf reads a policy: in the mode Additive the defaults and what it
-// configures, in the mode Exact only the latter. A weight of 0 turns one off.
+// prioritizersOf reads a policy: in the mode Additive the defaults and the
+// configured ones, in the mode Exact only the configured ones. A weight of 0
+// disables one.
 func prioritizersOf(policy clusterv1beta1.PrioritizerPolicy) ([]Prioritizer, *Problem) {
 	var out []Prioritizer
 	switch policy.Mode {
@@ -97,8 +99,8 @@ func prioritizerOf(c *clusterv1beta1.ScoreCoordinate) (Prioritizer, *Problem) {
 	return Prioritizer{Name: "AddOn/" + c.AddOn.ResourceName + "/" + c.AddOn.ScoreName, Kind: AddOn, AddOn: *c.AddOn}, nil
 }
 
-// prioritize scores the candidates and notes what each prioritizer gave. What it
-// returns is no reason not to choose: scores that have expired.
+// prioritize scores the candidates and records what each prioritizer gave. Its
+// warning, that scores have expired, does not prevent a choice.
 func (c *Compiled) prioritize(in Input, candidates []candidate, result *Result) *Problem {
 	result.Total = make(map[string]int64, len(candidates))
 	for _, x := range candidates {
@@ -119,8 +121,8 @@ func (c *Compiled) prioritize(in Input, candidates []candidate, result *Result) 
 	return warning
 }
 
-// scores are a prioritizer's for the candidates, how long they hold, and which
-// AddOnPlacementScores have expired.
+// scores are a prioritizer's scores for the candidates, how long they are
+// valid, and which AddOnPlacementScores have expired.
 func (p *Prioritizer) scores(in Input, candidates []candidate) (scores map[string]int64, holds time.Duration, expired []string) {
 	scores = make(map[string]int64, len(candidates))
 	switch p.Kind {

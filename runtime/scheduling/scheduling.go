@@ -1,15 +1,15 @@
 // Package scheduling chooses clusters for placements. It is a pure function
-// from a snapshot to a result: no client, no clock, no state. The hub's
-// placement controller calls it, and so can whoever wants to know what a
-// placement would choose.
+// from a snapshot to a result, without a client, clock or state. The hub's
+// placement controller, its debug endpoint and the provider's preview call it.
+// It must not import any of them.
 //
-// Compile reads a placement once; Schedule then decides over a snapshot: filters
-// say which clusters qualify, prioritizers how well, and the best are chosen.
-// The result explains itself when asked: who was filtered by what, who scored
-// what, and why the cut fell where it did.
+// Compile reads a placement once; Schedule then decides over a snapshot:
+// filters select the clusters that qualify, prioritizers score them, and the
+// best are chosen. On request the result explains itself: which filter excluded
+// a cluster, which scores it got, and why it was chosen or not.
 //
-// Whoever keeps results up to date, instead of deciding anew, asks the same
-// Compiled about one cluster at a time and concludes from what it has gathered.
+// A caller that keeps results up to date incrementally uses the same Compiled
+// for one cluster at a time: see the package incremental.
 package scheduling
 
 import (
@@ -23,29 +23,31 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// Input is a snapshot of what a decision depends on.
+// Input is a snapshot of everything that a decision depends on.
 type Input struct {
 	Placement *clusterv1beta1.Placement
-	// Sets tells which cluster sets the placement chooses from.
+	// Sets are the cluster sets that the placement chooses from.
 	Sets Sets
 	// Clusters are the members of those sets that are not being deleted.
 	Clusters []*clusterv1.ManagedCluster
 	// Selected are the clusters in the placement's present decisions.
 	Selected map[string]bool
-	// Elsewhere counts in how many decisions of all other placements a cluster is.
+	// Elsewhere is, for each cluster, the number of decisions of other
+	// placements that it is in.
 	Elsewhere map[string]int
-	// Score looks up the AddOnPlacementScore of a cluster; nil when there is none.
+	// Score looks up the AddOnPlacementScore of a cluster. It returns nil when
+	// there is none.
 	Score ScoreGetter
-	// Now is the time, for tolerations and scores that expire.
+	// Now is the time at which tolerations and scores expire.
 	Now time.Time
-	// Options are the hub's. Schedule of a Compiled goes by those that the
+	// Options are the hub's. Compiled.Schedule uses the options that the
 	// placement was compiled with.
 	Options Options
-	// Explain asks for explanations, which take more time than the decision.
+	// Explain requests explanations, which take more time than the decision.
 	Explain bool
 }
 
-// Sets tells which cluster sets a placement chooses from.
+// Sets are the cluster sets that a placement chooses from.
 type Sets struct {
 	// Bound are the existing sets that are bound to the placement's namespace.
 	Bound []string
@@ -59,50 +61,51 @@ type Result struct {
 	Groups []Group
 	// Selected is how many clusters are chosen.
 	Selected int
-	// Misconfigured is what is wrong with the placement, when it shows.
+	// Misconfigured is the mistake in the placement, if one was found.
 	Misconfigured *Problem
-	// Warning is what is amiss and does not keep clusters from being chosen: scores
-	// that have expired.
+	// Warning is a problem that does not prevent a choice: scores that have
+	// expired.
 	Warning *Problem
-	// Costly tells on which clusters expressions were given up because of what they
-	// cost.
+	// Costly summarises the clusters on which expressions were given up because
+	// of their cost.
 	Costly Costly
 	// Conditions are PlacementMisconfigured and PlacementSatisfied, in this
 	// order, which clients rely on. Their times are not set.
 	Conditions []metav1.Condition
-	// RequeueAfter is when the result ceases to hold, because a toleration or a
-	// score expires; 0 is never.
+	// RequeueAfter is how long the result is valid, because a toleration or a
+	// score expires then; 0 means forever.
 	RequeueAfter time.Duration
 
-	// Filters tell step by step which clusters were left.
+	// Filters are the clusters that remain after each step.
 	Filters []FilterResult
-	// Scores tell what each prioritizer gave to the clusters, by weight.
+	// Scores are the scores that each prioritizer gave.
 	Scores []PrioritizerResult
 	// Total is each candidate's weighted sum.
 	Total map[string]int64
-	// Explanations tell of each cluster why it is chosen or not: the candidates by
-	// rank, then those that were filtered, by name. They are there when asked for.
+	// Explanations say for each cluster why it is chosen or not: the candidates
+	// by rank, then the filtered ones by name. They are only set on request.
 	Explanations []Explanation
 }
 
 // Group is a decision group.
 type Group struct {
-	// Name is the one that the placement gives it; "" for the clusters that no
-	// named group took.
+	// Name is the name from the placement; "" for the clusters that are in no
+	// named group.
 	Name string
 	// Clusters are in the order that the placement's sortBy asks for.
 	Clusters []string
 }
 
-// FilterResult is what one filter left.
+// FilterResult is what remains after one filter.
 type FilterResult struct {
-	// Name is the filter's, after those of all before it: "Predicate,TaintToleration".
+	// Name is the name of the filter, after those of all earlier filters:
+	// "Predicate,TaintToleration".
 	Name string
-	// Clusters are the names of those that are left.
+	// Clusters are the names of the remaining clusters.
 	Clusters []string
 }
 
-// PrioritizerResult is what one prioritizer gave.
+// PrioritizerResult is the scores of one prioritizer.
 type PrioritizerResult struct {
 	Name   string
 	Weight int32
@@ -112,15 +115,15 @@ type PrioritizerResult struct {
 // Schedule decides. The same snapshot always gives the same result.
 func Schedule(in Input) Result { return Compile(in.Placement, in.Options).Schedule(in) }
 
-// Schedule decides for the placement that was compiled; the one of the snapshot
-// is not looked at.
+// Schedule decides for the compiled placement; the placement in the snapshot is
+// ignored.
 func (c *Compiled) Schedule(in Input) Result {
 	result, _ := c.ScheduleWithin(context.Background(), in)
 	return result
 }
 
-// ScheduleWithin is Schedule for who does not wait for ever: its error is that
-// the context has ended.
+// ScheduleWithin is Schedule with a context. It returns an error only when the
+// context has ended.
 func (c *Compiled) ScheduleWithin(ctx context.Context, in Input) (Result, error) {
 	var result Result
 	candidates, problem, err := c.filter(ctx, in, &result)
@@ -148,21 +151,21 @@ func (c *Compiled) ScheduleWithin(ctx context.Context, in Input) (Result, error)
 	return result, ctx.Err()
 }
 
-// Outcome is what the conclusion is drawn from.
+// Outcome is the input of Conclude.
 type Outcome struct {
 	Sets Sets
-	// Available is how many clusters there are to choose from.
+	// Available is how many clusters the placement can choose from.
 	Available int
-	// Chosen are the chosen clusters, the best first; none when the placement is
-	// misconfigured.
+	// Chosen are the chosen clusters in order of rank; none when the placement
+	// is misconfigured.
 	Chosen []Ranked
 	// Misconfigured, Warning and Costly are as in the result.
 	Misconfigured, Warning *Problem
 	Costly                 Costly
 }
 
-// Conclude divides the chosen clusters into groups and tells the conditions. It
-// leaves the fields of the result alone that filters and prioritizers fill.
+// Conclude divides the chosen clusters into groups and computes the conditions.
+// It does not set the fields of the result that filters and prioritizers fill.
 func (c *Compiled) Conclude(o Outcome, result *Result) {
 	result.Warning, result.Misconfigured, result.Costly = o.Warning, o.Misconfigured, o.Costly
 	result.Selected = len(o.Chosen)
@@ -177,12 +180,13 @@ func (c *Compiled) Conclude(o Outcome, result *Result) {
 	result.Conditions = c.conditions(o.Sets, o.Available, result.Selected, result.Misconfigured, o.Costly)
 }
 
-// Costly tells on how many clusters expressions were given up because of what
-// they cost.
+// Costly summarises the clusters on which expressions were given up because of
+// their cost.
 type Costly struct {
-	// Clusters is how many.
+	// Clusters is their number.
 	Clusters int
-	// First is the first of them by name, and Expression what was given up there.
+	// First is the first of them by name, and Expression the one that was given
+	// up there.
 	First, Expression string
 }
 
@@ -200,7 +204,7 @@ func (c *Costly) Add(cluster, expression string) {
 	c.Clusters++
 }
 
-// earliest is the sooner of two durations of which 0 is for ever.
+// earliest is the shorter of two durations, where 0 means forever.
 func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -10,8 +10,8 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// How long the lists of a placement may be. Upstream sets no limits; placements
-// that people write are far below these.
+// Limits on the lists of a placement. Upstream sets none; placements that
+// people write are far below these.
 const (
 	// MaxPredicates is how many predicates there may be.
 	MaxPredicates = 100
@@ -24,14 +24,14 @@ const (
 	// MaxSpread is how many spread constraints there may be.
 	MaxSpread = 8
 
-	// MaxTerms is how many requirements on labels and claims a placement's selectors
-	// may have together, with the values that they list.
+	// MaxTerms is how many requirements on labels and claims, and values in
+	// them, a placement's selectors may have together.
 	MaxTerms = 5_000
 )
 
-// CheckSize tells whether a placement is longer than the hub takes, or has
-// expressions beyond the limits. Other mistakes are not its business. Without a
-// compiler of expressions it makes one.
+// CheckSize returns an error when a placement is longer than the hub accepts,
+// or its expressions exceed their limits. It does not check anything else. A
+// nil compiler of expressions means a new one.
 func CheckSize(spec *clusterv1beta1.PlacementSpec, expressions *Expressions) error {
 	if expressions == nil {
 		expressions = NewExpressions()

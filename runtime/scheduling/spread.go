@@ -9,11 +9,11 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// spread takes n of the ranked candidates, one after the other: each time the
-// best of those that keep every strict constraint and, among these, keep the
-// most important of the others that can be kept. So the choice is spread at each
-// step, and the same candidates always give the same one. It ends early when the
-// strict constraints let nobody in any more.
+// spread chooses n of the ranked candidates, one after the other: each time the
+// best of those that satisfy every strict constraint and, among these, satisfy
+// the most important of the lenient ones that can be satisfied. So the choice
+// is spread at each step, and the same candidates always give the same choice.
+// It ends early when the strict constraints admit no other candidate.
 func (c *Compiled) spread(ranked []Ranked, n int) Choice {
 	terms := make([]*spreadTerm, 0, len(c.placement.Spec.SpreadPolicy.SpreadConstraints))
 	for _, constraint := range c.placement.Spec.SpreadPolicy.SpreadConstraints {
@@ -38,7 +38,8 @@ func (c *Compiled) spread(ranked []Ranked, n int) Choice {
 	return choice
 }
 
-// spreadTerm is a constraint, and how many chosen clusters have each value.
+// spreadTerm is a constraint, with the number of chosen clusters for each
+// value.
 type spreadTerm struct {
 	clusterv1beta1.SpreadConstraintsTerm
 	counts map[topologyValue]int
@@ -66,8 +67,8 @@ func (t *spreadTerm) valueOf(v *View) topologyValue {
 	return topologyValue{value, found}
 }
 
-// keeps tells whether one more cluster with a value keeps the constraint. One
-// without a value belongs nowhere, and never does.
+// keeps reports whether one more cluster with a value satisfies the constraint.
+// A cluster without a value never does.
 func (t *spreadTerm) keeps(value topologyValue, least int) bool {
 	return value.found && t.counts[value]+1-least <= int(t.MaxSkew)
 }
@@ -87,8 +88,8 @@ func (t *spreadTerm) String() string {
 	return fmt.Sprintf("%s %s (maxSkew %d)", strings.ToLower(string(t.TopologyKeyType)), t.TopologyKey, t.MaxSkew)
 }
 
-// queue is the candidates that have the same values, by rank: of these only the
-// best ever comes into question.
+// queue is the candidates with the same values, by rank: only the first of them
+// can be chosen next.
 type queue struct {
 	values []topologyValue
 	ranks  []int // positions among the ranked; those that are left
@@ -117,7 +118,8 @@ func byTopology(terms []*spreadTerm, ranked []Ranked) []*queue {
 	return out
 }
 
-// nextQueue is the one whose best candidate is to be chosen; nil when none may be.
+// nextQueue is the queue whose first candidate is chosen next, or nil when none
+// may be.
 func nextQueue(terms []*spreadTerm, queues []*queue) *queue {
 	least := make([]int, len(terms))
 	for i, t := range terms {
@@ -140,8 +142,8 @@ func nextQueue(terms []*spreadTerm, queues []*queue) *queue {
 	return best
 }
 
-// costOf tells which of the lenient constraints, the most important first, one
-// more cluster of a queue breaks, and whether the strict ones allow it.
+// costOf reports which of the lenient constraints, the most important first,
+// one more cluster of a queue violates, and whether the strict ones allow it.
 func costOf(terms []*spreadTerm, q *queue, least []int) (cost []int, allowed bool) {
 	cost = make([]int, len(terms))
 	for i, t := range terms {
@@ -156,7 +158,7 @@ func costOf(terms []*spreadTerm, q *queue, least []int) (cost []int, allowed boo
 	return cost, true
 }
 
-// explain notes why candidates were not chosen in spite of their rank.
+// explain records why candidates were not chosen in spite of their rank.
 func (c *Choice) explain(terms []*spreadTerm, queues []*queue, ranked []Ranked, short bool) {
 	last := -1
 	for _, q := range queues {

@@ -8,11 +8,11 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// longest is how many seconds a duration can hold, some 292 years. A toleration
-// of more never expires.
+// longest is the greatest number of seconds in a duration, about 292 years. A
+// longer toleration never expires.
 const longest = int64(math.MaxInt64 / time.Second)
 
-// checkTolerations finds the first toleration that contradicts itself.
+// checkTolerations returns the first toleration that contradicts itself.
 func checkTolerations(tolerations []clusterv1beta1.Toleration) *Problem {
 	for _, t := range tolerations {
 		if t.Key == "" && t.Operator != clusterv1beta1.TolerationOpExists {
@@ -25,8 +25,8 @@ func checkTolerations(tolerations []clusterv1beta1.Toleration) *Problem {
 	return nil
 }
 
-// tolerates tells whether a taint leaves its cluster in, whether it asks to
-// choose others first, and until when that holds; zero is for ever.
+// tolerates reports whether a taint admits its cluster, whether it asks to
+// prefer others, and until when that is valid; zero means forever.
 func (c *Compiled) tolerates(taint *clusterv1.Taint, selected bool, now time.Time) (ok, avoid bool, until time.Time) {
 	switch taint.Effect {
 	case clusterv1.TaintEffectPreferNoSelect:
@@ -44,8 +44,8 @@ func (c *Compiled) tolerates(taint *clusterv1.Taint, selected bool, now time.Tim
 	return ok, false, until
 }
 
-// excused tells whether a toleration is for a taint and has not expired. The
-// first of them decides until when.
+// excused reports whether a toleration applies to a taint and has not expired.
+// The first such toleration decides until when.
 func (c *Compiled) excused(taint *clusterv1.Taint, now time.Time) (ok bool, until time.Time) {
 	for i := range c.placement.Spec.Tolerations {
 		t := &c.placement.Spec.Tolerations[i]
@@ -63,7 +63,7 @@ func (c *Compiled) excused(taint *clusterv1.Taint, now time.Time) (ok bool, unti
 	return false, time.Time{}
 }
 
-// expiry is when a toleration of a taint ends, if it does.
+// expiry is when a toleration of a taint expires, if it does.
 func expiry(t *clusterv1beta1.Toleration, taint *clusterv1.Taint) (end time.Time, ends bool) {
 	if t.TolerationSeconds == nil || *t.TolerationSeconds > longest {
 		return time.Time{}, false

@@ -10,9 +10,8 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// View is a cluster with what selectors read of it, derived once when first
-// asked for. It may be used by many at once, as long as nobody changes the
-// cluster.
+// View is a cluster with what selectors read of it, computed once when first
+// needed. It is safe for concurrent use as long as nobody changes the cluster.
 type View struct {
 	*clusterv1.ManagedCluster
 
@@ -37,9 +36,9 @@ func (v *View) Claims() labels.Set {
 	return v.claims
 }
 
-// asObject is the cluster as expressions see it: as its JSON. That is large, and
-// slow to make: many expressions that look at the cluster one after the other
-// share it, and then it goes with the next garbage.
+// asObject is the cluster as expressions see it: as its JSON. That is large and
+// slow to make, so all expressions that are evaluated on the cluster share it
+// until it is garbage.
 func (v *View) asObject() (map[string]any, error) {
 	v.objectMu.Lock()
 	defer v.objectMu.Unlock()
