@@ -2,7 +2,7 @@ package incremental
 
 import "math/bits"
 
-// bitset marks clusters by their slots and counts the marks.
+// bitset is a set of clusters by their slots, with their number.
 type bitset struct {
 	words []uint64
 	n     int
@@ -13,7 +13,7 @@ func (b *bitset) has(slot uint32) bool {
 	return word < len(b.words) && b.words[word]&(1<<(slot%64)) != 0
 }
 
-// set marks a slot or takes its mark away.
+// set adds or removes a slot.
 func (b *bitset) set(slot uint32, mark bool) {
 	if b.has(slot) == mark {
 		return
@@ -30,7 +30,7 @@ func (b *bitset) set(slot uint32, mark bool) {
 	}
 }
 
-// each calls a function with every slot that is marked.
+// each calls a function with every slot in the set.
 func (b *bitset) each(f func(slot uint32)) {
 	for i, w := range b.words {
 		for ; w != 0; w &= w - 1 {
@@ -39,13 +39,13 @@ func (b *bitset) each(f func(slot uint32)) {
 	}
 }
 
-// clear takes all marks away and keeps the room for new ones.
+// clear removes all slots and keeps the memory for new ones.
 func (b *bitset) clear() {
 	clear(b.words)
 	b.n = 0
 }
 
-// add marks all slots that are marked in another set.
+// add adds all slots of another set.
 func (b *bitset) add(o *bitset) {
 	for len(b.words) < len(o.words) {
 		b.words = append(b.words, 0)
@@ -59,8 +59,8 @@ func (b *bitset) add(o *bitset) {
 	}
 }
 
-// without calls a function with the slots that are marked here and not in another
-// set, until it returns false, and reports whether there were any.
+// without calls a function with the slots that are in this set and not in
+// another one, until it returns false, and reports whether there were any.
 func (b *bitset) without(o *bitset, f func(slot uint32) bool) bool {
 	found := false
 	for i, w := range b.words {

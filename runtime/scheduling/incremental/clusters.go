@@ -12,18 +12,17 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// UpsertCluster takes a cluster that is new or has changed, and returns the
-// placements whose result may be another one now. What agents report every
-// minute concerns none.
+// UpsertCluster stores a new or changed cluster, and returns the placements
+// whose result may change. What agents report every minute affects none.
 func (e *Engine) UpsertCluster(o *clusterv1.ManagedCluster) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a := affected{}
-	c := e.fleet.record(o.Name)
+	c := e.fleet.getOrCreate(o.Name)
 	was, wasThere, had := c.view, c.there(), c.free
 	c.view, c.free = scheduling.NewView(o), freeOf(o)
 	if was == nil {
-		e.fleet.enlist(c)
+		e.fleet.insert(c)
 	}
 	if was == nil || was.ManagedCluster != o && len(e.everything) > 0 && !sameVersion(was.ManagedCluster, o) {
 		e.misjudged(c)
@@ -40,8 +39,8 @@ func (e *Engine) UpsertCluster(o *clusterv1.ManagedCluster) []types.NamespacedNa
 	return a.keys()
 }
 
-// DeleteCluster takes note that a cluster is gone, and returns the placements
-// whose result may be another one now.
+// DeleteCluster removes a cluster, and returns the placements whose result may
+// change.
 func (e *Engine) DeleteCluster(name string) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +49,7 @@ func (e *Engine) DeleteCluster(name string) []types.NamespacedName {
 		return nil
 	}
 	a := affected{}
-	e.fleet.strike(c)
+	e.fleet.remove(c)
 	c.view = nil
 	e.misjudged(c)
 	e.join(c, nil, a)
@@ -58,8 +57,8 @@ func (e *Engine) DeleteCluster(name string) []types.NamespacedName {
 	return a.keys()
 }
 
-// join has a cluster join the sets that select it, and leave the others. was is
-// the cluster as it was before, if it could be chosen then.
+// join adds a cluster to the sets that select it, and removes it from the
+// others. was is the previous state of the cluster, if it could be chosen then.
 func (e *Engine) join(c *cluster, was *scheduling.View, a affected) {
 	for _, s := range slices.Clone(c.sets) {
 		if !c.there() || !s.selects(c) {
@@ -90,18 +89,18 @@ func (e *Engine) enter(s *set, c *cluster, a affected) {
 	s.concern(c, true, a)
 }
 
-// leave ends it.
+// leave ends the membership.
 func (e *Engine) leave(s *set, c *cluster, a affected) {
 	s.members.set(c.slot, false)
 	c.sets = slices.DeleteFunc(c.sets, func(x *set) bool { return x == s })
 	s.concern(c, false, a)
 }
 
-// compare finds the placements that read something which is different in a
-// cluster now.
+// compare finds the placements that read something that has changed in a
+// cluster.
 func (e *Engine) compare(c *cluster, was *scheduling.View, had [resources]float64, a affected) {
 	selectors := func(p *placement) {
-		if p.sees(c) && p.selectsAnew(c) {
+		if p.sees(c) && p.selectsDifferently(c) {
 			p.touch(c, a)
 		}
 	}
@@ -135,7 +134,7 @@ func (e *Engine) compare(c *cluster, was *scheduling.View, had [resources]float6
 	}
 }
 
-// sameVersion reports whether two objects are the same to an expression.
+// sameVersion reports whether two objects look the same to an expression.
 func sameVersion(a, b *clusterv1.ManagedCluster) bool {
 	if a.ResourceVersion != b.ResourceVersion {
 		return false

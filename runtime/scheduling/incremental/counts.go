@@ -1,23 +1,25 @@
 package incremental
 
-// counts tells in how many decisions the clusters are, for balance.
+// counts holds in how many decisions the clusters are, for the prioritizer
+// Balance.
 type counts struct {
-	// levels[n] is how many clusters are in n decisions; the last is not 0.
+	// levels[n] is the number of clusters in n decisions; the last one is not
+	// 0.
 	levels []int
-	// log are the slots of the clusters whose counts have changed of late, the latest last, so
-	// that a placement need not look at the others. The first of them is number
-	// since.
+	// log is the slots of the clusters whose counts have changed recently, the
+	// latest last, so that a placement need not look at the others. The number
+	// of the first one is since.
 	log   []uint32
 	since uint64
-	// spare is room to work in.
+	// spare is reusable memory.
 	spare []int
 }
 
 // remembered is how many changes of counts the log holds at least. A placement
-// that missed more ranks all of its clusters anew.
+// that missed more ranks all of its clusters again.
 const remembered = 2048
 
-// change counts a cluster up or down.
+// change adds to the count of a cluster.
 func (k *counts) change(c *cluster, by int) {
 	if c.decisions > 0 {
 		k.levels[c.decisions]--
@@ -43,8 +45,9 @@ func (k *counts) change(c *cluster, by int) {
 // now is the number of the next change.
 func (k *counts) now() uint64 { return k.since + uint64(len(k.log)) }
 
-// after are the slots whose counts have changed since a change of this
-// number, possibly several times; false is that it is not known any more.
+// after returns the slots whose counts have changed since a change with this
+// number, possibly several times; false means that the log no longer reaches
+// that far.
 func (k *counts) after(seen uint64) ([]uint32, bool) {
 	if seen < k.since {
 		return nil, false
@@ -52,7 +55,8 @@ func (k *counts) after(seen uint64) ([]uint32, bool) {
 	return k.log[seen-k.since:], true
 }
 
-// most is in how many decisions of others the most chosen cluster is.
+// most is the highest count of decisions of other placements that any cluster
+// is in.
 func (k *counts) most(f *fleet, p *placement) int {
 	top := max(0, len(k.levels)-1)
 	if p.selected.n == 0 {

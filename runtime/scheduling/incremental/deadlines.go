@@ -2,19 +2,20 @@ package incremental
 
 import "time"
 
-// deadline is when something about a cluster expires. Zero is never.
+// deadline is when something about a cluster expires. Zero means never.
 type deadline struct {
-	// due is when the cluster has to be looked at anew.
+	// due is when the cluster has to be evaluated again.
 	due time.Time
-	// wake is when the placement has to be scheduled anew because of it.
+	// wake is when the placement has to be scheduled again because of it.
 	wake time.Time
 }
 
-// deadlines are those of a placement's clusters by slot, with the earliest.
+// deadlines are the deadlines of a placement's clusters by slot, with the
+// earliest ones.
 type deadlines struct {
 	of       map[uint32]deadline
 	earliest deadline
-	// stale is that the earliest may be one that is not there any more.
+	// stale is whether the earliest may have been removed.
 	stale bool
 }
 
@@ -36,11 +37,11 @@ func (x *deadlines) set(slot uint32, d deadline) {
 	x.earliest = deadline{due: sooner(x.earliest.due, d.due), wake: sooner(x.earliest.wake, d.wake)}
 }
 
-// atFirst reports whether a time is the earliest, so that another has to be
-// found when it goes.
+// atFirst reports whether a time is the earliest, so that another one has to be
+// found when it is removed.
 func atFirst(t, earliest time.Time) bool { return !t.IsZero() && t.Equal(earliest) }
 
-// first is the earliest of all.
+// first is the earliest deadline.
 func (x *deadlines) first() deadline {
 	if x.stale {
 		x.earliest, x.stale = deadline{}, false
@@ -51,7 +52,7 @@ func (x *deadlines) first() deadline {
 	return x.earliest
 }
 
-// past calls a function with every slot that is to be looked at anew.
+// past calls a function with every slot that has to be evaluated again.
 func (x *deadlines) past(now time.Time, f func(slot uint32)) {
 	if due := x.first().due; due.IsZero() || now.Before(due) {
 		return
@@ -63,7 +64,7 @@ func (x *deadlines) past(now time.Time, f func(slot uint32)) {
 	}
 }
 
-// sooner is the earlier of two times of which zero is never.
+// sooner is the earlier of two times, where zero means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -12,8 +12,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// numbered is the name of the placement whose decisions have such names; "" is
-// none.
+// numbered is the placement whose decisions have names of this form, or "".
 func numbered(decision string) string {
 	at := strings.LastIndex(decision, "-decision-")
 	if at < 0 {
@@ -25,10 +24,10 @@ func numbered(decision string) string {
 	return decision[:at]
 }
 
-// claim is one of the ways in which a decision says whose it is: a placement's
-// name, or its UID. Any of its label, its owner and its own name is enough,
-// because somebody may have edited the others; a decision that is not recognised
-// could never be made anew, as its name is taken.
+// claim is one of the ways in which a decision identifies its placement: by
+// name or UID. Its label, its owner or its own name is enough, because a user
+// may have edited the others. A decision that is not recognised could never be
+// re-created, because its name is taken.
 type claim struct {
 	namespace string
 	name      string
@@ -48,7 +47,7 @@ func claimsOf(d *clusterv1beta1.PlacementDecision) []claim {
 	return out
 }
 
-// claimsTo are the claims that make a decision a placement's.
+// claimsTo are the claims of the decisions that belong to a placement.
 func claimsTo(p *clusterv1beta1.Placement) []claim {
 	out := []claim{{namespace: p.Namespace, name: p.Name}}
 	if p.UID != "" {
@@ -57,7 +56,7 @@ func claimsTo(p *clusterv1beta1.Placement) []claim {
 	return out
 }
 
-// decision is a PlacementDecision with whose it says that it is.
+// decision is a PlacementDecision with its claims.
 type decision struct {
 	object *clusterv1beta1.PlacementDecision
 	claims []claim
@@ -80,10 +79,9 @@ func (x *decisions) of(p *clusterv1beta1.Placement) []*clusterv1beta1.PlacementD
 	return slices.CompactFunc(out, func(a, b *clusterv1beta1.PlacementDecision) bool { return a == b })
 }
 
-// UpsertDecision takes a decision that is new or has changed, and returns the
-// placements that it belongs to, or did. The others, for which it is a decision
-// of somebody else, do not decide anew because of it; they take it into account
-// when they next do.
+// UpsertDecision stores a new or changed decision, and returns the placements
+// that it belongs to, or belonged to. The other placements are not scheduled
+// because of it; they use it the next time that they are.
 func (e *Engine) UpsertDecision(o *clusterv1beta1.PlacementDecision) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,8 +89,8 @@ func (e *Engine) UpsertDecision(o *clusterv1beta1.PlacementDecision) []types.Nam
 	return e.replaceDecision(key, &decision{object: o, claims: claimsOf(o)})
 }
 
-// DeleteDecision takes note that a decision is gone, and returns the placements
-// that it belonged to.
+// DeleteDecision removes a decision, and returns the placements that it
+// belonged to.
 func (e *Engine) DeleteDecision(key types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,8 +150,8 @@ func (e *Engine) ownersOf(d *decision) []*placement {
 	return out
 }
 
-// recount enters the clusters of a decision that has changed in the counts, for
-// everybody and for the placements that it belonged and belongs to.
+// recount updates the counts for the clusters of a changed decision: the total
+// counts, and those of the placements that it belonged and belongs to.
 func (e *Engine) recount(was, is *decision, before, after []*placement) {
 	gone, new, net := tally(was), tally(is), tally(is)
 	for name, n := range gone {
@@ -161,7 +159,7 @@ func (e *Engine) recount(was, is *decision, before, after []*placement) {
 	}
 	records := make(map[string]*cluster, len(net))
 	for name, n := range net {
-		c := e.fleet.record(name)
+		c := e.fleet.getOrCreate(name)
 		records[name] = c
 		if n != 0 {
 			e.counts.change(c, n)

@@ -1,20 +1,20 @@
 // Package incremental keeps the schedule of a fleet up to date at a cost that
-// follows what changed. It is a state without a client: whoever watches the
-// fleet tells it of every object that comes, changes or goes, learns which
-// placements that concerns, and has those scheduled.
+// depends on what changed. It has no client: its caller watches the fleet,
+// passes in every created, changed or deleted object, gets back the affected
+// placements, and schedules those.
 //
-// The results are those of the plain algorithm in the package scheduling, which
-// decides everything about a single cluster here, too. What this package adds is
-// memory: which clusters satisfied which placement when last looked at, who is
-// best, and an index from labels, claims, taints, sets and scores to the
-// placements that read them.
+// The results are the same as from the plain algorithm in the package
+// scheduling, which also decides everything about a single cluster here. This
+// package adds memory: which clusters satisfied which placement at the last
+// look, the ranking, and an index from labels, claims, taints, sets and scores
+// to the placements that read them. It must not import a client, the hub, the
+// agent or the provider.
 //
-// A placement keeps a list of the clusters that it has to look at anew. Every
-// change is entered there at once, and looked at when the placement is next
-// scheduled. Whoever is told that a placement is concerned has to have it
-// scheduled, then or later. Changes that concern a placement but start no scheduling by
-// themselves, as the decisions of others do, are entered all the same, so that
-// a scheduling is always right.
+// A placement keeps a list of the clusters to evaluate again. Every change is
+// added to it at once, and evaluated when the placement is next scheduled. The
+// caller schedules an affected placement immediately or later. Changes that
+// affect a placement but do not trigger its scheduling, such as decisions of
+// others, are added as well, so a scheduling is always right.
 package incremental
 
 import (
@@ -28,9 +28,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// Engine holds a fleet and what its placements choose. It never changes the
-// objects that it is given, and they must not be changed while it has them. It
-// may be used by many at once.
+// Engine holds a fleet and the results of its placements. It never changes the
+// objects that it is given, and callers must not change them either. It is safe
+// for concurrent use.
 type Engine struct {
 	options scheduling.Options
 
@@ -42,16 +42,16 @@ type Engine struct {
 	decisions  decisions
 	counts     counts
 
-	// Who reads what.
+	// The indexes: which placements read what.
 	setTerms       index[*set]
 	placementTerms index[*placement]
 	scoreReaders   map[string]group[*placement]
-	// everything are the placements that are judged apart: those with expressions,
-	// which see all of a cluster, and those with long selectors.
+	// everything are the placements that are judged separately: those with
+	// expressions, which see the whole cluster, and those with long selectors.
 	everything group[*placement]
 }
 
-// New makes an engine that knows of nothing yet.
+// New makes an empty engine.
 func New(o scheduling.Options) *Engine {
 	if o.Expressions == nil {
 		o.Expressions = scheduling.NewExpressions()
@@ -87,20 +87,20 @@ func (e *Engine) namespace(name string) *namespace {
 	return n
 }
 
-// release forgets a namespace in which nothing is left.
+// release removes an empty namespace.
 func (e *Engine) release(name string) {
 	if n := e.namespaces[name]; n != nil && len(n.bound)+len(n.placements) == 0 {
 		delete(e.namespaces, name)
 	}
 }
 
-// group is a number of different things.
+// group is a set of numbers.
 type group[T comparable] map[T]struct{}
 
 func (g group[T]) add(x T)      { g[x] = struct{}{} }
 func (g group[T]) has(x T) bool { _, ok := g[x]; return ok }
 
-// affected gathers placements that a change concerns.
+// affected collects the placements that a change affects.
 type affected group[*placement]
 
 func (a affected) add(p *placement) { a[p] = struct{}{} }
@@ -120,7 +120,7 @@ func (a affected) keys() []types.NamespacedName {
 	return out
 }
 
-// keyOf names a placement.
+// keyOf is the name of a placement.
 func keyOf(p *clusterv1beta1.Placement) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 }

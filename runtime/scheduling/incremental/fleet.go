@@ -10,29 +10,29 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// cluster is all that is known under a cluster's name. It may be known by a
-// decision or a score only, or still.
+// cluster is everything that is known under a cluster's name. Its object may be
+// missing when only a decision or a score names it.
 type cluster struct {
 	name string
-	// slot is the cluster's number while anything is known of it.
+	// slot is the cluster's number as long as anything is known of it.
 	slot uint32
-	// view is the cluster itself; nil when there is none.
+	// view is the cluster itself, or nil when there is none.
 	view *scheduling.View
-	// sets are those that it belongs to; none when it is being deleted.
+	// sets are the sets that it belongs to; none when it is being deleted.
 	sets []*set
-	// free is how much it has of each resource that is ranked by; not a number
-	// when it does not say.
+	// free is the free share of each resource that placements rank by; NaN when
+	// the cluster does not report it.
 	free [resources]float64
-	// decisions counts in how many decisions it is.
+	// decisions is the number of decisions that it is in.
 	decisions int
-	// scores are the AddOnPlacementScores of it by name; nil when there are none.
-	// The map is never changed, but replaced: a judgement may be reading it.
+	// scores are the AddOnPlacementScores of it by name, or nil. The map is
+	// never changed, only replaced, because a judgement may be reading it.
 	scores map[string]*clusterv1alpha1.AddOnPlacementScore
-	// changes counts what expressions may see of the cluster differently.
+	// changes counts the changes that expressions may see.
 	changes uint64
 }
 
-// The resources that clusters are ranked by.
+// The resources that placements can rank by.
 const (
 	cpu = iota
 	memory
@@ -47,7 +47,7 @@ func resourceOf(name clusterv1.ResourceName) int {
 	return memory
 }
 
-// freeOf reads what a cluster has to give.
+// freeOf reads the free shares of a cluster's resources.
 func freeOf(o *clusterv1.ManagedCluster) (out [resources]float64) {
 	for i, name := range []clusterv1.ResourceName{cpu: clusterv1.ResourceCPU, memory: clusterv1.ResourceMemory} {
 		var ok bool
@@ -58,11 +58,12 @@ func freeOf(o *clusterv1.ManagedCluster) (out [resources]float64) {
 	return out
 }
 
-// sameFree compares what a cluster had to give with what it has; saying nothing
-// is like saying nothing.
+// sameFree reports whether two lists of free shares are equal, where NaN equals
+// NaN.
 func sameFree(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// there reports whether the cluster can be chosen: it is, and stays.
+// there reports whether the cluster can be chosen: it exists and is not being
+// deleted.
 func (c *cluster) there() bool { return c.view != nil && c.view.DeletionTimestamp.IsZero() }
 
 // fleet numbers the clusters, so that sets of them are bits.
@@ -70,12 +71,12 @@ type fleet struct {
 	byName map[string]*cluster
 	slots  []*cluster
 	unused []uint32
-	// ordered are those that are clusters, by name.
+	// ordered are the existing clusters by name.
 	ordered []*cluster
 }
 
-// record is what is known under a name, from now on.
-func (f *fleet) record(name string) *cluster {
+// getOrCreate returns the entry of a name, and creates it when there is none.
+func (f *fleet) getOrCreate(name string) *cluster {
 	if c := f.byName[name]; c != nil {
 		return c
 	}
@@ -91,9 +92,9 @@ func (f *fleet) record(name string) *cluster {
 	return c
 }
 
-// release forgets a cluster of which nothing is known any more. Its number goes
-// to the next one; what placements still remember under it is on their lists of
-// what to look at anew.
+// release removes a cluster that nothing is known of any more. Its slot is
+// reused; entries that placements still have for it are on their lists of what
+// to evaluate again.
 func (f *fleet) release(c *cluster) {
 	if c.view != nil || c.decisions > 0 || len(c.scores) > 0 {
 		return
@@ -105,8 +106,8 @@ func (f *fleet) release(c *cluster) {
 
 func byName(c *cluster, name string) int { return strings.Compare(c.name, name) }
 
-// enlist puts a cluster in its place among the others.
-func (f *fleet) enlist(c *cluster) {
+// insert adds a cluster to the ordered ones.
+func (f *fleet) insert(c *cluster) {
 	if n := len(f.ordered); n == 0 || f.ordered[n-1].name < c.name {
 		f.ordered = append(f.ordered, c)
 		return
@@ -115,21 +116,21 @@ func (f *fleet) enlist(c *cluster) {
 	f.ordered = slices.Insert(f.ordered, at, c)
 }
 
-// strike takes a cluster out of the others.
-func (f *fleet) strike(c *cluster) {
+// remove removes a cluster from the ordered ones.
+func (f *fleet) remove(c *cluster) {
 	if at, ok := slices.BinarySearchFunc(f.ordered, c.name, byName); ok {
 		f.ordered = slices.Delete(f.ordered, at, at+1)
 	}
 }
 
-// few is how many times more clusters there have to be than are marked, for it
-// to be cheaper to sort those that are.
-const few = 16
+// sortRatio is how many times more clusters than marked ones there have to be
+// for sorting the marked ones to be cheaper.
+const sortRatio = 16
 
-// inOrder returns the clusters that are marked, by name.
+// inOrder returns the marked clusters by name.
 func (f *fleet) inOrder(marked *bitset) []*cluster {
 	out := make([]*cluster, 0, marked.n)
-	if marked.n*few < len(f.ordered) {
+	if marked.n*sortRatio < len(f.ordered) {
 		marked.each(func(slot uint32) {
 			if c := f.slots[slot]; c != nil {
 				out = append(out, c)

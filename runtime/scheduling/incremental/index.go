@@ -12,16 +12,16 @@ const (
 	claimed
 )
 
-// aspect is what about a key a selector reads.
+// aspect is what a selector reads of a key.
 type aspect byte
 
 const (
-	// value is whether the key has one particular value. A key without a value
-	// counts as one that has another.
+	// value is whether the key has one particular value. A missing key counts
+	// as a different value.
 	value aspect = iota
-	// presence is whether there is such a key.
+	// presence is whether the key exists.
 	presence
-	// anything is what the value is, whatever it is.
+	// anything is any change of the value.
 	anything
 )
 
@@ -33,7 +33,7 @@ type term struct {
 	value  string
 }
 
-// index finds who reads a term.
+// index finds the readers of a term.
 type index[T comparable] map[term]group[T]
 
 func (x index[T]) add(terms []term, who T) {
@@ -56,8 +56,8 @@ func (x index[T]) remove(terms []term, who T) {
 	}
 }
 
-// changed calls a function with everybody who reads something that is different
-// in two maps; more than once for who reads several of them.
+// changed calls a function with every reader of something that differs between
+// two maps, more than once for readers of several differences.
 func (x index[T]) changed(s source, was, is map[string]string, f func(T)) {
 	for key, old := range was {
 		now, still := is[key]
@@ -88,8 +88,8 @@ func (x index[T]) read(t term, f func(T)) {
 	}
 }
 
-// termsOf are what a selector reads. One that cannot be parsed may give any: it
-// selects nothing, whatever the labels are.
+// termsOf are the terms that a selector reads. An invalid selector may have
+// any: it selects nothing, whatever the labels are.
 func termsOf(s source, selector *metav1.LabelSelector) []term {
 	if selector == nil {
 		return nil

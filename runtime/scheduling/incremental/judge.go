@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	// longSelectors is how many requirements, values and tolerations a placement has
-	// at the most for it not to be judged apart.
+	// longSelectors is the greatest number of requirements, values and
+	// tolerations of a placement that is not judged separately.
 	longSelectors = 200
 
-	// perCluster is what it costs at least to judge a placement about a cluster, in
-	// CEL's units: that the cluster is made readable for expressions.
+	// perCluster is the minimum cost of judging a placement on a cluster, in
+	// CEL's units: the cluster is converted for expressions.
 	perCluster = 100
 
-	// sliceTime ends a slice of judging, whatever it has cost until then.
+	// sliceTime ends a slice of judging, whatever its cost.
 	sliceTime = 20 * time.Millisecond
 
-	// batch is how many clusters are taken out of the engine at once.
+	// batch is how many clusters a round takes from the engine.
 	batch = 64
 )
 
-// judgements are what a placement's predicates say, cluster by cluster.
+// judgements are the verdicts of a placement's predicates, cluster by cluster.
 type judgements struct {
-	// prepared is that the expressions have been compiled.
+	// prepared is whether the expressions have been compiled.
 	prepared bool
-	// known are the clusters of which the verdict is known and holds, match those
-	// of them that satisfy a predicate.
+	// known are the clusters with a valid verdict, match those of them that
+	// satisfy a predicate.
 	known, match bitset
 	// costly are the expressions that were given up, by slot.
 	costly map[uint32]string
 }
 
-// drop forgets the verdict about a cluster.
+// drop removes the verdict about a cluster.
 func (j *judgements) drop(slot uint32) {
 	j.known.set(slot, false)
 	delete(j.costly, slot)
 }
 
-// misjudged forgets all verdicts about a cluster that is another one now.
+// misjudged removes all verdicts about a changed cluster.
 func (e *Engine) misjudged(c *cluster) {
 	c.changes++
 	for p := range e.everything {
@@ -51,8 +51,8 @@ func (e *Engine) misjudged(c *cluster) {
 	}
 }
 
-// judged reports whether the verdicts about all clusters that the placement
-// chooses from are known.
+// judged reports whether the verdicts about all clusters of the placement's
+// sets are known.
 func (p *placement) judged() bool {
 	if !p.judgements.prepared {
 		return false
@@ -60,7 +60,7 @@ func (p *placement) judged() bool {
 	return p.broken || !p.members().without(&p.judgements.known, func(uint32) bool { return false })
 }
 
-// costly sums up what was given up.
+// costly summarises the expressions that were given up.
 func (e *Engine) costly(p *placement) scheduling.Costly {
 	var out scheduling.Costly
 	if len(p.judgements.costly) == 0 || p.broken {
@@ -75,21 +75,21 @@ func (e *Engine) costly(p *placement) scheduling.Costly {
 	return out
 }
 
-// Progress is how far judging a placement has come.
+// Progress is the state of judging a placement.
 type Progress struct {
-	// Known is that there is such a placement.
+	// Known is whether the placement exists.
 	Known bool
-	// Done is that TrySchedule can decide about it, unless something changes.
+	// Done is whether TrySchedule can decide, unless something changes.
 	Done bool
-	// Cost is what was spent, in CEL's units.
+	// Cost is the cost in CEL's units.
 	Cost int64
 }
 
-// Judge finds out what a placement's predicates say about the clusters of which
-// that is not known, until it has spent slice, in CEL's units, or sliceTime has
-// passed; about one cluster at least. A slice of 0 has no end. It does so outside
-// the engine's lock, and may be called for several placements at once. Its error
-// is that the context has ended.
+// Judge evaluates a placement's predicates on the clusters without a verdict,
+// until it has spent slice, in CEL's units, or sliceTime has passed, and on at
+// least one cluster. A slice of 0 has no limit. It runs outside the engine's
+// lock, and may be called for several placements at once. It returns an error
+// only when the context has ended.
 func (e *Engine) Judge(ctx context.Context, key types.NamespacedName, slice int64) (Progress, error) {
 	var progress Progress
 	for start := time.Now(); ; {
@@ -125,17 +125,17 @@ func (e *Engine) Judge(ctx context.Context, key types.NamespacedName, slice int6
 	}
 }
 
-// round is some clusters about which a placement is to be judged, taken out of
-// the engine.
+// round is some clusters on which a placement is judged, copied from the
+// engine.
 type round struct {
 	p        *placement
 	compiled *scheduling.Compiled
 	prepared bool
-	cases    []aCase
+	cases    []judgedCluster
 }
 
-// aCase is one of these clusters.
-type aCase struct {
+// judgedCluster is one of these clusters.
+type judgedCluster struct {
 	c       *cluster
 	changes uint64
 	view    *scheduling.View
@@ -144,10 +144,12 @@ type aCase struct {
 	done    bool
 }
 
-func (x *aCase) score(_, name string) *clusterv1alpha1.AddOnPlacementScore { return x.scores[name] }
+func (x *judgedCluster) score(_, name string) *clusterv1alpha1.AddOnPlacementScore {
+	return x.scores[name]
+}
 
-// nextRound takes out what is to be judged next; nil is that there is no such
-// placement.
+// nextRound copies what is judged next, or returns nil when the placement does
+// not exist.
 func (e *Engine) nextRound(key types.NamespacedName) *round {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,15 +163,16 @@ func (e *Engine) nextRound(key types.NamespacedName) *round {
 	}
 	p.members().without(&p.judgements.known, func(slot uint32) bool {
 		c := e.fleet.slots[slot]
-		// What expressions derive from the cluster is several times its size, and goes
-		// with the round.
-		r.cases = append(r.cases, aCase{c: c, changes: c.changes, view: scheduling.NewView(c.view.ManagedCluster), scores: c.scores})
+		// The form in which expressions read a cluster is several times its
+		// size, and is freed with the round.
+		r.cases = append(r.cases, judgedCluster{c: c, changes: c.changes, view: scheduling.NewView(c.view.ManagedCluster), scores: c.scores})
 		return len(r.cases) < batch
 	})
 	return r
 }
 
-// commit enters what was found out, as far as it is still about what there is.
+// commit stores the verdicts, as far as their clusters and the placement have
+// not changed.
 func (e *Engine) commit(r *round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,38 +12,39 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// placement is a placement with what is remembered of its last scheduling.
+// placement is a placement with the state of its last scheduling.
 type placement struct {
 	key      types.NamespacedName
 	object   *clusterv1beta1.Placement
 	compiled *scheduling.Compiled
 	reads    reads
 
-	// Which sets it chooses from.
+	// The sets that it chooses from.
 	sets     scheduling.Sets
 	eligible []*set
 
-	// selected are the clusters in its present decisions, and repeated how often
-	// more than once those are in them that are.
+	// selected are the clusters in its present decisions, and repeated how many
+	// more times a cluster is in them.
 	selected bitset
 	repeated map[uint32]int
 
-	// What was found out about each cluster, and for which of them that no longer
-	// holds: those that are dirty, or all.
+	// The results for each cluster, and the clusters whose results are
+	// outdated: those that are dirty, or all.
 	matching, candidates, avoided bitset
 	expired                       []bitset // by prioritizer
 	deadlines                     deadlines
 	dirty                         bitset
 	all                           bool
 
-	// judgements are what predicates say, of a placement that is judged apart.
+	// judgements are the verdicts of the predicates, for a placement that is
+	// judged separately.
 	judgements judgements
 
-	// looked is when that was.
+	// looked is when the results were computed.
 	looked time.Time
 
-	// broken is that its predicates cannot be read, intolerant that its
-	// tolerations contradict themselves, balances that it ranks by balance.
+	// broken is whether its predicates are invalid, intolerant whether its
+	// tolerations contradict themselves, balances whether it ranks by balance.
 	broken, intolerant, balances bool
 
 	ranking ranking
@@ -52,15 +53,14 @@ type placement struct {
 // reads is what a placement depends on.
 type reads struct {
 	terms []term
-	// scores are the names of AddOnPlacementScores, and anyScore that it can be
-	// any of them.
+	// scores are the names of AddOnPlacementScores that it reads, and anyScore
+	// is whether it may read any of them.
 	scores   group[string]
 	anyScore bool
-	// everything is that the placement is judged apart, whatever of a cluster has
-	// changed.
+	// everything is whether the placement is judged separately, after any
+	// change of a cluster.
 	everything bool
-	// divides is that labels or claims also decide on something else than whether
-	// a cluster matches.
+	// divides is whether labels or claims decide on anything besides a match.
 	divides bool
 	// free are the resources that it ranks by.
 	free [resources]bool
@@ -76,7 +76,7 @@ func readsOf(spec *clusterv1beta1.PlacementSpec, c *scheduling.Compiled) reads {
 		s := p.RequiredClusterSelector
 		selector(s.LabelSelector, s.ClaimSelector)
 	}
-	// Expressions can name scores in ways that only their evaluation tells.
+	// The names of scores in expressions are only known at evaluation.
 	r.anyScore = c.HasExpressions()
 	r.everything = r.anyScore || c.Length() > longSelectors
 	for _, g := range spec.DecisionStrategy.GroupStrategy.DecisionGroups {
@@ -102,9 +102,8 @@ func readsOf(spec *clusterv1beta1.PlacementSpec, c *scheduling.Compiled) reads {
 	return r
 }
 
-// UpsertPlacement takes a placement that is new or has changed. It always
-// concerns the placement itself, at least since somebody may have changed the
-// status.
+// UpsertPlacement stores a new or changed placement. It always affects the
+// placement itself, if only because a user may have changed the status.
 func (e *Engine) UpsertPlacement(o *clusterv1beta1.Placement) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,7 +128,7 @@ func (e *Engine) UpsertPlacement(o *clusterv1beta1.Placement) []types.Namespaced
 		}
 		for _, d := range e.decisions.of(o) {
 			for i := range d.Status.Decisions {
-				p.own(e.fleet.record(d.Status.Decisions[i].ClusterName), 1)
+				p.own(e.fleet.getOrCreate(d.Status.Decisions[i].ClusterName), 1)
 			}
 		}
 	} else {
@@ -154,8 +153,8 @@ func (e *Engine) UpsertPlacement(o *clusterv1beta1.Placement) []types.Namespaced
 	return []types.NamespacedName{key}
 }
 
-// DeletePlacement takes note that a placement is gone. That concerns no other:
-// its decisions count for balance as long as they are there.
+// DeletePlacement removes a placement. That affects no other: its decisions
+// count for balance as long as they exist.
 func (e *Engine) DeletePlacement(key types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -201,9 +200,10 @@ func (e *Engine) unsubscribe(p *placement) {
 	}
 }
 
-// touch has the placement look at a cluster anew, and tells of it. Who has to
-// look at all of them has been told of already: before the first scheduling of
-// many placements, every cluster would concern them all.
+// touch makes the placement evaluate a cluster again, and reports it as
+// affected. A placement that has to evaluate all of them was reported before:
+// ahead of the first scheduling of many placements, every cluster would affect
+// them all.
 func (p *placement) touch(c *cluster, a affected) {
 	if p.all {
 		return
@@ -222,7 +222,7 @@ func (p *placement) sees(c *cluster) bool {
 	return false
 }
 
-// settled reports whether what is remembered of a cluster is up to date.
+// settled reports whether the results for a cluster are up to date.
 func (p *placement) settled(c *cluster) bool { return !p.all && !p.dirty.has(c.slot) }
 
 // mayMatch reports whether a cluster can satisfy the predicates.
@@ -238,9 +238,9 @@ func (p *placement) ranksBy(r [resources]bool) bool {
 	return false
 }
 
-// selectsAnew reports whether other labels or claims of a cluster can make a
-// difference.
-func (p *placement) selectsAnew(c *cluster) bool {
+// selectsDifferently reports whether changed labels or claims of a cluster can
+// change the result.
+func (p *placement) selectsDifferently(c *cluster) bool {
 	if !p.settled(c) || p.reads.everything {
 		return true
 	}
@@ -248,13 +248,13 @@ func (p *placement) selectsAnew(c *cluster) bool {
 	return matches != matched || matches && p.reads.divides
 }
 
-// canMatch reports whether a cluster satisfies the predicates. What expressions
-// say is left to the scheduling.
+// canMatch reports whether a cluster satisfies the predicates. Expressions are
+// evaluated later, by the scheduling.
 func (p *placement) canMatch(c *cluster) bool {
 	return p.reads.everything || !p.broken && p.compiled.Matches(c.view, nil)
 }
 
-// own counts a cluster in the placement's own decisions up or down.
+// own adds to the count of a cluster in the placement's own decisions.
 func (p *placement) own(c *cluster, by int) {
 	if by == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// standing is what decides a candidate's rank.
+// standing is everything that decides a candidate's rank.
 type standing struct {
 	c     *cluster
 	total int64
@@ -26,39 +26,41 @@ func compare(a, b standing) int {
 	return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.c.name, b.c.name))
 }
 
-// basis is what all totals of a placement depend on. When it changes, all do.
+// basis is the values that all totals of a placement depend on. When it
+// changes, all totals change.
 type basis struct {
-	// most is in how many decisions of others the most chosen cluster is.
+	// most is the highest count of decisions of other placements that any
+	// cluster is in.
 	most int
-	// least and greatest are the limits between which candidates have a resource
-	// to give.
+	// least and greatest are the limits of the candidates' free shares of a
+	// resource.
 	least, greatest [resources]float64
 }
 
-// ranking holds the best candidates of a placement, and some more, so that it
-// rarely takes another look at all of them.
+// ranking holds the best candidates of a placement and some more, so that it
+// rarely has to rank all of them again.
 type ranking struct {
 	valid bool
 	basis basis
-	// counted is the number of the first change of counts that is not in it.
+	// counted is the number of the first change of counts that it does not
+	// include.
 	counted uint64
-	// best are the best, in their order.
+	// best are the best candidates in order.
 	best []standing
-	// rest is that there are other candidates. All of them come after the last,
-	// which need not be among the best any more.
+	// rest is whether there are other candidates. All of them rank below the
+	// last one, which need not be among the best any more.
 	rest bool
 	last standing
 }
 
-// oneByOne is how many standings can be passed over in the time that it takes to
-// find one anew, about: what decides whether it is cheaper to rank all anew.
+// oneByOne is about how many standings can be skipped in the time that it takes
+// to compute one: it decides whether ranking all again is cheaper.
 const oneByOne = 64
 
-// spare is how many standings are held beside those that are wanted.
+// spare is how many standings are kept in addition to the wanted ones.
 func spare(want int) int { return want + 64 }
 
-// rank brings the ranking up to date, such that it holds as many of the best as
-// are wanted.
+// rank updates the ranking, so that it holds as many of the best as are wanted.
 func (e *Engine) rank(p *placement, want int, changed []uint32) {
 	b := e.basisOf(p)
 	r := &p.ranking
@@ -84,7 +86,7 @@ func (e *Engine) rank(p *placement, want int, changed []uint32) {
 	}
 }
 
-// cut drops all but the best.
+// cut removes all but the best.
 func (r *ranking) cut(keep int) {
 	if len(r.best) <= keep {
 		return
@@ -94,7 +96,7 @@ func (r *ranking) cut(keep int) {
 	r.best = r.best[:keep]
 }
 
-// rankOne puts a cluster where it belongs now.
+// rankOne moves a cluster to its present rank.
 func (e *Engine) rankOne(p *placement, slot uint32, b basis) {
 	r := &p.ranking
 	if at := slices.IndexFunc(r.best, func(s standing) bool { return s.c.slot == slot }); at >= 0 {
@@ -112,7 +114,7 @@ func (e *Engine) rankOne(p *placement, slot uint32, b basis) {
 	r.best = slices.Insert(r.best, at, s)
 }
 
-// rankAll ranks all candidates anew.
+// rankAll ranks all candidates again.
 func (e *Engine) rankAll(p *placement, want int, b basis) {
 	r := &p.ranking
 	keep := want + spare(want)
@@ -135,7 +137,7 @@ func (e *Engine) rankAll(p *placement, want int, b basis) {
 	}
 }
 
-// basisOf finds the basis of a placement's totals.
+// basisOf computes the basis of a placement's totals.
 func (e *Engine) basisOf(p *placement) basis {
 	var b basis
 	if p.balances {

@@ -10,29 +10,30 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// Scheduled is what a placement chooses, with what was known of it then.
+// Scheduled is the result of a placement and the facts that it is based on.
 type Scheduled struct {
 	Placement *clusterv1beta1.Placement
 	// Present are the decisions that belong to the placement, by name.
 	Present []*clusterv1beta1.PlacementDecision
-	// Result is that of the plain algorithm, except for what tells how it came
-	// about: Filters, Scores, Total and Explanations. Input has the plain algorithm
-	// tell that.
+	// Result is the same as from the plain algorithm, but without the fields
+	// that explain it: Filters, Scores, Total and Explanations. Run the plain
+	// algorithm on Input for those.
 	Result scheduling.Result
-	// Funnel tells how many clusters each step left.
+	// Funnel is the number of clusters that remain after each step.
 	Funnel Funnel
 }
 
-// Funnel tells how many clusters each step of a scheduling left.
+// Funnel is the number of clusters that remain after each step of a scheduling.
 type Funnel struct {
-	// Available are in a set that the placement chooses from, Matching of them
-	// satisfy a predicate, and Tolerated of these have no taint in the way.
+	// Available is how many clusters are in a set that the placement chooses
+	// from, Matching how many of them satisfy a predicate, and Tolerated how
+	// many of these have no taint that excludes them.
 	Available, Matching, Tolerated int
 }
 
-// Schedule decides what a placement chooses at a time; false is that there is no
-// such placement. It judges what has not been judged yet, which may take long: see
-// TrySchedule.
+// Schedule decides what a placement chooses at a time; false means that the
+// placement does not exist. It judges what has not been judged yet, which may
+// take long: see TrySchedule.
 func (e *Engine) Schedule(key types.NamespacedName, now time.Time) (Scheduled, bool) {
 	for {
 		s, state := e.TrySchedule(key, now)
@@ -45,26 +46,26 @@ func (e *Engine) Schedule(key types.NamespacedName, now time.Time) (Scheduled, b
 	}
 }
 
-// State is what became of an attempt to schedule.
+// State is the outcome of an attempt to schedule.
 type State int
 
 const (
-	// Decided is that there is a result.
+	// Decided means that there is a result.
 	Decided State = iota
-	// Unknown is that there is no such placement.
+	// Unknown means that the placement does not exist.
 	Unknown
-	// Unjudged is that the placement has to be judged before.
+	// Unjudged means that the placement has to be judged first.
 	Unjudged
 )
 
 // TrySchedule decides what a placement chooses at a time, unless it has to be
-// judged before, which only Judge does.
+// judged first, which only Judge does.
 func (e *Engine) TrySchedule(key types.NamespacedName, now time.Time) (Scheduled, State) {
 	out, p, outcome, ranked, state := e.decide(key, now)
 	if state != Decided {
 		return Scheduled{}, state
 	}
-	// The rest needs nothing of the engine, and nobody waits for it.
+	// The rest runs without the engine's lock.
 	if outcome.Misconfigured == nil {
 		outcome.Chosen = p.Choose(ranked).Chosen
 	}
@@ -72,7 +73,7 @@ func (e *Engine) TrySchedule(key types.NamespacedName, now time.Time) (Scheduled
 	return out, Decided
 }
 
-// decide does what of a scheduling depends on the fleet.
+// decide does the part of a scheduling that depends on the fleet.
 func (e *Engine) decide(key types.NamespacedName, now time.Time) (out Scheduled, compiled *scheduling.Compiled, outcome scheduling.Outcome, ranked []scheduling.Ranked, state State) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,7 +84,7 @@ func (e *Engine) decide(key types.NamespacedName, now time.Time) (out Scheduled,
 	if p.reads.everything && !p.judged() {
 		return out, nil, outcome, nil, Unjudged
 	}
-	changed := e.lookAnew(p, now)
+	changed := e.refresh(p, now)
 	out = Scheduled{Placement: p.object, Present: e.decisions.of(p.object)}
 	out.Funnel = Funnel{Available: p.available(), Matching: p.matching.n, Tolerated: p.candidates.n}
 	problem := p.compiled.Misconfigured(out.Funnel.Available, out.Funnel.Matching)
@@ -98,7 +99,7 @@ func (e *Engine) decide(key types.NamespacedName, now time.Time) (out Scheduled,
 	return out, p.compiled, outcome, ranked, Decided
 }
 
-// available is how many clusters the placement has to choose from.
+// available is how many clusters the placement can choose from.
 func (p *placement) available() int {
 	if len(p.eligible) == 1 {
 		return p.eligible[0].members.n
@@ -106,7 +107,7 @@ func (p *placement) available() int {
 	return p.members().n
 }
 
-// members are the clusters that the placement has to choose from.
+// members are the clusters that the placement can choose from.
 func (p *placement) members() *bitset {
 	out := &bitset{}
 	for _, s := range p.eligible {
@@ -115,9 +116,9 @@ func (p *placement) members() *bitset {
 	return out
 }
 
-// lookAnew brings what is remembered of the clusters up to date, and returns
-// those whose rank may be another one.
-func (e *Engine) lookAnew(p *placement, now time.Time) []uint32 {
+// refresh updates the results for the clusters, and returns the clusters whose
+// rank may have changed.
+func (e *Engine) refresh(p *placement, now time.Time) []uint32 {
 	if now.Before(p.looked) {
 		p.all = true
 	}
@@ -138,7 +139,7 @@ func (e *Engine) lookAnew(p *placement, now time.Time) []uint32 {
 	return changed
 }
 
-// forget drops everything that is remembered.
+// forget removes all results.
 func (p *placement) forget() {
 	p.matching.clear()
 	p.candidates.clear()
@@ -152,9 +153,9 @@ func (p *placement) forget() {
 	p.all = false
 }
 
-// look finds out about one cluster whether it satisfies the predicates, whether
-// its taints are tolerated, and when that ends. available is whether it is in a
-// set that the placement chooses from.
+// look computes for one cluster whether it satisfies the predicates, whether
+// its taints are tolerated, and until when that is valid. available is whether
+// it is in a set that the placement chooses from.
 func (e *Engine) look(p *placement, slot uint32, available bool, now time.Time) {
 	c := e.fleet.slots[slot]
 	matches := available && !p.broken && (p.reads.everything && p.judgements.match.has(slot) || !p.reads.everything && p.compiled.Matches(c.view, nil))
@@ -188,7 +189,7 @@ func (e *Engine) look(p *placement, slot uint32, available bool, now time.Time) 
 	p.deadlines.set(slot, d)
 }
 
-// warning tells which scores have expired.
+// warning lists the scores that have expired.
 func (e *Engine) warning(p *placement) *scheduling.Problem {
 	for i, prioritizer := range p.compiled.Prioritizers() {
 		if p.expired[i].n == 0 {
@@ -203,8 +204,8 @@ func (e *Engine) warning(p *placement) *scheduling.Problem {
 	return nil
 }
 
-// rankedBest are the best of the candidates, as many as the placement chooses
-// from, the best first.
+// rankedBest are the best of the candidates in order of rank, as many as the
+// placement chooses from.
 func (e *Engine) rankedBest(p *placement, changed []uint32) []scheduling.Ranked {
 	n, limited := p.compiled.NumberOfClusters()
 	want := n
@@ -212,7 +213,8 @@ func (e *Engine) rankedBest(p *placement, changed []uint32) []scheduling.Ranked 
 		want = p.candidates.n
 	}
 	if !limited && p.object.Spec.SortBy != clusterv1beta1.PlacementSortByScore {
-		// All of them, in the order of their names: scores decide nothing.
+		// All of them in the order of their names, because scores decide
+		// nothing.
 		p.ranking = ranking{}
 		return ranked(e.fleet.inOrder(&p.candidates))
 	}
@@ -239,8 +241,8 @@ type Total struct {
 	Total   int64
 }
 
-// Totals are those of the first candidates of a placement by name, as they were
-// when it was last scheduled.
+// Totals are the totals of the first candidates of a placement by name, as of
+// its last scheduling.
 func (e *Engine) Totals(key types.NamespacedName, first int) []Total {
 	e.mu.Lock()
 	defer e.mu.Unlock()

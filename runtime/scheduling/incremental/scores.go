@@ -9,13 +9,12 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
-// UpsertScore takes the scores that an add-on publishes about a cluster, whose
-// name is the namespace, and returns the placements whose result may be another
-// one now.
+// UpsertScore stores the scores that an add-on publishes about a cluster, whose
+// name is the namespace, and returns the placements whose result may change.
 func (e *Engine) UpsertScore(o *clusterv1alpha1.AddOnPlacementScore) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.fleet.record(o.Namespace)
+	c := e.fleet.getOrCreate(o.Namespace)
 	was := c.scores[o.Name]
 	scores := make(map[string]*clusterv1alpha1.AddOnPlacementScore, len(c.scores)+1)
 	maps.Copy(scores, c.scores)
@@ -27,8 +26,8 @@ func (e *Engine) UpsertScore(o *clusterv1alpha1.AddOnPlacementScore) []types.Nam
 	return e.scored(c, o.Name)
 }
 
-// DeleteScore takes note that scores about a cluster are gone, and returns the
-// placements whose result may be another one now.
+// DeleteScore removes scores about a cluster, and returns the placements whose
+// result may change.
 func (e *Engine) DeleteScore(key types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // set is a cluster set with its members.
 type set struct {
 	object *clusterv1beta2.ManagedClusterSet
-	// selector is nil when it cannot be read; then there are no members.
+	// selector is nil when it is invalid; then there are no members.
 	selector labels.Selector
 	terms    []term
 	members  bitset
@@ -21,9 +21,10 @@ type set struct {
 	users group[*placement]
 }
 
-// concern tells the users of a set of a cluster that came or went. A cluster that
-// does not satisfy a placement is none of its business, unless it is the first
-// or was the last: then the placement says why it has no clusters.
+// concern reports the users of a set as affected by a cluster that joined or
+// left. A cluster that does not satisfy a placement does not affect it, unless
+// it is the first or was the last: then the reason for having no clusters
+// changes.
 func (s *set) concern(c *cluster, came bool, a affected) {
 	itself := 0
 	if came {
@@ -40,7 +41,7 @@ func (s *set) concern(c *cluster, came bool, a affected) {
 	}
 }
 
-// read takes over the selector of the set's object.
+// read stores the selector of the set's object.
 func (s *set) read() {
 	s.selector, s.terms = nil, nil
 	selector, err := membership.Selector(s.object)
@@ -55,8 +56,8 @@ func (s *set) read() {
 	}
 }
 
-// UpsertSet takes a cluster set that is new or has changed, and returns the
-// placements whose result may be another one now.
+// UpsertSet stores a new or changed cluster set, and returns the placements
+// whose result may change.
 func (e *Engine) UpsertSet(o *clusterv1beta2.ManagedClusterSet) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,8 +89,8 @@ func (e *Engine) UpsertSet(o *clusterv1beta2.ManagedClusterSet) []types.Namespac
 	return a.keys()
 }
 
-// DeleteSet takes note that a cluster set is gone, and returns the placements
-// whose result may be another one now.
+// DeleteSet removes a cluster set, and returns the placements whose result may
+// change.
 func (e *Engine) DeleteSet(name string) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,8 +110,8 @@ func (e *Engine) DeleteSet(name string) []types.NamespacedName {
 	return a.keys()
 }
 
-// rebind has the placements that a set is bound for find out which sets they
-// choose from.
+// rebind makes the placements of the namespaces that a set is bound to resolve
+// their sets again.
 func (e *Engine) rebind(name string, a affected) {
 	for _, n := range e.namespaces {
 		if n.bound.has(name) {
@@ -119,9 +120,9 @@ func (e *Engine) rebind(name string, a affected) {
 	}
 }
 
-// UpsertBinding takes the binding of a set to a namespace, and returns the
-// placements whose result may be another one now. As upstream, the binding's
-// name counts, not what it says.
+// UpsertBinding stores the binding of a set to a namespace, and returns the
+// placements whose result may change. As upstream, the name of the binding
+// counts, not its specification.
 func (e *Engine) UpsertBinding(b types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,8 +136,8 @@ func (e *Engine) UpsertBinding(b types.NamespacedName) []types.NamespacedName {
 	return a.keys()
 }
 
-// DeleteBinding takes note that a binding is gone, and returns the placements
-// whose result may be another one now.
+// DeleteBinding removes a binding, and returns the placements whose result may
+// change.
 func (e *Engine) DeleteBinding(b types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,8 +160,8 @@ func (e *Engine) resolveAll(n *namespace, a affected) {
 	}
 }
 
-// resolve finds out which sets a placement chooses from, and reports whether
-// that changes anything.
+// resolve computes the sets that a placement chooses from, and reports whether
+// they have changed.
 func (e *Engine) resolve(p *placement, n *namespace) bool {
 	bound := make([]string, 0, len(n.bound))
 	for name := range n.bound {
