@@ -70,3 +70,13 @@ func read(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// quoted are the texts between backquotes.
+func quoted(text string) (all []string) {
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			all = append(all, part)
+		}
+	}
+	return all
+}
