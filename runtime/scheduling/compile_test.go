@@ -118,6 +118,7 @@ func TestWarnsOfExpiredScores(t *testing.T) {
 func TestDecisionsThatBelongToAPlacement(t *testing.T) {
 	p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}}
 	unborn := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	nameless := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}
 	labelled := func(name string) map[string]string {
 		return map[string]string{"cluster.open-cluster-management.io/placement": name}
 	}
@@ -140,6 +141,7 @@ func TestDecisionsThatBelongToAPlacement(t *testing.T) {
 		"not in another namespace":             {p, metav1.ObjectMeta{Namespace: "other", Name: "p-decision-1", Labels: labelled("p")}, false},
 		"not of another":                       {p, metav1.ObjectMeta{Namespace: "ns", Name: "q-decision-1", Labels: labelled("q")}, false},
 		"not by a name that is no number":      {p, metav1.ObjectMeta{Namespace: "ns", Name: "p-decision-x"}, false},
+		"one without a name has none":          {nameless, metav1.ObjectMeta{Namespace: "ns", Name: "-decision-1"}, false},
 		"one that does not exist owns nothing": {unborn, metav1.ObjectMeta{Namespace: "ns", Name: "x", OwnerReferences: owned("")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,15 @@ func specOf(t testing.TB, text string) clusterv1beta1.PlacementSpec {
 	return spec
 }
 
+// byEnv is a specification with one label to select by.
+const byEnv = `predicates: [{requiredClusterSelector: {labelSelector: {matchExpressions: [{key: env, operator: In, values: [prod, stage]}]}}}]`
+
+// compiled reads a placement's specification from YAML and compiles it.
+func compiled(t testing.TB, spec string) *scheduling.Compiled {
+	t.Helper()
+	return scheduling.Compile(&clusterv1beta1.Placement{Spec: specOf(t, spec)}, scheduling.Options{})
+}
+
 // fleetOf reads clusters from YAML, by their names.
 func fleetOf(t testing.TB, text string) []*clusterv1.ManagedCluster {
 	t.Helper()

@@ -136,9 +136,9 @@ func Decisions(placement string, groups []Group) []Decision {
 // Belongs reports whether a decision belongs to a placement: by its label, its
 // owner or its name. Any of them is enough, because a user may have edited the
 // others. A decision that is not recognised could never be re-created, because
-// its name is taken.
+// its name is taken. A placement without a name has none.
 func Belongs(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement) bool {
-	if d.Namespace != p.Namespace {
+	if d.Namespace != p.Namespace || p.Name == "" {
 		return false
 	}
 	// A placement that does not exist has no UID, and owns nothing.

@@ -25,6 +25,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -240,16 +241,22 @@ func (h *Handler) explain(ctx context.Context, p *clusterv1beta1.Placement) (*An
 		return nil, refuse(http.StatusBadRequest, "the placement %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	compiled := scheduling.Compile(p, h.options)
-	in, err := gather(ctx, h.client, compiled, h.clock.Now())
+	snapshot, err := scheduling.TakeSnapshot(ctx, h.list, compiled, h.clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("gather what the placement %s/%s depends on: %w", p.Namespace, p.Name, err)
 	}
+	in := snapshot.Input(p)
 	in.Explain = true
 	result, err := compiled.ScheduleWithin(ctx, in)
 	if err != nil {
 		return nil, refuse(http.StatusServiceUnavailable, "explaining the placement %s/%s takes longer than %s: its expressions cost too much", p.Namespace, p.Name, patience)
 	}
 	return answerOf(p, result), nil
+}
+
+// list implements scheduling.Lister.
+func (h *Handler) list(ctx context.Context, list runtime.Object, namespace string) error {
+	return h.client.List(ctx, list.(client.ObjectList), client.InNamespace(namespace))
 }
 
 // answerOf is the answer about a result.
