@@ -53,7 +53,7 @@ resource "muster_manifest_work_replica_set" "web" {
     }
   }]
 
-  # muster's agents report this without being told; those of other hubs don't,
+  # muster's agents report this without a rule; upstream's don't,
   # and a rollout can't go on without it.
   manifest_configs = [{
     resource_identifier = {
