@@ -15,7 +15,7 @@ import (
 
 // Timeout is how long Eventually waits. It is generous because the machines
 // that run tests are busy; a test that passes needs a fraction of it.
-const Timeout = 20 * time.Second
+const Timeout = time.Minute
 
 const pollPeriod = 10 * time.Millisecond
 
@@ -31,14 +31,23 @@ func Must(t testing.TB, err error) {
 // with the last error, which should say what check saw.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	EventuallyWithin(t, Timeout, check)
+	if err := Poll(Timeout, check); err != nil {
+		t.Fatalf("after %s: %v", Timeout, err)
+	}
 }
 
-// EventuallyWithin is Eventually with another timeout.
-func EventuallyWithin(t testing.TB, timeout time.Duration, check func() error) {
+// EventuallyThat is Eventually with words for what is waited for, such as "the
+// pod is made", which the failure names.
+func EventuallyThat(t testing.TB, what string, check func() error) {
+	t.Helper()
+	EventuallyWithin(t, Timeout, what, check)
+}
+
+// EventuallyWithin is EventuallyThat with another timeout.
+func EventuallyWithin(t testing.TB, timeout time.Duration, what string, check func() error) {
 	t.Helper()
 	if err := Poll(timeout, check); err != nil {
-		t.Fatalf("after %s: %v", timeout, err)
+		t.Fatalf("%s: after %s: %v", what, timeout, err)
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
@@ -113,22 +114,6 @@ func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
 // withToken is a client configuration that knows the server but not who it is.
 func withToken(s *controlplane.Server, token string) *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CAData}}
-}
-
-// eventually waits for check to return nil.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 func TestVersionIsThatOfTheKubernetesInside(t *testing.T) {
@@ -268,7 +253,7 @@ func TestBootstrapTokenLogsInUntilItExpires(t *testing.T) {
 		}
 	}
 	good := clientFor(t, withToken(shared, "aaaaaa.0123456789abcdef"))
-	eventually(t, "log in with the token", func() error {
+	testkit.EventuallyThat(t, "log in with the token", func() error {
 		review, err := good.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		if err != nil {
 			return err
@@ -278,7 +263,7 @@ func TestBootstrapTokenLogsInUntilItExpires(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "the expired token's secret is cleaned away", func() error {
+	testkit.EventuallyThat(t, "the expired token's secret is cleaned away", func() error {
 		_, err := client.CoreV1().Secrets("kube-system").Get(t.Context(), "bootstrap-token-bbbbbb", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there: %v", err)
@@ -315,7 +300,7 @@ func TestApprovedRequestBecomesACertificateThatLogsIn(t *testing.T) {
 	if _, err := client.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), csr.Name, csr, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the certificate is signed", func() error {
+	testkit.EventuallyThat(t, "the certificate is signed", func() error {
 		csr, err = client.CertificatesV1().CertificateSigningRequests().Get(t.Context(), csr.Name, metav1.GetOptions{})
 		if err == nil && len(csr.Status.Certificate) == 0 {
 			err = fmt.Errorf("no certificate, conditions %+v", csr.Status.Conditions)
@@ -353,7 +338,7 @@ func TestServiceAccountTokensLogInAndAreHeldByRBAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	var legacy string
-	eventually(t, "the token secret is filled", func() error {
+	testkit.EventuallyThat(t, "the token secret is filled", func() error {
 		secret, err := client.CoreV1().Secrets(namespace).Get(ctx, "robot", metav1.GetOptions{})
 		if err == nil && len(secret.Data["token"]) == 0 {
 			err = fmt.Errorf("no token in it")
@@ -377,7 +362,7 @@ func TestServiceAccountTokensLogInAndAreHeldByRBAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	robot := clientFor(t, withToken(shared, request.Status.Token))
-	eventually(t, "the aggregated role edit lets it in", func() error {
+	testkit.EventuallyThat(t, "the aggregated role edit lets it in", func() error {
 		_, err := robot.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
 		return err
 	})
@@ -408,7 +393,7 @@ func TestNamespaceWaitsForFinalizersAndOwnedObjectsGo(t *testing.T) {
 	if err := client.CoreV1().ConfigMaps(namespace).Delete(ctx, "owner", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the owned object goes with its owner", func() error {
+	testkit.EventuallyThat(t, "the owned object goes with its owner", func() error {
 		_, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, "owned", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there: %v", err)
@@ -418,7 +403,7 @@ func TestNamespaceWaitsForFinalizersAndOwnedObjectsGo(t *testing.T) {
 	if err := client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace says what holds it", func() error {
+	testkit.EventuallyThat(t, "the namespace says what holds it", func() error {
 		ns, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -433,7 +418,7 @@ func TestNamespaceWaitsForFinalizersAndOwnedObjectsGo(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps(namespace).Patch(ctx, "held", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace goes", func() error {
+	testkit.EventuallyThat(t, "the namespace goes", func() error {
 		_, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there: %v", err)
@@ -446,7 +431,7 @@ func TestBareNamespacesStayEmpty(t *testing.T) {
 	client, ctx := admin(t, shared), t.Context()
 	bare := newNamespace(t, client, map[string]string{"example.org/bare": ""})
 	plain := newNamespace(t, client, nil) // made later: once it is filled, the bare one has been passed by
-	eventually(t, "the plain namespace is filled", func() error {
+	testkit.EventuallyThat(t, "the plain namespace is filled", func() error {
 		if _, err := client.CoreV1().ServiceAccounts(plain).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -50,7 +51,7 @@ func install(t *testing.T, c *Cluster, namespace string) kubernetes.Interface {
 func agentPodIs(t *testing.T, admin kubernetes.Interface, namespace, what string, check func(p corev1.Pod, c corev1.ContainerStatus) bool) corev1.Pod {
 	t.Helper()
 	var found corev1.Pod
-	eventually(t, what, func() error {
+	testkit.EventuallyThat(t, what, func() error {
 		pods := podsOf(t, admin, namespace)
 		if len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 {
 			return fmt.Errorf("%d pods", len(pods))
@@ -103,7 +104,7 @@ func TestKlusterletStartsAnAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it may do what works need", func() error {
+		testkit.EventuallyThat(t, "it may do what works need", func() error {
 			_, err := agent.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 			return err
 		})
@@ -117,7 +118,7 @@ func TestKlusterletStartsAnAgent(t *testing.T) {
 		if _, err := admin.CoreV1().Secrets("agent-starts").Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the file changes", func() error {
+		testkit.EventuallyThat(t, "the file changes", func() error {
 			content, err := os.ReadFile(flagValue(one.args, "bootstrap-kubeconfig"))
 			if err == nil && string(content) != "second" {
 				err = fmt.Errorf("holds %q", content)
@@ -147,7 +148,7 @@ func barePod(t *testing.T, clk *clocktesting.FakeClock, run func(context.Context
 	admin := adminOf(t, shared)
 	ns := newNamespace(t, admin)
 	var made *corev1.Pod
-	eventually(t, "the pod is made", func() (err error) { // once the namespace's service account is there
+	testkit.EventuallyThat(t, "the pod is made", func() (err error) { // once the namespace's service account is there
 		made, err = admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{klusterlet.AppLabel: klusterlet.Name}},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "muster", Command: []string{"/muster", "agent"}}}},
@@ -183,7 +184,7 @@ func TestTokenIsRenewedBeforeItExpires(t *testing.T) {
 		return string(content)
 	}
 	first := read()
-	eventually(t, "the agent's life waits for the time to renew", func() error {
+	testkit.EventuallyThat(t, "the agent's life waits for the time to renew", func() error {
 		if !clk.HasWaiters() {
 			return errors.New("no timer")
 		}
@@ -194,7 +195,7 @@ func TestTokenIsRenewedBeforeItExpires(t *testing.T) {
 		t.Error("renewed after two thirds of its life")
 	}
 	clk.Step(9 * time.Minute)
-	eventually(t, "the token is another", func() error {
+	testkit.EventuallyThat(t, "the token is another", func() error {
 		if read() == first {
 			return errors.New("the same")
 		}
@@ -217,7 +218,7 @@ func TestAgentThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	if !a.stopping(made.UID) {
 		t.Fatal("it ended at once")
 	}
-	eventually(t, "it is left behind", func() error {
+	testkit.EventuallyThat(t, "it is left behind", func() error {
 		clk.Step(stopTimeout)
 		if a.stopping(made.UID) {
 			return errors.New("still waited for")
@@ -244,7 +245,7 @@ func TestDeletedPodsAgentStops(t *testing.T) {
 	}
 	<-two.ctx.Done()
 	files := flagValue(two.args, "bootstrap-kubeconfig")
-	eventually(t, "the pod's files are removed", func() error {
+	testkit.EventuallyThat(t, "the pod's files are removed", func() error {
 		if _, err := os.Stat(files); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%s: %v", files, err)
 		}
@@ -259,7 +260,7 @@ func TestPodWaitsForItsSecret(t *testing.T) {
 		Name: "agent", Image: "muster", Command: []string{"/muster", "agent", "--namespace=" + ns, "--file=/here/key"},
 		VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/here"}},
 	}
-	eventually(t, "the pod is made", func() error { // once the namespace's service account is there
+	testkit.EventuallyThat(t, "the pod is made", func() error { // once the namespace's service account is there
 		_, err := admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{klusterlet.AppLabel: klusterlet.Name}},
 			Spec: corev1.PodSpec{

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
 
@@ -131,21 +132,6 @@ func adminOf(t *testing.T, c *Cluster) kubernetes.Interface {
 	return client
 }
 
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
@@ -205,7 +191,7 @@ func TestDeploymentBecomesAvailable(t *testing.T) {
 	client := adminOf(t, shared)
 	ns := newNamespace(t, client)
 	newDeployment(t, client, ns, podTemplate())
-	eventually(t, "all replicas are available", func() error { return availableReplicas(t.Context(), client, ns, 3) })
+	testkit.EventuallyThat(t, "all replicas are available", func() error { return availableReplicas(t.Context(), client, ns, 3) })
 	for _, p := range podsOf(t, client, ns) {
 		if p.Spec.NodeName == "" || p.Status.PodIP == "" || p.Status.Phase != corev1.PodRunning {
 			t.Errorf("pod %s: node %q, IP %q, phase %s", p.Name, p.Spec.NodeName, p.Status.PodIP, p.Status.Phase)
@@ -217,12 +203,12 @@ func TestDeletedPodGoesAndIsReplaced(t *testing.T) {
 	client := adminOf(t, shared)
 	ns := newNamespace(t, client)
 	newDeployment(t, client, ns, podTemplate())
-	eventually(t, "all replicas are available", func() error { return availableReplicas(t.Context(), client, ns, 3) })
+	testkit.EventuallyThat(t, "all replicas are available", func() error { return availableReplicas(t.Context(), client, ns, 3) })
 	victim := podsOf(t, client, ns)[0].Name
 	if err := client.CoreV1().Pods(ns).Delete(t.Context(), victim, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the deleted pod is replaced", func() error {
+	testkit.EventuallyThat(t, "the deleted pod is replaced", func() error {
 		if _, err := client.CoreV1().Pods(ns).Get(t.Context(), victim, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there: %v", err)
 		}
@@ -234,11 +220,11 @@ func TestNamespaceWithPodsGoes(t *testing.T) {
 	client := adminOf(t, shared)
 	ns := newNamespace(t, client)
 	newDeployment(t, client, ns, podTemplate())
-	eventually(t, "all replicas are available", func() error { return availableReplicas(t.Context(), client, ns, 3) })
+	testkit.EventuallyThat(t, "all replicas are available", func() error { return availableReplicas(t.Context(), client, ns, 3) })
 	if err := client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace goes", func() error {
+	testkit.EventuallyThat(t, "the namespace goes", func() error {
 		_, err := client.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there: %v", err)
@@ -253,7 +239,7 @@ func TestPodThatIsToFailIsNeverAvailable(t *testing.T) {
 	newDeployment(t, client, ns, podTemplate(func(p *corev1.PodTemplateSpec) {
 		p.Annotations = map[string]string{FailAnnotation: "cannot pull"}
 	}))
-	eventually(t, "all pods say why they fail", func() error {
+	testkit.EventuallyThat(t, "all pods say why they fail", func() error {
 		pods := podsOf(t, client, ns)
 		for _, p := range pods {
 			if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil || p.Status.ContainerStatuses[0].State.Waiting.Message != "cannot pull" {
@@ -290,7 +276,7 @@ func TestJobEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the job is "+string(tc.want), func() error {
+			testkit.EventuallyThat(t, "the job is "+string(tc.want), func() error {
 				job, err := client.BatchV1().Jobs(ns).Get(t.Context(), name, metav1.GetOptions{})
 				if err != nil {
 					return err

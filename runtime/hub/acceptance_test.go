@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -24,7 +24,7 @@ func TestAcceptedBySeveralAtOnce(t *testing.T) {
 	c := otherHub(t, hub.Options{AutoApprove: []string{"somebody"}}, "")
 	isIn := func(t *testing.T, name string) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			mc := newCluster(name)
 			if err := c.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 				return err
@@ -39,7 +39,7 @@ func TestAcceptedBySeveralAtOnce(t *testing.T) {
 	t.Run("created accepted", func(t *testing.T) {
 		mc := newCluster("born")
 		mc.Spec.HubAcceptsClient = ptr.To(true)
-		must(t, c.Create(ctx, mc))
+		testkit.Must(t, c.Create(ctx, mc))
 		isIn(t, "born")
 	})
 	t.Run("accepted a little after it was created", func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAcceptedBySeveralAtOnce(t *testing.T) {
 				return c.Patch(ctx, mc, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hubAcceptsClient":true}}`)))
 			})
 		}
-		must(t, group.Wait())
+		testkit.Must(t, group.Wait())
 		for i := range clusters {
 			isIn(t, fmt.Sprintf("both-%d", i))
 		}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -38,7 +38,7 @@ type addOnClient struct {
 func inBothVersions(t testing.TB, config *rest.Config, resource, kind, namespace string) (older, newer addOnClient) {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(config)
-	must(t, err)
+	testkit.Must(t, err)
 	of := func(version string) addOnClient {
 		r := objects.Resource(schema.GroupVersionResource{Group: addOnsGroup, Version: version, Resource: resource})
 		c := addOnClient{TB: t, ResourceInterface: r, version: version, kind: kind}
@@ -54,7 +54,7 @@ func inBothVersions(t testing.TB, config *rest.Config, resource, kind, namespace
 func (c addOnClient) object(name, body string) *unstructured.Unstructured {
 	c.Helper()
 	o := &unstructured.Unstructured{}
-	must(c, json.Unmarshal([]byte(body), &o.Object))
+	testkit.Must(c, json.Unmarshal([]byte(body), &o.Object))
 	o.SetAPIVersion(addOnsGroup + "/" + c.version)
 	o.SetKind(c.kind)
 	o.SetName(name)
@@ -64,7 +64,7 @@ func (c addOnClient) object(name, body string) *unstructured.Unstructured {
 func (c addOnClient) create(name, body string) {
 	c.Helper()
 	_, err := c.Create(context.Background(), c.object(name, body), metav1.CreateOptions{})
-	must(c, err)
+	testkit.Must(c, err)
 	c.Cleanup(func() { _ = c.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
@@ -72,7 +72,7 @@ func (c addOnClient) create(name, body string) {
 func (c addOnClient) patch(name, body string, subresource ...string) {
 	c.Helper()
 	_, err := c.Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "test-" + c.version}, subresource...)
-	must(c, err)
+	testkit.Must(c, err)
 }
 
 func (c addOnClient) apply(name, manager, body string) error {
@@ -86,9 +86,9 @@ func (c addOnClient) apply(name, manager, body string) error {
 func (c addOnClient) says(name, want string) {
 	c.Helper()
 	o, err := c.Get(context.Background(), name, metav1.GetOptions{})
-	must(c, err)
+	testkit.Must(c, err)
 	var w map[string]any
-	must(c, json.Unmarshal([]byte(want), &w))
+	testkit.Must(c, json.Unmarshal([]byte(want), &w))
 	if where := differs("", plain(c, o.Object), w); where != "" {
 		have, _ := json.Marshal(o.Object)
 		c.Errorf("%s in %s: %s; it is\n%s", name, c.version, where, have)
@@ -98,9 +98,9 @@ func (c addOnClient) says(name, want string) {
 // plain is the object as json.Unmarshal reads it.
 func plain(t testing.TB, o map[string]any) map[string]any {
 	data, err := json.Marshal(o)
-	must(t, err)
+	testkit.Must(t, err)
 	var out map[string]any
-	must(t, json.Unmarshal(data, &out))
+	testkit.Must(t, json.Unmarshal(data, &out))
 	return out
 }
 
@@ -150,10 +150,10 @@ func TestDefinitionsOfAddOnsInBothVersions(t *testing.T) {
 
 	// A typed client of v1beta1 puts back what it has read, annotations included.
 	o, err := newer.Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
-	must(t, unstructured.SetNestedField(o.Object, "Find", "spec", "addOnMeta", "displayName"))
+	testkit.Must(t, err)
+	testkit.Must(t, unstructured.SetNestedField(o.Object, "Find", "spec", "addOnMeta", "displayName"))
 	_, err = newer.Update(t.Context(), o, metav1.UpdateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	older.says(name, `{"spec":{"addOnMeta":{"displayName":"Find"},"addOnConfiguration":{"crdName":"configs.example.com","crName":"old"}}}`)
 }
 
@@ -176,12 +176,12 @@ func TestAddOnsInBothVersions(t *testing.T) {
 				{"group":"g","resource":"rs","name":"c","lastObservedGeneration":3,"desiredConfig":{"name":"c","specHash":"h"},"lastAppliedConfig":{"name":"c","specHash":"g"}}]}`
 		older.patch("kept", `{"status":`+status+`}`, "status")
 		before, err := older.Get(t.Context(), "kept", metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 
 		newer.patch("kept", `{"metadata":{"annotations":{"x":"y"}}}`)
 		newer.patch("kept", `{"status":{"conditions":[`+reported+`]}}`, "status")
 		after, err := older.Get(t.Context(), "kept", metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		if got, want := after.Object["spec"], before.Object["spec"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("the spec was %v and is %v", want, got)
 		}
@@ -218,31 +218,31 @@ func TestAddOnsInBothVersions(t *testing.T) {
 		newer.create("same", `{"spec":{}}`)
 		newer.patch("same", `{"status":{"conditions":[`+reported+`]}}`, "status")
 		before, err := newer.Get(t.Context(), "same", metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		newer.patch("same", `{"status":{"conditions":[`+reported+`]}}`, "status")
 		newer.patch("same", `{"metadata":{"annotations":{"`+addon.InstallNamespaceAnnotation+`":"open-cluster-management-agent-addon"}}}`)
 		after, err := newer.Get(t.Context(), "same", metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		if before.GetResourceVersion() != after.GetResourceVersion() {
 			t.Errorf("the object went from\n%v\nto\n%v", before.Object, after.Object)
 		}
 	})
 
 	t.Run("who applies in one version meets who applies in the other", func(t *testing.T) {
-		must(t, newer.apply("applied", "newer", `{"metadata":{"annotations":{"`+addon.InstallNamespaceAnnotation+`":"mine"}},"spec":{"configs":[{"group":"g","resource":"rs","name":"c"}]}}`))
+		testkit.Must(t, newer.apply("applied", "newer", `{"metadata":{"annotations":{"`+addon.InstallNamespaceAnnotation+`":"mine"}},"spec":{"configs":[{"group":"g","resource":"rs","name":"c"}]}}`))
 		t.Cleanup(func() { _ = newer.Delete(context.Background(), "applied", metav1.DeleteOptions{}) })
 		older.says("applied", `{"spec":{"installNamespace":"mine","configs":[{"group":"g","resource":"rs","name":"c"}]}}`)
 		if err := older.apply("applied", "older", `{"spec":{"configs":[{"group":"g","resource":"rs","name":"other"}]}}`); !apierrors.IsConflict(err) {
 			t.Errorf("two owners of one field: %v", err)
 		}
-		must(t, older.apply("applied", "older", `{"metadata":{"labels":{"by":"older"}},"spec":{"configs":[{"group":"g","resource":"rs","name":"c"}]}}`))
+		testkit.Must(t, older.apply("applied", "older", `{"metadata":{"labels":{"by":"older"}},"spec":{"configs":[{"group":"g","resource":"rs","name":"c"}]}}`))
 		// One stops to want it, the other still does.
-		must(t, newer.apply("applied", "newer", `{"metadata":{"labels":{"also":"newer"}}}`))
+		testkit.Must(t, newer.apply("applied", "newer", `{"metadata":{"labels":{"also":"newer"}}}`))
 		newer.says("applied", `{"metadata":{"labels":{"by":"older","also":"newer"}},"spec":{"configs":[{"group":"g","resource":"rs","name":"c"}]}}`)
-		must(t, older.apply("applied", "older", `{"spec":{}}`))
+		testkit.Must(t, older.apply("applied", "older", `{"spec":{}}`))
 		newer.says("applied", `{"metadata":{"labels":{"by":null,"also":"newer"}},"spec":{"configs":null}}`)
 		o, err := newer.Get(t.Context(), "applied", metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		owners := map[string]string{}
 		for _, m := range o.GetManagedFields() {
 			owners[m.Manager] = m.APIVersion
@@ -258,7 +258,7 @@ func TestAddOnsInBothVersions(t *testing.T) {
 		newer.patch("owned", `{"status":{"conditions":[`+reported+`]}}`, "status")
 		older.patch("owned", `{"metadata":{"labels":{"a":"b"}}}`)
 		o, err := older.Get(t.Context(), "owned", metav1.GetOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		var owners []string
 		for _, m := range o.GetManagedFields() {
 			owners = append(owners, m.Manager+" "+m.Subresource)
@@ -273,7 +273,7 @@ func TestAddOnsInBothVersions(t *testing.T) {
 	t.Run("lists and watches", func(t *testing.T) {
 		for _, c := range []addOnClient{older, newer} {
 			list, err := c.List(t.Context(), metav1.ListOptions{})
-			must(t, err)
+			testkit.Must(t, err)
 			if len(list.Items) != 4 || list.GetAPIVersion() != addOnsGroup+"/"+c.version {
 				t.Errorf("%s: %d items in %s, want 4", c.version, len(list.Items), list.GetAPIVersion())
 			}
@@ -283,7 +283,7 @@ func TestAddOnsInBothVersions(t *testing.T) {
 				}
 			}
 			w, err := c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-			must(t, err)
+			testkit.Must(t, err)
 			t.Cleanup(w.Stop)
 			value := "by-" + c.version
 			newer.patch("made", `{"status":{"registrations":[{"type":"kubeClient","kubeClient":{"subject":{"user":"`+value+`"}}}]}}`, "status")
@@ -301,7 +301,7 @@ func TestAddOnsInBothVersions(t *testing.T) {
 				"v1beta1":  `{"status":{"registrations":[{"type":"kubeClient","kubeClient":{"subject":{"user":"` + value + `"}}}]}}`,
 			}[c.version]
 			var w2 map[string]any
-			must(t, json.Unmarshal([]byte(want), &w2))
+			testkit.Must(t, json.Unmarshal([]byte(want), &w2))
 			if where := differs("", got, w2); where != "" {
 				t.Errorf("%s: the watch saw that %s", c.version, where)
 			}
@@ -312,9 +312,9 @@ func TestAddOnsInBothVersions(t *testing.T) {
 func sorted(t testing.TB, object string) string {
 	t.Helper()
 	var o map[string]any
-	must(t, json.Unmarshal([]byte(object), &o))
+	testkit.Must(t, json.Unmarshal([]byte(object), &o))
 	data, err := json.Marshal(o)
-	must(t, err)
+	testkit.Must(t, err)
 	return string(data)
 }
 
@@ -333,24 +333,24 @@ func TestAddOnTemplatesInBothVersions(t *testing.T) {
 func TestAddOnsOfAnOlderHubAreConverted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "hub")
 	ready, stop, err := start(hub.Options{DataDir: dir})
-	must(t, err)
+	testkit.Must(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
-	must(t, err)
+	testkit.Must(t, err)
 	crds := func(config *rest.Config) apiextensions.Interface {
 		c, err := apiextensions.NewForConfig(config)
-		must(t, err)
+		testkit.Must(t, err)
 		return c
 	}
 	const definition = "managedclusteraddons.addon.open-cluster-management.io"
 	_, err = crds(config).ApiextensionsV1().CustomResourceDefinitions().Patch(t.Context(), definition, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"muster-fleet.io/definition-hash":"of-before"}},"spec":{"conversion":{"strategy":"None","webhook":null}}}`), metav1.PatchOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	const theirs = `{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"service":{"namespace":"open-cluster-management-hub","name":"cluster-manager-addon-webhook","path":"/convert","port":9443}}}}`
 	_, err = crds(config).ApiextensionsV1().CustomResourceDefinitions().Patch(t.Context(), "clustermanagementaddons.addon.open-cluster-management.io", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"muster-fleet.io/definition-hash":"of-before"}},"spec":{"conversion":`+theirs+`}}`), metav1.PatchOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	older, newer := inBothVersions(t, config, "managedclusteraddons", "ManagedClusterAddOn", "default")
-	testenv.Eventually(t, func() error { // with the definition of before
+	testkit.Eventually(t, func() error { // with the definition of before
 		_, err := newer.Get(t.Context(), "none", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -359,15 +359,15 @@ func TestAddOnsOfAnOlderHubAreConverted(t *testing.T) {
 	})
 	older.create("old", `{"spec":{"installNamespace":"my-ns"}}`)
 	older.patch("old", `{"status":{"registrations":[{"signerName":"kubernetes.io/kube-apiserver-client","subject":{"user":"u"}}]}}`, "status")
-	must(t, stop())
+	testkit.Must(t, stop())
 
 	ready, stop, err = start(hub.Options{DataDir: dir})
-	must(t, err)
-	defer func() { must(t, stop()) }()
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, stop()) }()
 	config, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
-	must(t, err)
+	testkit.Must(t, err)
 	crd, err := crds(config).ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), definition, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter || crd.Spec.Conversion.Webhook.ClientConfig.Service.Name != addon.ConversionService {
 		t.Errorf("the conversion is %+v", crd.Spec.Conversion)
 	}
@@ -376,7 +376,7 @@ func TestAddOnsOfAnOlderHubAreConverted(t *testing.T) {
 
 	// The webhook that somebody has put there stays.
 	crd, err = crds(config).ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), "clustermanagementaddons.addon.open-cluster-management.io", metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if name := crd.Spec.Conversion.Webhook.ClientConfig.Service.Name; name != "cluster-manager-addon-webhook" {
 		t.Errorf("the service is %s", name)
 	}

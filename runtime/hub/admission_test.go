@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -28,7 +28,7 @@ func configMapManifest(name string) workv1.Manifest {
 
 func waitGone(t testing.TB, o client.Object) {
 	t.Helper()
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		err := clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(o), o)
 		switch {
 		case apierrors.IsNotFound(err):
@@ -42,7 +42,7 @@ func waitGone(t testing.TB, o client.Object) {
 
 func testForbiddenEventually(t testing.TB, what string, call func() error) {
 	t.Helper()
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := call(); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("%s: got %v, want a refusal", what, err)
 		}
@@ -54,7 +54,7 @@ func testForbiddenEventually(t testing.TB, what string, call func() error) {
 func grant(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	bestow(t, user, rules...)
-	testenv.Eventually(t, func() error { // the authorizer learns of it by a watch
+	testkit.Eventually(t, func() error { // the authorizer learns of it by a watch
 		return clientFor(t, impersonate(user)).List(context.Background(), &clusterv1.ManagedClusterList{})
 	})
 }
@@ -71,7 +71,7 @@ func bestow(t testing.TB, user string, rules ...rbacv1.PolicyRule) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
 	for _, o := range []client.Object{role, binding} {
-		must(t, c.Create(context.Background(), o))
+		testkit.Must(t, c.Create(context.Background(), o))
 		t.Cleanup(func() { _ = c.Delete(context.Background(), o) })
 	}
 }
@@ -82,7 +82,7 @@ func editClusters() rbacv1.PolicyRule {
 
 func TestNewClusterIsCompleted(t *testing.T) {
 	name := clusterName(t, "new")
-	must(t, clientFor(t, admin).Create(context.Background(), newCluster(name)))
+	testkit.Must(t, clientFor(t, admin).Create(context.Background(), newCluster(name)))
 	mc := waitForCluster(t, name, func(*clusterv1.ManagedCluster) error { return nil })
 	if got := mc.Labels[cluster.ClusterSetLabel]; got != "default" {
 		t.Errorf("the cluster is in the set %q, want default", got)
@@ -156,10 +156,10 @@ func TestAcceptingNeedsThePermissionToAccept(t *testing.T) {
 	if want := `user "editor" cannot update the HubAcceptsClient field`; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	must(t, acceptor.Create(ctx, accepted))
+	testkit.Must(t, acceptor.Create(ctx, accepted))
 	// Denying needs no permission of its own; accepting again does.
 	deny := newCluster(name)
-	must(t, editor.Patch(ctx, deny, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hubAcceptsClient":false}}`))))
+	testkit.Must(t, editor.Patch(ctx, deny, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hubAcceptsClient":false}}`))))
 	mustBeForbidden(t, "accepting again", editor.Patch(ctx, deny, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hubAcceptsClient":true}}`))))
 }
 
@@ -174,7 +174,7 @@ func join(set string) rbacv1.PolicyRule {
 func TestMovingBetweenSetsNeedsThePermissionForBoth(t *testing.T) {
 	ctx := context.Background()
 	name := clusterName(t, "move")
-	must(t, clientFor(t, admin).Create(ctx, newCluster(name)))
+	testkit.Must(t, clientFor(t, admin).Create(ctx, newCluster(name)))
 	for user, x := range map[string]struct {
 		sets    []string
 		allowed bool
@@ -204,7 +204,7 @@ func TestBindingASetNeedsThePermissionToBind(t *testing.T) {
 	binding := func(set string) *clusterv1beta2.ManagedClusterSetBinding {
 		return &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: set}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: set}}
 	}
-	must(t, binder.Create(ctx, binding("blue"), client.DryRunAll))
+	testkit.Must(t, binder.Create(ctx, binding("blue"), client.DryRunAll))
 	mustBeForbidden(t, "binding another set", binder.Create(ctx, binding("red"), client.DryRunAll))
 }
 
@@ -229,13 +229,13 @@ func TestExecutingAsNeedsThePermission(t *testing.T) {
 	if want := "user author cannot manipulate the Manifestwork with executor apps/deployer in namespace default"; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	must(t, clientFor(t, impersonate("executor")).Create(ctx, mw.DeepCopy(), client.DryRunAll))
-	must(t, clientFor(t, impersonate("author")).Create(ctx, newWork(configMapManifest("a")), client.DryRunAll))
+	testkit.Must(t, clientFor(t, impersonate("executor")).Create(ctx, mw.DeepCopy(), client.DryRunAll))
+	testkit.Must(t, clientFor(t, impersonate("author")).Create(ctx, newWork(configMapManifest("a")), client.DryRunAll))
 }
 
 func TestMetricsAreThoseOfServerAndControllers(t *testing.T) {
 	data, err := clientsetFor(t, admin).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
-	must(t, err)
+	testkit.Must(t, err)
 	for _, want := range []string{
 		"apiserver_request_total{", `controller_runtime_reconcile_total{controller="managedcluster"`, "go_goroutines ", "etcd_request_duration_seconds_count{",
 	} {

@@ -13,6 +13,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -25,34 +26,34 @@ func TestBoundTokenJoinsItsClusterWithoutAHuman(t *testing.T) {
 	bootstrap := clientFor(t, withToken(bootstrapToken(t, cluster.BoundBootstrapGroup(name))))
 
 	// The agent may be there before anybody has heard of the cluster.
-	must(t, bootstrap.Create(ctx, newCluster(name)))
+	testkit.Must(t, bootstrap.Create(ctx, newCluster(name)))
 	r, key := certificateRequest(t, name, "a")
-	must(t, bootstrap.Create(ctx, r))
+	testkit.Must(t, bootstrap.Create(ctx, r))
 	mustNotBeApproved(t, "an unaccepted cluster's", r.Name, "is not accepted")
 
 	// Acceptance is the only human act.
 	accept(t, name, true)
 	agent := clientFor(t, withCertificate(certificate(t, r.Name), key))
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
-	must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	testkit.Must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
 
 	// Once the cluster has joined, a leaked token makes no second agent.
-	must(t, agent.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType,
+	testkit.Must(t, agent.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType,
 		[]byte(`{"status":{"conditions":[{"type":"ManagedClusterJoined","status":"True","reason":"ManagedClusterJoined","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`))))
 	second, _ := certificateRequest(t, name, "b")
-	must(t, bootstrap.Create(ctx, second))
+	testkit.Must(t, bootstrap.Create(ctx, second))
 	mustNotBeApproved(t, "a joined cluster's second", second.Name, "has joined before")
 }
 
 func TestBoundTokenReachesItsClusterOnly(t *testing.T) {
 	ctx := context.Background()
 	name, other := clusterName(t, "mine"), clusterName(t, "theirs")
-	must(t, clientFor(t, admin).Create(ctx, newCluster(other)))
+	testkit.Must(t, clientFor(t, admin).Create(ctx, newCluster(other)))
 	config := withToken(bootstrapToken(t, cluster.BoundBootstrapGroup(name)))
 	c, k := clientFor(t, config), clientsetFor(t, config)
 
 	mustBeForbidden(t, "creating another cluster", c.Create(ctx, newCluster(clusterName(t, "third"))))
-	must(t, c.Create(ctx, newCluster(name)))
+	testkit.Must(t, c.Create(ctx, newCluster(name)))
 
 	allowed := map[string]error{
 		"reading its cluster": c.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)),
@@ -105,7 +106,7 @@ func TestBoundTokenReachesItsClusterOnly(t *testing.T) {
 	}
 
 	mine, _ := certificateRequest(t, name, "a")
-	must(t, c.Create(ctx, mine))
+	testkit.Must(t, c.Create(ctx, mine))
 	mustBeForbidden(t, "approving its own request", approve(ctx, k, mine))
 }
 
@@ -114,17 +115,17 @@ func TestDeniedClusterLosesItsRightsAndGetsThemBack(t *testing.T) {
 	name := clusterName(t, "denied")
 	config := joined(t, name, "a")
 	agent := clientFor(t, config)
-	must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+	testkit.Must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
 
 	accept(t, name, false)
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse, cluster.ReasonHubDenied))
 	mustBeForbidden(t, "listing works when denied", agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
 	mustBeForbidden(t, "reporting when denied", agent.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1"}}}`))))
-	must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name))) // it may see that it was denied
+	testkit.Must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name))) // it may see that it was denied
 
 	accept(t, name, true)
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
-	must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+	testkit.Must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
 }
 
 func TestDeletedClusterGoesOnceItsWorksAreGone(t *testing.T) {
@@ -136,19 +137,19 @@ func TestDeletedClusterGoesOnceItsWorksAreGone(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "w", Finalizers: []string{work.ManifestWorkFinalizer}},
 		Spec:       workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{configMapManifest("a")}}},
 	}
-	must(t, hub.Create(ctx, mw))
-	must(t, hub.Delete(ctx, newCluster(name)))
+	testkit.Must(t, hub.Create(ctx, mw))
+	testkit.Must(t, hub.Delete(ctx, newCluster(name)))
 	waitForCluster(t, name, hasCondition(cluster.ConditionDeleting, metav1.ConditionFalse, cluster.ReasonResourceRemaining))
 
 	// The agent can still finish with the work, and does no more than that. It may
 	// see what goes on, also when it starts now.
-	must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	testkit.Must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
 	mustBeForbidden(t, "reading a deleted cluster's leases", agent.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(name)))
-	must(t, agent.Get(ctx, client.ObjectKeyFromObject(mw), mw))
+	testkit.Must(t, agent.Get(ctx, client.ObjectKeyFromObject(mw), mw))
 	mw.Finalizers = nil
-	must(t, agent.Update(ctx, mw))
+	testkit.Must(t, agent.Update(ctx, mw))
 	waitGone(t, newCluster(name))
-	must(t, hub.Get(ctx, types.NamespacedName{Name: name}, &corev1.Namespace{})) // stays
+	testkit.Must(t, hub.Get(ctx, types.NamespacedName{Name: name}, &corev1.Namespace{})) // stays
 	testForbiddenEventually(t, "listing works when gone", func() error { return agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)) })
 }
 
@@ -156,13 +157,13 @@ func TestUnknownUsersRequestsAreLeftToTheAdministrator(t *testing.T) {
 	name := clusterName(t, "human")
 	mc := newCluster(name)
 	mc.Spec.HubAcceptsClient = ptr.To(true)
-	must(t, clientFor(t, admin).Create(context.Background(), mc))
+	testkit.Must(t, clientFor(t, admin).Create(context.Background(), mc))
 	bootstrap := clientFor(t, withToken(bootstrapToken(t, cluster.BootstrapGroup)))
 	r, _ := certificateRequest(t, name, "a")
-	must(t, bootstrap.Create(context.Background(), r))
+	testkit.Must(t, bootstrap.Create(context.Background(), r))
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
 	got, err := clientsetFor(t, admin).CertificatesV1().CertificateSigningRequests().Get(context.Background(), r.Name, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if len(got.Status.Conditions) != 0 {
 		t.Errorf("the request was decided: %v", got.Status.Conditions)
 	}

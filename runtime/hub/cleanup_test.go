@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -32,8 +33,8 @@ func acceptedCluster(t testing.TB, c client.Client, name string) {
 	t.Helper()
 	mc := newCluster(name)
 	mc.Spec.HubAcceptsClient = ptr.To(true)
-	must(t, c.Create(context.Background(), mc))
-	testenv.Eventually(t, func() error {
+	testkit.Must(t, c.Create(context.Background(), mc))
+	testkit.Eventually(t, func() error {
 		if err := c.Get(context.Background(), client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err
 		}
@@ -48,7 +49,7 @@ func acceptedCluster(t testing.TB, c client.Client, name string) {
 func heldAddOn(t testing.TB, c client.Client, namespace, name string) *addonv1alpha1.ManagedClusterAddOn {
 	t.Helper()
 	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: []string{holding}}}
-	must(t, c.Create(context.Background(), a))
+	testkit.Must(t, c.Create(context.Background(), a))
 	return a
 }
 
@@ -59,19 +60,19 @@ func heldWork(t testing.TB, c client.Client, namespace, name, priority string) *
 	if priority != "" {
 		w.Annotations = map[string]string{cluster.CleanupPriorityAnnotation: priority}
 	}
-	must(t, c.Create(context.Background(), w))
+	testkit.Must(t, c.Create(context.Background(), w))
 	return w
 }
 
 func release(t testing.TB, c client.Client, o client.Object) {
 	t.Helper()
-	must(t, c.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	testkit.Must(t, c.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
 // awaitDeleting waits until exactly these objects are being deleted.
 func awaitDeleting(t testing.TB, c client.Client, deleting, alive []client.Object) {
 	t.Helper()
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		for i, o := range append(append([]client.Object{}, deleting...), alive...) {
 			if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
 				return err
@@ -87,7 +88,7 @@ func awaitDeleting(t testing.TB, c client.Client, deleting, alive []client.Objec
 func awaitRemaining(t testing.TB, c client.Client, name, message string) {
 	t.Helper()
 	mc := newCluster(name)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := c.Get(context.Background(), client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func TestDeletedClusterIsEmptiedInOrder(t *testing.T) {
 	addOn := heldAddOn(t, c, name, "a")
 	first, odd := heldWork(t, c, name, "first", ""), heldWork(t, c, name, "odd", "101")
 	second, last := heldWork(t, c, name, "second", "7"), heldWork(t, c, name, "last", "100")
-	must(t, c.Delete(context.Background(), newCluster(name)))
+	testkit.Must(t, c.Delete(context.Background(), newCluster(name)))
 
 	awaitDeleting(t, c, []client.Object{addOn}, []client.Object{first, odd, second, last})
 	awaitRemaining(t, c, name, "The resource managedclusteraddons is remaning, the remaining count is 1, the finalizer pending count is 1")
@@ -130,10 +131,10 @@ func TestWhatIsLeftOfAClusterThatWasFreedByForceIsDeleted(t *testing.T) {
 	name := clusterName(t, "forced")
 	acceptedCluster(t, c, name)
 	w := heldWork(t, c, name, "w", "")
-	must(t, c.Delete(context.Background(), newCluster(name)))
+	testkit.Must(t, c.Delete(context.Background(), newCluster(name)))
 	awaitDeleting(t, c, []client.Object{w}, nil)
 	second := heldWork(t, c, name, "second", "5") // its turn has not come
-	must(t, c.Patch(context.Background(), newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	testkit.Must(t, c.Patch(context.Background(), newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	waitGone(t, newCluster(name))
 	release(t, c, w)
 	awaitDeleting(t, c, []client.Object{second}, nil)
@@ -144,31 +145,31 @@ func TestWhatIsLeftOfAClusterThatWasFreedByForceIsDeleted(t *testing.T) {
 	plain := testenv.Namespace(t, c)
 	kept := newWork(configMapManifest("kept"))
 	kept.Namespace, kept.Name = plain, "kept"
-	must(t, c.Create(context.Background(), kept))
+	testkit.Must(t, c.Create(context.Background(), kept))
 	other := clusterName(t, "probe")
 	acceptedCluster(t, c, other)
-	must(t, c.Delete(context.Background(), newCluster(other)))
+	testkit.Must(t, c.Delete(context.Background(), newCluster(other)))
 	waitGone(t, newCluster(other))
-	must(t, c.Get(context.Background(), client.ObjectKeyFromObject(kept), kept))
+	testkit.Must(t, c.Get(context.Background(), client.ObjectKeyFromObject(kept), kept))
 }
 
 func TestHubCleansWhatItIsToldTo(t *testing.T) {
 	ctx := context.Background()
 	resources, err := gc.ParseResources([]string{"example.org/v1/unknowns", "v1/configmaps", "work.open-cluster-management.io/v1/manifestworks"})
-	must(t, err)
+	testkit.Must(t, err)
 	c := otherHub(t, hub.Options{CleanedResources: resources}, "ResourceCleanup=true")
 	acceptedCluster(t, c, "paris")
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "paris", Name: "m", Finalizers: []string{holding}}}
-	must(t, c.Create(ctx, m))
+	testkit.Must(t, c.Create(ctx, m))
 	w := heldWork(t, c, "paris", "w", "")
-	must(t, c.Delete(ctx, newCluster("paris")))
+	testkit.Must(t, c.Delete(ctx, newCluster("paris")))
 	awaitDeleting(t, c, []client.Object{m}, []client.Object{w})
 	awaitRemaining(t, c, "paris", "The resource configmaps is remaning, the remaining count is 1,")
 	release(t, c, m)
 	// Nothing tells of config maps: they are looked at again after 5 s.
 	awaitDeleting(t, c, []client.Object{w}, nil)
 	release(t, c, w)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := c.Get(ctx, types.NamespacedName{Name: "paris"}, newCluster("paris")); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("still there (%v)", err)
 		}
@@ -182,7 +183,7 @@ func TestAddOnsShowInTheClustersLabels(t *testing.T) {
 	name := clusterName(t, "featured")
 	acceptedCluster(t, c, name)
 	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "search"}}
-	must(t, c.Create(ctx, a))
+	testkit.Must(t, c.Create(ctx, a))
 	label := func(want string) {
 		t.Helper()
 		waitForCluster(t, name, func(mc *clusterv1.ManagedCluster) error {
@@ -194,7 +195,7 @@ func TestAddOnsShowInTheClustersLabels(t *testing.T) {
 	}
 	report := func(status metav1.ConditionStatus) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(a), a); err != nil {
 				return err
 			}
@@ -211,7 +212,7 @@ func TestAddOnsShowInTheClustersLabels(t *testing.T) {
 
 	// A cluster that falls silent takes its add-ons with it.
 	available(t, name, metav1.ConditionUnknown)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(a), a); err != nil {
 			return err
 		}
@@ -223,7 +224,7 @@ func TestAddOnsShowInTheClustersLabels(t *testing.T) {
 		return conditionIs(a.Status.Conditions, addon.ConditionAvailable, metav1.ConditionUnknown, want.Reason, want.Message)
 	})
 	label("unreachable")
-	must(t, c.Delete(ctx, a))
+	testkit.Must(t, c.Delete(ctx, a))
 	label("")
 }
 
@@ -231,11 +232,11 @@ func TestFailedCleanupIsToldInAnEvent(t *testing.T) {
 	ctx := context.Background()
 	// Access reviews can be created and not listed, by nobody.
 	resources, err := gc.ParseResources([]string{"authorization.k8s.io/v1/localsubjectaccessreviews"})
-	must(t, err)
+	testkit.Must(t, err)
 	c := otherHub(t, hub.Options{CleanedResources: resources}, "ResourceCleanup=true")
 	acceptedCluster(t, c, "rome")
-	must(t, c.Delete(ctx, newCluster("rome")))
-	testenv.Eventually(t, func() error {
+	testkit.Must(t, c.Delete(ctx, newCluster("rome")))
+	testkit.Eventually(t, func() error {
 		mc := newCluster("rome")
 		if err := c.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -114,10 +114,10 @@ func announced(t testing.TB, config *rest.Config, name string) (request string, 
 	t.Helper()
 	bootstrap := clientFor(t, config)
 	if err := bootstrap.Create(context.Background(), newCluster(name)); !apierrors.IsAlreadyExists(err) {
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	r, key := certificateRequest(t, name, "a")
-	must(t, bootstrap.Create(context.Background(), r))
+	testkit.Must(t, bootstrap.Create(context.Background(), r))
 	return r.Name, key
 }
 
@@ -125,7 +125,7 @@ func announced(t testing.TB, config *rest.Config, name string) (request string, 
 func conditionsOf(t testing.TB, request string) []certificatesv1.CertificateSigningRequestCondition {
 	t.Helper()
 	r, err := clientsetFor(t, admin).CertificatesV1().CertificateSigningRequests().Get(context.Background(), request, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	return r.Status.Conditions
 }
 
@@ -141,7 +141,7 @@ func TestClusteradmAccept(t *testing.T) {
 				t.Fatalf("%d requests approved, %v", n, err)
 			}
 			agent := clientFor(t, withCertificate(certificate(t, request), key))
-			testenv.Eventually(t, func() error { return agent.Get(t.Context(), types.NamespacedName{Name: name}, newCluster(name)) })
+			testkit.Eventually(t, func() error { return agent.Get(t.Context(), types.NamespacedName{Name: name}, newCluster(name)) })
 			if c := conditionsOf(t, request); len(c) != 1 || c[0].Reason != "clusteradm Approve" {
 				t.Errorf("the request has the conditions %+v", c)
 			}
@@ -162,7 +162,7 @@ func TestClusteradmAcceptWaits(t *testing.T) {
 	}
 	// The cluster is there before its request: it is accepted at once, and the
 	// request approved when it is there.
-	must(t, clientFor(t, admin).Create(t.Context(), newCluster(name)))
+	testkit.Must(t, clientFor(t, admin).Create(t.Context(), newCluster(name)))
 	if _, err := clusteradmAccept(t, name, false); err == nil || err.Error() != "no csr is approved yet for cluster "+name {
 		t.Errorf("got %v for a cluster without a request", err)
 	}
@@ -189,7 +189,7 @@ func TestClusteradmAcceptChoosesAmongRequesters(t *testing.T) {
 			config := withToken(bootstrapToken(t, cluster.BootstrapGroup))
 			announced(t, config, name)
 			second, _ := certificateRequest(t, name, "b")
-			must(t, clientFor(t, config).Create(t.Context(), second))
+			testkit.Must(t, clientFor(t, config).Create(t.Context(), second))
 			var commonNames []string
 			for _, agent := range x.requesters {
 				commonNames = append(commonNames, fmt.Sprintf("system:open-cluster-management:%s:%s", name, agent))
@@ -225,7 +225,7 @@ func TestClusteradmAcceptNeedsNoRequestFromAnEKSCluster(t *testing.T) {
 	name := clusterName(t, "adm-eks")
 	mc := newCluster(name)
 	mc.Annotations = map[string]string{"agent.open-cluster-management.io/managed-cluster-arn": "arn:aws:eks:us-west-2:123456789012:cluster/x"}
-	must(t, clientFor(t, withToken(bootstrapToken(t, cluster.BootstrapGroup))).Create(t.Context(), mc))
+	testkit.Must(t, clientFor(t, withToken(bootstrapToken(t, cluster.BootstrapGroup))).Create(t.Context(), mc))
 	if _, err := clusteradmAccept(t, name, false); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -30,12 +31,12 @@ func TestClusteradmGetClusters(t *testing.T) {
 	agent := clientFor(t, joined(t, name, "a"))
 	status := `{"status":{"version":{"kubernetes":"v1.35.4"},"capacity":{"cpu":"4","memory":"16Gi"},"conditions":[
 		{"type":"ManagedClusterConditionAvailable","status":"True","reason":"ManagedClusterAvailable","message":"Managed cluster is available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
-	must(t, agent.Status().Patch(t.Context(), newCluster(name), client.RawPatch(types.MergePatchType, []byte(status))))
+	testkit.Must(t, agent.Status().Patch(t.Context(), newCluster(name), client.RawPatch(types.MergePatchType, []byte(status))))
 
 	hubCheck(t, clientsetFor(t, admin))
-	must(t, clientFor(t, admin).Get(t.Context(), types.NamespacedName{Name: "default"}, &clusterv1beta2.ManagedClusterSet{})) // --clusterset has to be there
+	testkit.Must(t, clientFor(t, admin).Get(t.Context(), types.NamespacedName{Name: "default"}, &clusterv1beta2.ManagedClusterSet{})) // --clusterset has to be there
 	list := &clusterv1.ManagedClusterList{}
-	must(t, clientFor(t, admin).List(t.Context(), list, client.MatchingLabels{"cluster.open-cluster-management.io/clusterset": "default"}))
+	testkit.Must(t, clientFor(t, admin).List(t.Context(), list, client.MatchingLabels{"cluster.open-cluster-management.io/clusterset": "default"}))
 	at := slices.IndexFunc(list.Items, func(mc clusterv1.ManagedCluster) bool { return mc.Name == name })
 	if at < 0 {
 		t.Fatalf("%s is not in the default set", name)
@@ -55,7 +56,7 @@ func TestClusteradmGetClusterSets(t *testing.T) {
 	set(t, name, clusterv1beta2.ManagedClusterSelector{})
 	b := bindingOf(name)
 	b.Namespace = namespace
-	must(t, c.Create(t.Context(), b))
+	testkit.Must(t, c.Create(t.Context(), b))
 
 	status := func(is metav1.ConditionStatus, reason, message string) error {
 		sets := &clusterv1beta2.ManagedClusterSetList{}
@@ -65,11 +66,11 @@ func TestClusteradmGetClusterSets(t *testing.T) {
 		at := slices.IndexFunc(sets.Items, func(s clusterv1beta2.ManagedClusterSet) bool { return s.Name == name })
 		return conditionIs(sets.Items[at].Status.Conditions, "ClusterSetEmpty", is, reason, message)
 	}
-	testenv.Eventually(t, func() error { return status(metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected") })
+	testkit.Eventually(t, func() error { return status(metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected") })
 	member(t, name)
-	testenv.Eventually(t, func() error { return status(metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected") })
+	testkit.Eventually(t, func() error { return status(metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected") })
 	bindings := &clusterv1beta2.ManagedClusterSetBindingList{}
-	must(t, c.List(t.Context(), bindings))
+	testkit.Must(t, c.List(t.Context(), bindings))
 	if !slices.ContainsFunc(bindings.Items, func(b clusterv1beta2.ManagedClusterSetBinding) bool {
 		return b.Spec.ClusterSet == name && b.Namespace == namespace
 	}) {
@@ -83,14 +84,14 @@ func TestClusteradmGetWorks(t *testing.T) {
 	agent := clientFor(t, joined(t, name, "a"))
 	w := newWork(configMapManifest("a"), configMapManifest("b"))
 	w.Namespace = name
-	must(t, c.Create(t.Context(), w))
-	testenv.Eventually(t, func() error {
+	testkit.Must(t, c.Create(t.Context(), w))
+	testkit.Eventually(t, func() error {
 		return agent.Status().Patch(t.Context(), w, client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":[
 			{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","lastTransitionTime":"2026-01-01T00:00:00Z"},
 			{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)))
 	})
 	works := &workv1.ManifestWorkList{}
-	must(t, c.List(t.Context(), works, client.InNamespace(name), client.MatchingFields{"metadata.name": w.Name}))
+	testkit.Must(t, c.List(t.Context(), works, client.InNamespace(name), client.MatchingFields{"metadata.name": w.Name}))
 	if len(works.Items) != 1 {
 		t.Fatalf("%d works", len(works.Items))
 	}
@@ -98,7 +99,7 @@ func TestClusteradmGetWorks(t *testing.T) {
 	if !meta.IsStatusConditionTrue(got.Status.Conditions, "Applied") || !meta.IsStatusConditionTrue(got.Status.Conditions, "Available") || len(got.Spec.Workload.Manifests) != 2 {
 		t.Errorf("the row is made of %+v", got)
 	}
-	must(t, c.List(t.Context(), works, client.InNamespace(name), client.MatchingFields{"metadata.name": "another"}))
+	testkit.Must(t, c.List(t.Context(), works, client.InNamespace(name), client.MatchingFields{"metadata.name": "another"}))
 	if len(works.Items) != 0 {
 		t.Errorf("%d works of another name", len(works.Items))
 	}
@@ -125,11 +126,11 @@ func TestClusteradmGetPlacements(t *testing.T) {
 			if x.bind {
 				b := bindingOf(name)
 				b.Namespace = namespace
-				must(t, c.Create(t.Context(), b))
+				testkit.Must(t, c.Create(t.Context(), b))
 			}
 			p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: x.spec}
-			must(t, c.Create(t.Context(), p))
-			testenv.Eventually(t, func() error {
+			testkit.Must(t, c.Create(t.Context(), p))
+			testkit.Eventually(t, func() error {
 				placements := &clusterv1beta1.PlacementList{}
 				if err := c.List(t.Context(), placements, client.MatchingFields{"metadata.name": name}); err != nil {
 					return err
@@ -166,34 +167,34 @@ func TestClusteradmGetAddOn(t *testing.T) {
 	name := clusterName(t, "adm-addon")
 	acceptedCluster(t, c, name)
 	objects, err := dynamic.NewForConfig(admin)
-	must(t, err)
+	testkit.Must(t, err)
 	addOns := schema.GroupVersionResource{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		addOns.Version = version
 		created, err := objects.Resource(addOns).Namespace(name).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": addOns.GroupVersion().String(), "kind": "ManagedClusterAddOn", "metadata": map[string]any{"name": "made-in-" + version}, "spec": map[string]any{},
 		}}, metav1.CreateOptions{})
-		must(t, err)
-		must(t, unstructured.SetNestedSlice(created.Object, []any{map[string]any{
+		testkit.Must(t, err)
+		testkit.Must(t, unstructured.SetNestedSlice(created.Object, []any{map[string]any{
 			"type": "Available", "status": "True", "reason": "ManagedClusterAddOnLeaseUpdated", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 		}}, "status", "conditions"))
 		_, err = objects.Resource(addOns).Namespace(name).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	w := newWork(configMapManifest("a"))
 	w.Namespace, w.Labels = name, map[string]string{"open-cluster-management.io/addon-name": "made-in-v1beta1"}
-	must(t, c.Create(t.Context(), w))
+	testkit.Must(t, c.Create(t.Context(), w))
 	definition := &addonv1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	must(t, c.Create(t.Context(), definition))
+	testkit.Must(t, c.Create(t.Context(), definition))
 	t.Cleanup(func() { _ = c.Delete(t.Context(), definition) })
 
 	definitions := &addonv1alpha1.ClusterManagementAddOnList{}
-	must(t, c.List(t.Context(), definitions))
+	testkit.Must(t, c.List(t.Context(), definitions))
 	if !slices.ContainsFunc(definitions.Items, func(d addonv1alpha1.ClusterManagementAddOn) bool { return d.Name == name }) {
 		t.Errorf("%s is not listed", name)
 	}
 	list := &addonv1alpha1.ManagedClusterAddOnList{}
-	must(t, c.List(t.Context(), list, client.InNamespace(name)))
+	testkit.Must(t, c.List(t.Context(), list, client.InNamespace(name)))
 	var rows []string
 	for _, a := range list.Items {
 		if meta.IsStatusConditionTrue(a.Status.Conditions, "Available") {
@@ -204,7 +205,7 @@ func TestClusteradmGetAddOn(t *testing.T) {
 		t.Errorf("the available add-ons are %q", got)
 	}
 	works := &workv1.ManifestWorkList{}
-	must(t, c.List(t.Context(), works, client.HasLabels{"open-cluster-management.io/addon-name"}, client.InNamespace(name)))
+	testkit.Must(t, c.List(t.Context(), works, client.HasLabels{"open-cluster-management.io/addon-name"}, client.InNamespace(name)))
 	if len(works.Items) != 1 {
 		t.Errorf("%d works of add-ons", len(works.Items))
 	}

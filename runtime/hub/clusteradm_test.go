@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -32,7 +33,7 @@ import (
 func hubCheck(t testing.TB, k kubernetes.Interface) {
 	t.Helper()
 	list, err := k.Discovery().ServerResourcesForGroupVersion("cluster.open-cluster-management.io/v1")
-	must(t, err)
+	testkit.Must(t, err)
 	if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "managedclusters" }) {
 		t.Errorf("it takes the server for no hub: %+v", list.APIResources)
 	}
@@ -45,7 +46,7 @@ func serviceAccountToken(t testing.TB) string {
 	hubCheck(t, k)
 	request, err := k.CoreV1().ServiceAccounts("open-cluster-management").CreateToken(context.Background(), "agent-registration-bootstrap",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(3600))}}, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	return request.Status.Token
 }
 
@@ -67,11 +68,11 @@ func TestClusteradmGetTokenUsesTheNewestBootstrapToken(t *testing.T) {
 	for range 2 {
 		secret, token := annotatedToken(t, "system:bootstrappers:managedcluster", nil)
 		secret.Labels = map[string]string{"app": "cluster-manager"}
-		must(t, c.Update(ctx, secret))
+		testkit.Must(t, c.Update(ctx, secret))
 		made[token] = true
 	}
 	list, err := k.CoreV1().Secrets("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "app = cluster-manager"})
-	must(t, err)
+	testkit.Must(t, err)
 	tokens := slices.DeleteFunc(list.Items, func(s corev1.Secret) bool { return !strings.HasPrefix(s.Name, "bootstrap-token-") })
 	newest := slices.MaxFunc(tokens, func(a, b corev1.Secret) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	printed := fmt.Sprintf("%s.%s", newest.Data["token-id"], newest.Data["token-secret"])
@@ -99,9 +100,9 @@ func TestClusteradmJoinFindsItsWay(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			blind := insecurely(withToken(x.token))
 			info, err := clientsetFor(t, blind).CoreV1().ConfigMaps("kube-public").Get(ctx, "cluster-info", metav1.GetOptions{})
-			must(t, err)
+			testkit.Must(t, err)
 			config, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
-			must(t, err)
+			testkit.Must(t, err)
 			if len(config.Clusters) != 1 {
 				t.Fatalf("%d clusters in the cluster-info, want 1", len(config.Clusters))
 			}
@@ -115,7 +116,7 @@ func TestClusteradmJoinFindsItsWay(t *testing.T) {
 			}
 			k := clientsetFor(t, seeing)
 			version, err := k.Discovery().ServerVersion()
-			must(t, err)
+			testkit.Must(t, err)
 			if cmp.Or(version.GitVersion, version.Major, version.Minor) == "" {
 				t.Errorf("the version is %+v", version)
 			}
@@ -123,11 +124,11 @@ func TestClusteradmJoinFindsItsWay(t *testing.T) {
 
 			// With --wait it waits for the agent's first sign.
 			watcher, err := client.NewWithWatch(blind, client.Options{Scheme: clientFor(t, admin).Scheme(), Mapper: clientFor(t, admin).RESTMapper()})
-			must(t, err)
+			testkit.Must(t, err)
 			w, err := watcher.Watch(ctx, &clusterv1.ManagedClusterList{}, client.MatchingFields{"metadata.name": x.name})
-			must(t, err)
+			testkit.Must(t, err)
 			defer w.Stop()
-			must(t, clientFor(t, withToken(x.token)).Create(ctx, newCluster(x.name)))
+			testkit.Must(t, clientFor(t, withToken(x.token)).Create(ctx, newCluster(x.name)))
 			if mc, ok := (<-w.ResultChan()).Object.(*clusterv1.ManagedCluster); !ok || mc.Name != x.name {
 				t.Errorf("the first event is about %+v", mc)
 			}
@@ -147,7 +148,7 @@ func TestClusteradmJoinTellsAbsentFromForbidden(t *testing.T) {
 	// Without credentials it is not told more than where the hub is.
 	anonymous := clientsetFor(t, rest.AnonymousClientConfig(admin))
 	_, err := anonymous.Discovery().ServerVersion()
-	must(t, err)
+	testkit.Must(t, err)
 	var status int
 	anonymous.Discovery().RESTClient().Get().AbsPath("/apis/cluster.open-cluster-management.io/v1/managedclusters").Do(t.Context()).StatusCode(&status)
 	if status != http.StatusForbidden {
@@ -159,14 +160,14 @@ func TestClusteradmClusterSets(t *testing.T) {
 	ctx := context.Background()
 	c := clientFor(t, admin)
 	name, namespace := clusterName(t, "adm-set"), testenv.Namespace(t, c)
-	must(t, c.Create(ctx, newCluster(name)))
+	testkit.Must(t, c.Create(ctx, newCluster(name)))
 	s := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "adm-" + name}}
-	must(t, c.Create(ctx, s))
+	testkit.Must(t, c.Create(ctx, s))
 	t.Cleanup(func() { _ = c.Delete(ctx, s) })
 
 	// set: the cluster as it is read, with another label, is put back. A
 	// controller may be quicker, and then it is told so.
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		mc := newCluster(name)
 		if err := c.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 			return err
@@ -180,7 +181,7 @@ func TestClusteradmClusterSets(t *testing.T) {
 	})
 	// set --namespaces: appends to the set and puts it back.
 	s.Spec.ManagedNamespaces = append(s.Spec.ManagedNamespaces, clusterv1beta2.ManagedNamespaceConfig{Name: "team"})
-	must(t, c.Update(ctx, s))
+	testkit.Must(t, c.Update(ctx, s))
 	waitForCluster(t, name, func(mc *clusterv1.ManagedCluster) error {
 		if n := mc.Status.ManagedNamespaces; len(n) != 1 || n[0].Name != "team" || n[0].ClusterSet != s.Name {
 			return fmt.Errorf("managed namespaces %+v", n)
@@ -191,11 +192,11 @@ func TestClusteradmClusterSets(t *testing.T) {
 	binding := func() *clusterv1beta2.ManagedClusterSetBinding {
 		return &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.Name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: s.Name}}
 	}
-	must(t, c.Create(ctx, binding()))
+	testkit.Must(t, c.Create(ctx, binding()))
 	if err := c.Create(ctx, binding()); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("binding again: %v", err)
 	}
-	must(t, c.Delete(ctx, binding()))
+	testkit.Must(t, c.Delete(ctx, binding()))
 	if err := c.Delete(ctx, binding()); !apierrors.IsNotFound(err) {
 		t.Errorf("unbinding again: %v", err)
 	}

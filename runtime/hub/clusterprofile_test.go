@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -34,7 +34,7 @@ func TestClusterProfilesAreNotServedUnlessAskedFor(t *testing.T) {
 func profiles(t testing.TB, c client.Client, namespace string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		list := &multiclusterv1alpha1.ClusterProfileList{}
 		if err := c.List(context.Background(), list, client.InNamespace(namespace), client.MatchingLabels{"x-k8s.io/cluster-manager": "open-cluster-management"}); err != nil {
 			return err
@@ -59,17 +59,17 @@ func TestClusterProfiles(t *testing.T) {
 		for _, name := range names {
 			mc := newCluster(name)
 			mc.Labels = map[string]string{cluster.ClusterSetLabel: set}
-			must(t, c.Create(ctx, mc))
+			testkit.Must(t, c.Create(ctx, mc))
 		}
 	}
 	bind := func(namespace, set string) *clusterv1beta2.ManagedClusterSetBinding {
 		t.Helper()
 		b := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: set}}
-		must(t, c.Create(ctx, b))
+		testkit.Must(t, c.Create(ctx, b))
 		return b
 	}
 	for _, name := range []string{"apps", "ops"} {
-		must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		testkit.Must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	in("blue", "paris", "rome")
 	in("green", "oslo")
@@ -77,7 +77,7 @@ func TestClusterProfiles(t *testing.T) {
 	toBlue := bind("apps", "blue")
 	profiles(t, c, "apps")
 	for _, name := range []string{"blue", "green"} {
-		must(t, c.Create(ctx, &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		testkit.Must(t, c.Create(ctx, &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	profiles(t, c, "apps", "paris", "rome")
 	bind("ops", "green")
@@ -87,12 +87,12 @@ func TestClusterProfiles(t *testing.T) {
 	get := func(name string) *multiclusterv1alpha1.ClusterProfile {
 		t.Helper()
 		p := &multiclusterv1alpha1.ClusterProfile{}
-		must(t, c.Get(ctx, types.NamespacedName{Namespace: "apps", Name: name}, p))
+		testkit.Must(t, c.Get(ctx, types.NamespacedName{Namespace: "apps", Name: name}, p))
 		return p
 	}
 	eventuallyIs := func(name string, check func(*multiclusterv1alpha1.ClusterProfile) error) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			p := &multiclusterv1alpha1.ClusterProfile{}
 			if err := c.Get(ctx, types.NamespacedName{Namespace: "apps", Name: name}, p); err != nil {
 				return err
@@ -110,7 +110,7 @@ func TestClusterProfiles(t *testing.T) {
 	})
 	t.Run("its status follows the cluster's", func(t *testing.T) {
 		mc := newCluster("paris")
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := c.Get(ctx, types.NamespacedName{Name: "paris"}, mc); err != nil {
 				return err
 			}
@@ -133,14 +133,14 @@ func TestClusterProfiles(t *testing.T) {
 	t.Run("what others change is put right", func(t *testing.T) {
 		p := get("rome")
 		p.Spec.DisplayName, p.Labels["multicluster.x-k8s.io/clusterset"], p.Labels["own"] = "Roma", "red", "x"
-		must(t, c.Update(ctx, p))
+		testkit.Must(t, c.Update(ctx, p))
 		eventuallyIs("rome", func(p *multiclusterv1alpha1.ClusterProfile) error {
 			if p.Spec.DisplayName != "rome" || p.Labels["multicluster.x-k8s.io/clusterset"] != "blue" || p.Labels["own"] != "x" {
 				return fmt.Errorf("labels %v, spec %+v", p.Labels, p.Spec)
 			}
 			return nil
 		})
-		must(t, c.Delete(ctx, p))
+		testkit.Must(t, c.Delete(ctx, p))
 		eventuallyIs("rome", func(now *multiclusterv1alpha1.ClusterProfile) error {
 			if now.UID == p.UID {
 				return fmt.Errorf("it is still the deleted one")
@@ -156,14 +156,14 @@ func TestClusterProfiles(t *testing.T) {
 		}
 	})
 	t.Run("a cluster that changes sets moves", func(t *testing.T) {
-		must(t, c.Patch(ctx, newCluster("rome"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"green"}}}`))))
+		testkit.Must(t, c.Patch(ctx, newCluster("rome"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"green"}}}`))))
 		profiles(t, c, "apps", "paris")
 		profiles(t, c, "ops", "oslo", "rome")
 	})
 	t.Run("a cluster in two bound sets has one profile until it is in none", func(t *testing.T) {
 		all := bind("ops", "global")
 		profiles(t, c, "ops", "oslo", "paris", "rome")
-		must(t, c.Delete(ctx, all))
+		testkit.Must(t, c.Delete(ctx, all))
 		profiles(t, c, "ops", "oslo", "rome")
 	})
 	t.Run("another manager's profile is left alone", func(t *testing.T) {
@@ -171,25 +171,25 @@ func TestClusterProfiles(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "lima", Labels: map[string]string{"x-k8s.io/cluster-manager": "other"}},
 			Spec:       multiclusterv1alpha1.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: multiclusterv1alpha1.ClusterManager{Name: "other"}},
 		}
-		must(t, c.Create(ctx, foreign))
+		testkit.Must(t, c.Create(ctx, foreign))
 		in("blue", "lima", "kyiv")
 		profiles(t, c, "apps", "kyiv", "paris")
 		if p := get("lima"); p.Spec.DisplayName != "theirs" || p.Generation != 1 {
 			t.Errorf("it has become %+v", p)
 		}
-		must(t, c.Delete(ctx, foreign))
+		testkit.Must(t, c.Delete(ctx, foreign))
 		profiles(t, c, "apps", "kyiv", "lima", "paris")
 	})
 	t.Run("a deleted cluster's goes", func(t *testing.T) {
-		must(t, c.Delete(ctx, newCluster("kyiv")))
+		testkit.Must(t, c.Delete(ctx, newCluster("kyiv")))
 		profiles(t, c, "apps", "lima", "paris")
 	})
 	t.Run("those of an unbound set go", func(t *testing.T) {
-		must(t, c.Delete(ctx, toBlue))
+		testkit.Must(t, c.Delete(ctx, toBlue))
 		profiles(t, c, "apps")
 	})
 	t.Run("a namespace that goes takes them along", func(t *testing.T) {
-		must(t, c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ops"}}))
+		testkit.Must(t, c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ops"}}))
 		profiles(t, c, "ops")
 	})
 }

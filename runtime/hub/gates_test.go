@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -29,17 +29,17 @@ func otherHub(t testing.TB, o hub.Options, gates string) client.Client {
 	t.Helper()
 	o.DataDir = t.TempDir()
 	set := features.NewHub()
-	must(t, set.Set(gates))
+	testkit.Must(t, set.Set(gates))
 	o.Features = set
 	ready, stop, err := start(o)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Errorf("stop the hub: %v", err)
 		}
 	})
 	config, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
-	must(t, err)
+	testkit.Must(t, err)
 	config.QPS = -1
 	return clientFor(t, config)
 }
@@ -49,14 +49,14 @@ func TestHubWithOtherGates(t *testing.T) {
 	labels := map[string]string{"example.org/fleet": "blue"}
 	c := otherHub(t, hub.Options{Labels: labels}, "DefaultClusterSet=false,ResourceCleanup=false,ManagedClusterAutoApproval=true")
 	mc := newCluster("paris")
-	must(t, c.Create(ctx, mc))
+	testkit.Must(t, c.Create(ctx, mc))
 	current := func() (*clusterv1.ManagedCluster, error) {
 		mc := newCluster("paris")
 		return mc, c.Get(ctx, client.ObjectKeyFromObject(mc), mc)
 	}
 	awaitAccepted := func(status metav1.ConditionStatus) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			mc, err := current()
 			if err == nil && !meta.IsStatusConditionPresentAndEqual(mc.Status.Conditions, cluster.ConditionHubAccepted, status) {
 				err = fmt.Errorf("conditions %+v", mc.Status.Conditions)
@@ -68,13 +68,13 @@ func TestHubWithOtherGates(t *testing.T) {
 	t.Run("ManagedClusterAutoApproval accepts a new cluster", func(t *testing.T) {
 		awaitAccepted(metav1.ConditionTrue)
 		mc, err := current()
-		must(t, err)
+		testkit.Must(t, err)
 		if mc.Annotations[cluster.AutoAcceptedAnnotation] == "" {
 			t.Error("it is not noted that the hub accepted the cluster by itself")
 		}
 	})
 	t.Run("and does so only once", func(t *testing.T) {
-		must(t, c.Patch(ctx, newCluster("paris"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hubAcceptsClient":false}}`))))
+		testkit.Must(t, c.Patch(ctx, newCluster("paris"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"hubAcceptsClient":false}}`))))
 		awaitAccepted(metav1.ConditionFalse)
 		if mc, err := current(); err != nil || mc.Spec.AcceptsClient() {
 			t.Errorf("the hub has accepted the cluster again (%v)", err)
@@ -87,7 +87,7 @@ func TestHubWithOtherGates(t *testing.T) {
 	})
 	t.Run("and makes no sets", func(t *testing.T) {
 		sets := &clusterv1beta2.ManagedClusterSetList{}
-		must(t, c.List(ctx, sets))
+		testkit.Must(t, c.List(ctx, sets))
 		if len(sets.Items) != 0 {
 			t.Errorf("there are %d sets", len(sets.Items))
 		}
@@ -96,8 +96,8 @@ func TestHubWithOtherGates(t *testing.T) {
 		if slices.Contains(mc.Finalizers, cluster.ResourceCleanupFinalizer) {
 			t.Errorf("finalizers %q", mc.Finalizers)
 		}
-		must(t, c.Delete(ctx, newCluster("paris")))
-		testenv.Eventually(t, func() error {
+		testkit.Must(t, c.Delete(ctx, newCluster("paris")))
+		testkit.Eventually(t, func() error {
 			if _, err := current(); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the cluster is still there (%v)", err)
 			}
@@ -105,7 +105,7 @@ func TestHubWithOtherGates(t *testing.T) {
 		})
 	})
 	t.Run("labels are on all objects of a cluster", func(t *testing.T) {
-		must(t, c.Create(ctx, newCluster("rome")))
+		testkit.Must(t, c.Create(ctx, newCluster("rome")))
 		for _, o := range []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rome"}},
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.RoleName("rome")}},
@@ -115,7 +115,7 @@ func TestHubWithOtherGates(t *testing.T) {
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.RegistrationRole}},
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: cluster.WorkRole}},
 		} {
-			testenv.Eventually(t, func() error {
+			testkit.Eventually(t, func() error {
 				if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 					return err
 				}
@@ -130,7 +130,7 @@ func TestHubWithOtherGates(t *testing.T) {
 
 func TestHubRefusesOptionsThatItCannotServe(t *testing.T) {
 	gate := features.NewHub()
-	must(t, gate.Set("ClusterImporter=true"))
+	testkit.Must(t, gate.Set("ClusterImporter=true"))
 	for name, x := range map[string]struct {
 		options hub.Options
 		want    []string

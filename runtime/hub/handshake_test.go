@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -67,20 +67,13 @@ func mustBeForbidden(t testing.TB, what string, err error) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newCluster(name string) *clusterv1.ManagedCluster {
 	return &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 func accept(t testing.TB, name string, accepts bool) {
 	t.Helper()
-	must(t, clientFor(t, admin).Patch(context.Background(), newCluster(name),
+	testkit.Must(t, clientFor(t, admin).Patch(context.Background(), newCluster(name),
 		client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"hubAcceptsClient":%t}}`, accepts))))
 }
 
@@ -107,7 +100,7 @@ func TestClusterJoinsByHand(t *testing.T) {
 	ctx := context.Background()
 	name, other := clusterName(t, "join"), clusterName(t, "other")
 	hub := clientFor(t, admin)
-	must(t, hub.Create(ctx, func() client.Object {
+	testkit.Must(t, hub.Create(ctx, func() client.Object {
 		mc := newCluster(other)
 		mc.Spec.HubAcceptsClient = ptr.To(true)
 		return mc
@@ -120,18 +113,18 @@ func TestClusterJoinsByHand(t *testing.T) {
 	accepting := newCluster(name)
 	accepting.Spec.HubAcceptsClient = ptr.To(true)
 	mustBeForbidden(t, "creating an accepted cluster with the bootstrap identity", bootstrap.Create(ctx, accepting))
-	must(t, bootstrap.Create(ctx, newCluster(name)))
+	testkit.Must(t, bootstrap.Create(ctx, newCluster(name)))
 	mustBeForbidden(t, "accepting itself with the bootstrap identity",
 		bootstrap.Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":true}}`))))
 
 	// 3. It asks for a certificate, and cannot approve its own request.
 	r, key := certificateRequest(t, name, "agent1")
-	must(t, bootstrap.Create(ctx, r))
+	testkit.Must(t, bootstrap.Create(ctx, r))
 	mustBeForbidden(t, "approving its own request", approve(ctx, bootstrapSet, r))
 
 	// 4. The administrator approves it. The cluster is not accepted yet, so the
 	// certificate authenticates and gives no rights.
-	must(t, approve(ctx, clientsetFor(t, admin), r))
+	testkit.Must(t, approve(ctx, clientsetFor(t, admin), r))
 	agent := withCertificate(certificate(t, r.Name), key)
 	agentClient := clientFor(t, agent)
 	mustBeForbidden(t, "reading its cluster before it is accepted", agentClient.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
@@ -149,23 +142,23 @@ func TestClusterJoinsByHand(t *testing.T) {
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "open-cluster-management:managedcluster:" + name + ":registration"}},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "open-cluster-management:managedcluster:" + name + ":work"}},
 	} {
-		must(t, hub.Get(ctx, client.ObjectKeyFromObject(o), o))
+		testkit.Must(t, hub.Get(ctx, client.ObjectKeyFromObject(o), o))
 		if o.GetLabels()[cluster.NameLabel] != name {
 			t.Errorf("%T %s lacks the cluster's label", o, o.GetName())
 		}
 	}
 
 	// 10. to 12. The agent uses its certificate: status, lease, works of its own.
-	testenv.Eventually(t, func() error { return agentClient.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)) })
-	must(t, agentClient.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1.2.3"}}}`))))
+	testkit.Eventually(t, func() error { return agentClient.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)) })
+	testkit.Must(t, agentClient.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1.2.3"}}}`))))
 	lease := &coordinationv1.Lease{}
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		return agentClient.Get(ctx, types.NamespacedName{Namespace: name, Name: cluster.LeaseName}, lease)
 	})
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
-	must(t, agentClient.Update(ctx, lease))
+	testkit.Must(t, agentClient.Update(ctx, lease))
 	waitForCluster(t, name, hasCondition(cluster.ConditionClockSynced, metav1.ConditionTrue, cluster.ReasonClockSynced))
-	must(t, agentClient.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+	testkit.Must(t, agentClient.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
 
 	// What is another's is closed to it.
 	mustBeForbidden(t, "listing another's works", agentClient.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(other)))
@@ -177,14 +170,14 @@ func TestClusterJoinsByHand(t *testing.T) {
 
 	// Renewal: approved without a human, as the requester is the subject.
 	renewal, renewedKey := certificateRequest(t, name, "agent1")
-	must(t, agentClient.Create(ctx, renewal))
+	testkit.Must(t, agentClient.Create(ctx, renewal))
 	renewed := clientFor(t, withCertificate(certificate(t, renewal.Name), renewedKey))
-	must(t, renewed.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	testkit.Must(t, renewed.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
 
 	// A certificate of another agent is not, and another cluster's cannot even be
 	// asked for.
 	another := first(certificateRequest(t, name, "agent2"))
-	must(t, agentClient.Create(ctx, another))
+	testkit.Must(t, agentClient.Create(ctx, another))
 	mustNotBeApproved(t, "another agent's", another.Name, "agents renew only their own")
 	mustBeForbidden(t, "asking for another cluster", agentClient.Create(ctx, first(certificateRequest(t, other, "agent1"))))
 }
@@ -196,7 +189,7 @@ func first[A, B any](a A, _ B) A { return a }
 func mustNotBeApproved(t testing.TB, what, request, why string) {
 	t.Helper()
 	ctx := context.Background()
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		events := &eventsv1.EventList{}
 		if err := clientFor(t, admin).List(ctx, events, client.InNamespace("default")); err != nil {
 			return err
@@ -209,7 +202,7 @@ func mustNotBeApproved(t testing.TB, what, request, why string) {
 		return fmt.Errorf("%s request %s has no event with %q", what, request, why)
 	})
 	r, err := clientsetFor(t, admin).CertificatesV1().CertificateSigningRequests().Get(ctx, request, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if len(r.Status.Conditions) != 0 {
 		t.Errorf("%s request was decided: %v", what, r.Status.Conditions)
 	}

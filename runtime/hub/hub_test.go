@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
@@ -121,7 +121,7 @@ func waitForCluster(t testing.TB, name string, check func(*clusterv1.ManagedClus
 	t.Helper()
 	mc := &clusterv1.ManagedCluster{}
 	c := clientFor(t, admin)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := c.Get(context.Background(), types.NamespacedName{Name: name}, mc); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -26,16 +27,16 @@ func TestNothingOfTheHubsCanBeAClusters(t *testing.T) {
 		}
 	}
 	namespaces := &corev1.NamespaceList{}
-	must(t, c.List(ctx, namespaces))
+	testkit.Must(t, c.List(ctx, namespaces))
 	for _, n := range namespaces.Items {
 		if n.Labels[cluster.NameLabel] == "" {
 			note("namespace", n.Name, "")
 		}
 	}
 	roles, bindings, roleBindings := &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}
-	must(t, c.List(ctx, roles))
-	must(t, c.List(ctx, bindings))
-	must(t, c.List(ctx, roleBindings))
+	testkit.Must(t, c.List(ctx, roles))
+	testkit.Must(t, c.List(ctx, bindings))
+	testkit.Must(t, c.List(ctx, roleBindings))
 	for _, r := range roles.Items {
 		if r.Labels[cluster.NameLabel] == "" {
 			note("cluster role", r.Name, cluster.RoleName(""))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -24,7 +25,7 @@ import (
 func eventually[T client.Object](t testing.TB, o T, check func(T) error) T {
 	t.Helper()
 	c := clientFor(t, admin)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func conditionIs(conditions []metav1.Condition, kind string, status metav1.Condi
 func set(t testing.TB, name string, selector clusterv1beta2.ManagedClusterSelector) *clusterv1beta2.ManagedClusterSet {
 	t.Helper()
 	s := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clusterv1beta2.ManagedClusterSetSpec{ClusterSelector: selector}}
-	must(t, clientFor(t, admin).Create(context.Background(), s))
+	testkit.Must(t, clientFor(t, admin).Create(context.Background(), s))
 	t.Cleanup(func() { _ = clientFor(t, admin).Delete(context.Background(), s) })
 	return s
 }
@@ -57,7 +58,7 @@ func member(t testing.TB, set string) string {
 	mc := newCluster(name)
 	mc.Labels = map[string]string{cluster.ClusterSetLabel: set}
 	c := clientFor(t, admin)
-	must(t, c.Create(context.Background(), mc))
+	testkit.Must(t, c.Create(context.Background(), mc))
 	available(t, name, metav1.ConditionTrue)
 	return name
 }
@@ -66,7 +67,7 @@ func member(t testing.TB, set string) string {
 func available(t testing.TB, name string, status metav1.ConditionStatus) {
 	t.Helper()
 	c := clientFor(t, admin)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		mc := newCluster(name)
 		if err := c.Get(context.Background(), types.NamespacedName{Name: name}, mc); err != nil {
 			return err
@@ -95,7 +96,7 @@ func TestDefaultAndGlobalSetAreKept(t *testing.T) {
 		t.Errorf("the global set selects by %+v", s)
 	}
 	uid := eventually(t, byName("default"), exists).UID
-	must(t, c.Delete(ctx, byName("default")))
+	testkit.Must(t, c.Delete(ctx, byName("default")))
 	eventually(t, byName("default"), func(s *clusterv1beta2.ManagedClusterSet) error {
 		if s.UID == uid {
 			return fmt.Errorf("the set is still the old one")
@@ -104,7 +105,7 @@ func TestDefaultAndGlobalSetAreKept(t *testing.T) {
 	})
 
 	edit := func(annotations string) {
-		must(t, c.Patch(ctx, byName("global"), client.RawPatch(types.MergePatchType,
+		testkit.Must(t, c.Patch(ctx, byName("global"), client.RawPatch(types.MergePatchType,
 			fmt.Appendf(nil, `{"metadata":{"annotations":%s},"spec":{"clusterSelector":{"selectorType":"ExclusiveClusterSetLabel","labelSelector":null}}}`, annotations))))
 	}
 	edit(`{}`)
@@ -116,12 +117,12 @@ func TestDefaultAndGlobalSetAreKept(t *testing.T) {
 	})
 	edit(fmt.Sprintf(`{%q:"false"}`, cluster.AutoUpdateAnnotation))
 	// What follows is handled after the edit, by the same controller.
-	must(t, c.Delete(ctx, byName("default")))
+	testkit.Must(t, c.Delete(ctx, byName("default")))
 	eventually(t, byName("default"), exists)
 	if s := eventually(t, byName("global"), exists); s.Spec.ClusterSelector.SelectorType != clusterv1beta2.ExclusiveClusterSetLabel {
 		t.Errorf("the selector was rolled back although the annotation forbids it: %+v", s.Spec.ClusterSelector)
 	}
-	must(t, c.Patch(ctx, byName("global"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cluster.AutoUpdateAnnotation))))
+	testkit.Must(t, c.Patch(ctx, byName("global"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cluster.AutoUpdateAnnotation))))
 }
 
 func TestSetsCountTheirMembers(t *testing.T) {
@@ -140,14 +141,14 @@ func TestSetsCountTheirMembers(t *testing.T) {
 	expect(blue, metav1.ConditionFalse, "ClustersSelected", "2 ManagedClusters selected")
 	expect(byLabel, metav1.ConditionFalse, "ClustersSelected", "2 ManagedClusters selected")
 	expect(none, metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
-	must(t, clientFor(t, admin).Patch(context.Background(), newCluster(first), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"default"}}}`, cluster.ClusterSetLabel))))
+	testkit.Must(t, clientFor(t, admin).Patch(context.Background(), newCluster(first), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"default"}}}`, cluster.ClusterSetLabel))))
 	expect(blue, metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected")
 }
 
 func TestSetsNameNamespacesToTheirMembers(t *testing.T) {
 	s := set(t, "with-namespaces", clusterv1beta2.ManagedClusterSelector{})
 	name := member(t, "with-namespaces")
-	must(t, clientFor(t, admin).Patch(context.Background(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"managedNamespaces":[{"name":"b"},{"name":"a"}]}}`))))
+	testkit.Must(t, clientFor(t, admin).Patch(context.Background(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"managedNamespaces":[{"name":"b"},{"name":"a"}]}}`))))
 	waitForCluster(t, name, func(mc *clusterv1.ManagedCluster) error {
 		var got []string
 		for _, n := range mc.Status.ManagedNamespaces {
@@ -165,7 +166,7 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 	c := clientFor(t, admin)
 	ns := testenv.Namespace(t, c)
 	placement := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}}
-	must(t, c.Create(ctx, placement))
+	testkit.Must(t, c.Create(ctx, placement))
 	satisfied := func(status metav1.ConditionStatus, reason, message string) {
 		t.Helper()
 		eventually(t, placement, func(p *clusterv1beta1.Placement) error {
@@ -178,7 +179,7 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 	satisfied(metav1.ConditionFalse, "NoManagedClusterSetBindings", "No valid ManagedClusterSetBindings found in placement namespace")
 
 	binding := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "green"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "green"}}
-	must(t, c.Create(ctx, binding))
+	testkit.Must(t, c.Create(ctx, binding))
 	bound := func(status metav1.ConditionStatus, reason string) {
 		t.Helper()
 		eventually(t, binding, func(b *clusterv1beta2.ManagedClusterSetBinding) error {
@@ -223,9 +224,9 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 	})
 
 	// What others do to decisions is undone.
-	must(t, c.Status().Patch(ctx, decision, client.RawPatch(types.MergePatchType, []byte(`{"status":{"decisions":[{"clusterName":"nobody","reason":""}]}}`))))
+	testkit.Must(t, c.Status().Patch(ctx, decision, client.RawPatch(types.MergePatchType, []byte(`{"status":{"decisions":[{"clusterName":"nobody","reason":""}]}}`))))
 	decided(both...)
-	must(t, c.Delete(ctx, decision))
+	testkit.Must(t, c.Delete(ctx, decision))
 	decided(both...)
 
 	// A cluster that falls silent leaves, and comes back.
@@ -236,8 +237,8 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 
 	// Heartbeats and reports do not concern a placement.
 	version := decision.ResourceVersion
-	must(t, c.Status().Patch(ctx, newCluster(one), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1.99.0"}}}`))))
-	must(t, c.Patch(ctx, placement, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"numberOfClusters":1}}`))))
+	testkit.Must(t, c.Status().Patch(ctx, newCluster(one), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1.99.0"}}}`))))
+	testkit.Must(t, c.Patch(ctx, placement, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"numberOfClusters":1}}`))))
 	satisfied(metav1.ConditionTrue, "AllDecisionsScheduled", "All cluster decisions scheduled")
 	eventually(t, placement, func(p *clusterv1beta1.Placement) error {
 		if p.Status.NumberOfSelectedClusters != 1 {
@@ -253,20 +254,20 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 	})
 
 	// Frozen, a placement stays as it is.
-	must(t, c.Patch(ctx, placement, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}},"spec":{"numberOfClusters":2}}`, cluster.SchedulingDisabledAnnotation))))
+	testkit.Must(t, c.Patch(ctx, placement, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}},"spec":{"numberOfClusters":2}}`, cluster.SchedulingDisabledAnnotation))))
 	other := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "q"}}
-	must(t, c.Create(ctx, other))
+	testkit.Must(t, c.Create(ctx, other))
 	eventually(t, other, func(p *clusterv1beta1.Placement) error {
 		return conditionIs(p.Status.Conditions, "PlacementSatisfied", metav1.ConditionTrue, "AllDecisionsScheduled", "All cluster decisions scheduled")
 	})
-	must(t, c.Get(ctx, client.ObjectKeyFromObject(decision), decision))
+	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(decision), decision))
 	if len(decision.Status.Decisions) != 1 {
 		t.Errorf("a frozen placement decided anew: %+v", decision.Status.Decisions)
 	}
 
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		events := &eventsv1.EventList{}
-		must(t, c.List(ctx, events, client.InNamespace(ns)))
+		testkit.Must(t, c.List(ctx, events, client.InNamespace(ns)))
 		for _, e := range events.Items {
 			if e.Reason == "DecisionCreate" && strings.Contains(e.Note, "Decision p-decision-1 is created with placement p in namespace "+ns) {
 				return nil

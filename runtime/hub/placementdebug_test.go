@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -29,14 +29,14 @@ import (
 func asked(t *testing.T, c *rest.Config, method, path, body string) (int, string) {
 	t.Helper()
 	h, err := rest.HTTPClientFor(c)
-	must(t, err)
+	testkit.Must(t, err)
 	r, err := http.NewRequestWithContext(context.Background(), method, c.Host+path, strings.NewReader(body))
-	must(t, err)
+	testkit.Must(t, err)
 	answer, err := h.Do(r)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return answer.StatusCode, string(text)
 }
 
@@ -52,35 +52,35 @@ func TestPlacementDebugServerIsOffByDefault(t *testing.T) {
 func TestPlacementsAreExplainedAndPreferredWithTheirGates(t *testing.T) {
 	ctx := context.Background()
 	gates := features.NewHub()
-	must(t, gates.Set("PlacementDebugServer=true,PreferNoSelect=true"))
+	testkit.Must(t, gates.Set("PlacementDebugServer=true,PreferNoSelect=true"))
 	ready, stop, err := start(hub.Options{DataDir: t.TempDir(), Features: gates})
-	must(t, err)
-	t.Cleanup(func() { must(t, stop()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, stop()) })
 	config, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
-	must(t, err)
+	testkit.Must(t, err)
 	c := clientFor(t, config)
 	as := func(user string) *rest.Config {
 		other := rest.CopyConfig(config)
 		other.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 		return other
 	}
-	must(t, c.Create(ctx, &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "default"}}))
+	testkit.Must(t, c.Create(ctx, &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "default"}}))
 	// Nobody tolerates the taint of a cluster that never reports, but by this.
 	tolerations := []clusterv1beta1.Toleration{{Key: "cluster.open-cluster-management.io/unreachable", Operator: clusterv1beta1.TolerationOpExists}}
 	for name, taints := range map[string][]clusterv1.Taint{"a": {{Key: "old", Effect: clusterv1.TaintEffectPreferNoSelect}}, "b": nil} {
 		mc := newCluster(name)
 		mc.Spec.Taints = taints
-		must(t, c.Create(ctx, mc))
+		testkit.Must(t, c.Create(ctx, mc))
 	}
 	one := int32(1)
 	p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: clusterv1beta1.PlacementSpec{NumberOfClusters: &one, Tolerations: tolerations}}
-	must(t, c.Create(ctx, p))
-	must(t, c.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "placement-reader"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{clusterv1beta1.GroupVersion.Group}, Resources: []string{"placements"}, Verbs: []string{"get"}}}}))
-	must(t, c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "reader"},
+	testkit.Must(t, c.Create(ctx, p))
+	testkit.Must(t, c.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "placement-reader"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{clusterv1beta1.GroupVersion.Group}, Resources: []string{"placements"}, Verbs: []string{"get"}}}}))
+	testkit.Must(t, c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "reader"},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "placement-reader"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "reader"}}}))
 
 	t.Run("an explanation", func(t *testing.T) {
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			status, body := asked(t, as("reader"), http.MethodGet, "/debug/placements/default/p", "")
 			if status != http.StatusOK {
 				return unexpected(status, body)
@@ -92,7 +92,7 @@ func TestPlacementsAreExplainedAndPreferredWithTheirGates(t *testing.T) {
 					Reasons     []string
 				}
 			}
-			must(t, json.Unmarshal([]byte(body), &answer))
+			testkit.Must(t, json.Unmarshal([]byte(body), &answer))
 			if e := answer.Explanations; len(e) != 2 || e[0].ClusterName != "b" || !e[0].Selected || e[1].Selected || !strings.Contains(strings.Join(e[1].Reasons, " "), "old:PreferNoSelect") {
 				return unexpected(status, body)
 			}
@@ -100,7 +100,7 @@ func TestPlacementsAreExplainedAndPreferredWithTheirGates(t *testing.T) {
 		})
 	})
 	t.Run("the controller prefers as is explained", func(t *testing.T) {
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			d := &clusterv1beta1.PlacementDecision{}
 			if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "p-decision-1"}, d); err != nil {
 				return err
@@ -134,7 +134,7 @@ func TestPlacementsAreExplainedAndPreferredWithTheirGates(t *testing.T) {
 	t.Run("the preference is told to whoever foretells selections", func(t *testing.T) {
 		for config, want := range map[*rest.Config]bool{config: true, admin: false} {
 			info := &corev1.ConfigMap{}
-			must(t, clientFor(t, config).Get(ctx, client.ObjectKey{Namespace: "kube-public", Name: hubinfo.Name}, info))
+			testkit.Must(t, clientFor(t, config).Get(ctx, client.ObjectKey{Namespace: "kube-public", Name: hubinfo.Name}, info))
 			if got := hubinfo.Has(info.Data, hubinfo.PreferNoSelect); got != want {
 				t.Errorf("told: %v, want %v", got, want)
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -23,7 +24,7 @@ func externalEtcd(t *testing.T) string {
 	t.Helper()
 	free := func() url.URL {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		testkit.Must(t, err)
 		defer l.Close()
 		return url.URL{Scheme: "http", Host: l.Addr().String()}
 	}
@@ -35,7 +36,7 @@ func externalEtcd(t *testing.T) string {
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.LogOutputs = []string{"/dev/null"}
 	e, err := embed.StartEtcd(c)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(e.Close)
 	<-e.Server.ReadyNotify()
 	return client.String()
@@ -47,28 +48,28 @@ func TestReplicasShareAnExternalEtcd(t *testing.T) {
 	etcd := externalEtcd(t)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	first, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: []string{etcd}})
-	must(t, err)
+	testkit.Must(t, err)
 	_, _, err = start(hub.Options{DataDir: t.TempDir(), EtcdServers: []string{etcd}})
 	if err == nil || !strings.Contains(err.Error(), "copy the folder pki") {
 		t.Fatalf("a hub with another certificate authority: got %v, want an error with the remedy", err)
 	}
-	must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
+	testkit.Must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
 	second, stopSecond, err := start(hub.Options{DataDir: dirs[1], EtcdServers: []string{etcd}})
-	must(t, err)
-	t.Cleanup(func() { must(t, stopSecond()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, stopSecond()) })
 
 	shared := admin
 	t.Cleanup(func() { admin = shared })
 	for i, ready := range []hub.Ready{first, second} {
 		admin, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
-		must(t, err)
+		testkit.Must(t, err)
 		name := []string{"one", "two"}[i]
 		mc := newCluster(name)
 		mc.Spec.HubAcceptsClient = ptr.To(true)
-		must(t, clientFor(t, admin).Create(context.Background(), mc))
+		testkit.Must(t, clientFor(t, admin).Create(context.Background(), mc))
 		waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
 		if i == 0 {
-			must(t, stopFirst()) // the leader
+			testkit.Must(t, stopFirst()) // the leader
 		}
 	}
 }

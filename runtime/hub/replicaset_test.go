@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -45,10 +45,10 @@ func TestReplicaSet(t *testing.T) {
 	if err := c.Create(ctx, newReplicaSet()); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "manifests should not be empty") {
 		t.Errorf("a set without manifests: got %v", err)
 	}
-	must(t, c.Create(ctx, newReplicaSet(configMapManifest("a"))))
+	testkit.Must(t, c.Create(ctx, newReplicaSet(configMapManifest("a"))))
 	reads := func(check func(*workv1alpha1.ManifestWorkReplicaSet) error) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			s := newReplicaSet()
 			if err := c.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 				return err
@@ -60,12 +60,12 @@ func TestReplicaSet(t *testing.T) {
 		return hasReason(s.Status.Conditions, work.ConditionPlacementVerified, metav1.ConditionFalse, work.ReasonPlacementDecisionNotFound)
 	})
 
-	must(t, c.Create(ctx, &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "default"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "default"}}))
-	must(t, c.Create(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "everywhere"}}))
+	testkit.Must(t, c.Create(ctx, &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "default"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "default"}}))
+	testkit.Must(t, c.Create(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "everywhere"}}))
 	clusters := []string{"oslo", "paris"}
 	for _, name := range clusters {
-		must(t, c.Create(ctx, newCluster(name)))
-		testenv.Eventually(t, func() error {
+		testkit.Must(t, c.Create(ctx, newCluster(name)))
+		testkit.Eventually(t, func() error {
 			mc := newCluster(name)
 			if err := c.Get(ctx, types.NamespacedName{Name: name}, mc); err != nil {
 				return err
@@ -76,7 +76,7 @@ func TestReplicaSet(t *testing.T) {
 		})
 	}
 	for _, name := range clusters {
-		testenv.Eventually(t, func() error { // as the cluster's agent does
+		testkit.Eventually(t, func() error { // as the cluster's agent does
 			list := &workv1.ManifestWorkList{}
 			if err := c.List(ctx, list, client.InNamespace(name), client.MatchingLabels{work.ReplicaSetLabel: "default.web"}); err != nil {
 				return err
@@ -99,8 +99,8 @@ func TestReplicaSet(t *testing.T) {
 	})
 
 	// A cluster that is deleted goes with its work, and the other stays.
-	must(t, c.Delete(ctx, newCluster("oslo")))
-	testenv.Eventually(t, func() error {
+	testkit.Must(t, c.Delete(ctx, newCluster("oslo")))
+	testkit.Eventually(t, func() error {
 		if err := c.Get(ctx, types.NamespacedName{Name: "oslo"}, &clusterv1.ManagedCluster{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the cluster is still there (%v)", err)
 		}
@@ -113,8 +113,8 @@ func TestReplicaSet(t *testing.T) {
 		return nil
 	})
 
-	must(t, c.Delete(ctx, newReplicaSet()))
-	testenv.Eventually(t, func() error {
+	testkit.Must(t, c.Delete(ctx, newReplicaSet()))
+	testkit.Eventually(t, func() error {
 		list := &workv1.ManifestWorkList{}
 		if err := c.List(ctx, list); err != nil || len(list.Items) > 0 {
 			return fmt.Errorf("%d works are left (%v)", len(list.Items), err)

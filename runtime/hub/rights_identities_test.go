@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -88,13 +88,13 @@ func detach(t testing.TB, name string, held bool) {
 	if held {
 		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "held", Finalizers: []string{"example.org/held"}}}
 		w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)}}}
-		must(t, c.Create(ctx, w))
+		testkit.Must(t, c.Create(ctx, w))
 		t.Cleanup(func() {
 			_ = c.Patch(ctx, w, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		})
 	}
-	must(t, c.Delete(ctx, newCluster(name)))
-	testenv.Eventually(t, func() error {
+	testkit.Must(t, c.Delete(ctx, newCluster(name)))
+	testkit.Eventually(t, func() error {
 		err := c.Get(ctx, client.ObjectKeyFromObject(newCluster(name)), newCluster(name))
 		if held {
 			work := &workv1.ManifestWork{}
@@ -153,7 +153,7 @@ func bestowGroup(t testing.TB, group string, rules ...rbacv1.PolicyRule) {
 		Subjects: []rbacv1.Subject{{APIGroup: rolesGroup, Kind: rbacv1.GroupKind, Name: group}},
 	}
 	for _, o := range []client.Object{role, binding} {
-		must(t, c.Create(ctx, o))
+		testkit.Must(t, c.Create(ctx, o))
 		t.Cleanup(func() { _ = c.Delete(ctx, o) })
 	}
 }
@@ -162,7 +162,7 @@ func bestowGroup(t testing.TB, group string, rules ...rbacv1.PolicyRule) {
 func known(t testing.TB, config *rest.Config, rights ...right) identity {
 	t.Helper()
 	review, err := clientsetFor(t, config).AuthenticationV1().SelfSubjectReviews().Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	return identity{review.Status.UserInfo, config, rights}
 }
 
@@ -172,10 +172,10 @@ func approved(t testing.TB, name string) *rest.Config {
 	t.Helper()
 	ctx := context.Background()
 	bootstrap := clientFor(t, withToken(bootstrapToken(t, cluster.BootstrapGroup)))
-	must(t, bootstrap.Create(ctx, newCluster(name)))
+	testkit.Must(t, bootstrap.Create(ctx, newCluster(name)))
 	r, key := certificateRequest(t, name, "a")
-	must(t, bootstrap.Create(ctx, r))
-	must(t, approve(ctx, clientsetFor(t, admin), r))
+	testkit.Must(t, bootstrap.Create(ctx, r))
+	testkit.Must(t, approve(ctx, clientsetFor(t, admin), r))
 	return withCertificate(certificate(t, r.Name), key)
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -73,7 +73,7 @@ func listing(l client.ObjectList, options ...client.ListOption) func(client.Clie
 func updating[T client.Object](t testing.TB, o T, change func(T)) func(client.Client) error {
 	return func(c client.Client) error {
 		now := o.DeepCopyObject().(T)
-		must(t, clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(o), now))
+		testkit.Must(t, clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(o), now))
 		change(now)
 		return c.Update(context.Background(), now, client.DryRunAll)
 	}
@@ -101,7 +101,7 @@ func acceptingAndMoving(t testing.TB, p places) []request {
 	inSet := func(set string) *clusterv1.ManagedCluster {
 		mc := newCluster(clusterName(t, "in-"+set))
 		mc.Labels = map[string]string{cluster.ClusterSetLabel: set}
-		must(t, clientFor(t, admin).Create(context.Background(), mc))
+		testkit.Must(t, clientFor(t, admin).Create(context.Background(), mc))
 		return newCluster(mc.Name)
 	}
 	inDefault, inBlue, inGreen := inSet("default"), inSet("blue"), inSet("green")
@@ -167,7 +167,7 @@ func reachingOut(t testing.TB, p places) []request {
 		return w
 	}
 	for _, name := range []string{p.own, p.other} {
-		must(t, clientFor(t, admin).Create(context.Background(), work(name)))
+		testkit.Must(t, clientFor(t, admin).Create(context.Background(), work(name)))
 	}
 	csr := func(label, subject, generateName string) *certificatesv1.CertificateSigningRequest {
 		r, _ := certificateRequest(t, subject, "b")
@@ -255,7 +255,7 @@ func TestRequestsOfEveryIdentity(t *testing.T) {
 	p, everybody := fleetOfIdentities(t)
 	for _, name := range []string{"blue", "green"} {
 		s := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		must(t, clientFor(t, admin).Create(context.Background(), s))
+		testkit.Must(t, clientFor(t, admin).Create(context.Background(), s))
 		t.Cleanup(func() { _ = clientFor(t, admin).Delete(context.Background(), s) })
 	}
 	// The leases and the authorizer's roles come a moment later.
@@ -269,7 +269,7 @@ func TestRequestsOfEveryIdentity(t *testing.T) {
 	for _, x := range append(acceptingAndMoving(t, p), reachingOut(t, p)...) {
 		t.Run(x.who+" "+x.what, func(t *testing.T) {
 			c := clientFor(t, everybody[x.who].config)
-			testenv.Eventually(t, func() error {
+			testkit.Eventually(t, func() error {
 				err := x.send(c)
 				switch {
 				case x.want == "":

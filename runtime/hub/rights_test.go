@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -156,11 +156,11 @@ func served(t testing.TB) (namespaced, clusterWide []cell) {
 	t.Helper()
 	groups := []string{clustersGroup, worksGroup, addOnsGroup, registerGroup, "", rolesGroup, requestsGroup, leasesGroup, eventsGroup, definitionsGrp}
 	_, lists, err := clientsetFor(t, admin).Discovery().ServerGroupsAndResources()
-	must(t, err)
+	testkit.Must(t, err)
 	seen := map[cell]bool{}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		must(t, err)
+		testkit.Must(t, err)
 		for _, r := range list.APIResources {
 			resource, subresource, _ := strings.Cut(r.Name, "/")
 			x := cell{group: version.Group, resource: resource, subresource: subresource}
@@ -197,7 +197,7 @@ func TestRights(t *testing.T) {
 		return err == nil && review.Status.Allowed, err
 	}
 	// The authorizer learns of roles by a watch.
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		request := cell{verb: "create", group: requestsGroup, resource: "certificatesigningrequests"}
 		granted, err := may("other cluster", request)
 		withdrawn, deniedErr := may("denied cluster", request)
@@ -221,7 +221,7 @@ func TestRights(t *testing.T) {
 				return err
 			})
 		}
-		must(t, group.Wait())
+		testkit.Must(t, group.Wait())
 		rights := slices.Concat(public, identity.rights)
 		used := map[int]bool{}
 		for i, x := range cells {

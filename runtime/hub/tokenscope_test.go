@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -28,7 +28,7 @@ func scoped(t testing.TB, group string, annotations map[string]string) (*corev1.
 
 func usedBy(t testing.TB, secret *corev1.Secret) string {
 	t.Helper()
-	must(t, clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(secret), secret))
+	testkit.Must(t, clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(secret), secret))
 	return secret.Annotations[cluster.TokenUsedByAnnotation]
 }
 
@@ -52,9 +52,9 @@ func TestTokenLabelsTheClustersThatItCreates(t *testing.T) {
 				cluster.TokenClusterLabelsAnnotation: "env=prod," + cluster.ClusterSetLabel + "=blue",
 			})
 			mustBeForbidden(t, "another value", createLabelled(t, bootstrap, name, map[string]string{"env": "dev"}))
-			must(t, createLabelled(t, bootstrap, name, map[string]string{"own": "x", "env": "prod"}))
+			testkit.Must(t, createLabelled(t, bootstrap, name, map[string]string{"own": "x", "env": "prod"}))
 			mc := newCluster(name)
-			must(t, clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(mc), mc))
+			testkit.Must(t, clientFor(t, admin).Get(context.Background(), client.ObjectKeyFromObject(mc), mc))
 			want := map[string]string{
 				"own": "x", "env": "prod", cluster.ClusterSetLabel: "blue",
 				cluster.TokenLabel: strings.TrimPrefix(secret.Name, "bootstrap-token-"),
@@ -73,11 +73,11 @@ func TestTokenRegistersNoMoreClustersThanItMay(t *testing.T) {
 	a, b, c := clusterName(t, "a"), clusterName(t, "b"), clusterName(t, "c")
 	secret, bootstrap := scoped(t, cluster.BootstrapGroup, map[string]string{cluster.TokenMaxClustersAnnotation: "2"})
 	// One cluster is created with the token, the other is there before.
-	must(t, bootstrap.Create(ctx, newCluster(a)))
-	must(t, clientFor(t, admin).Create(ctx, newCluster(b)))
+	testkit.Must(t, bootstrap.Create(ctx, newCluster(a)))
+	testkit.Must(t, clientFor(t, admin).Create(ctx, newCluster(b)))
 	for _, name := range []string{a, b, b} { // a second request is no second use
 		r, _ := certificateRequest(t, name, "x")
-		must(t, bootstrap.Create(ctx, r))
+		testkit.Must(t, bootstrap.Create(ctx, r))
 	}
 	if got, want := usedBy(t, secret), a+","+b; got != want {
 		t.Errorf("used by %q, want %q", got, want)
@@ -93,15 +93,15 @@ func TestTokenRegistersNoMoreClustersThanItMay(t *testing.T) {
 	mustBeForbidden(t, "a third cluster's request", bootstrap.Create(ctx, r))
 
 	// What is refused for another reason, and what is only tried, does not count.
-	must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(secret), secret))
+	testkit.Must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(secret), secret))
 	secret.Annotations[cluster.TokenMaxClustersAnnotation] = "3"
-	must(t, clientFor(t, admin).Update(ctx, secret))
+	testkit.Must(t, clientFor(t, admin).Update(ctx, secret))
 	bad := newCluster(c)
 	bad.Spec.ManagedClusterClientConfigs = []clusterv1.ClientConfig{{URL: "http://plain"}}
 	if err := bootstrap.Create(ctx, bad); !apierrors.IsBadRequest(err) {
 		t.Errorf("got %v", err)
 	}
-	must(t, bootstrap.Create(ctx, newCluster(c), client.DryRunAll))
+	testkit.Must(t, bootstrap.Create(ctx, newCluster(c), client.DryRunAll))
 	if got, want := usedBy(t, secret), a+","+b; got != want {
 		t.Errorf("used by %q, want %q", got, want)
 	}
@@ -145,9 +145,9 @@ func TestTokenMayBeBoundToSeveralClusters(t *testing.T) {
 	a, b, c := clusterName(t, "a"), clusterName(t, "b"), clusterName(t, "c")
 	_, bootstrap := scoped(t, cluster.BoundBootstrapGroup(a)+","+cluster.BoundBootstrapGroup(b), nil)
 	for _, name := range []string{a, b} {
-		must(t, bootstrap.Create(ctx, newCluster(name)))
+		testkit.Must(t, bootstrap.Create(ctx, newCluster(name)))
 		r, _ := certificateRequest(t, name, "x")
-		must(t, bootstrap.Create(ctx, r))
+		testkit.Must(t, bootstrap.Create(ctx, r))
 		accept(t, name, true)
 		certificate(t, r.Name) // approved by the hub
 	}
@@ -167,16 +167,16 @@ func TestRevokedTokenTakesItsRequestsAlong(t *testing.T) {
 	revoking := map[string]string{cluster.TokenRevocationAnnotation: cluster.RevokeRequests}
 	request := func(c client.Client) *certificatesv1.CertificateSigningRequest {
 		r, _ := certificateRequest(t, clusterName(t, "revoked"), "x")
-		must(t, c.Create(ctx, r))
+		testkit.Must(t, c.Create(ctx, r))
 		return r
 	}
 	secret, bootstrap := scoped(t, cluster.BootstrapGroup, revoking)
 	pending, approved := request(bootstrap), request(bootstrap)
-	must(t, approve(ctx, clientsetFor(t, admin), approved))
+	testkit.Must(t, approve(ctx, clientsetFor(t, admin), approved))
 	plain, others := scoped(t, cluster.BootstrapGroup, nil)
 	kept := request(others)
-	must(t, hub.Delete(ctx, plain)) // an upstream user's token
-	must(t, hub.Delete(ctx, secret))
+	testkit.Must(t, hub.Delete(ctx, plain)) // an upstream user's token
+	testkit.Must(t, hub.Delete(ctx, secret))
 
 	waitGone(t, pending)
 	for _, r := range []*certificatesv1.CertificateSigningRequest{approved, kept} {
@@ -192,7 +192,7 @@ func TestRevokedTokenTakesItsRequestsAlong(t *testing.T) {
 func mustBecomeUseless(t testing.TB, bootstrap client.Client) {
 	t.Helper()
 	name := clusterName(t, "late")
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := bootstrap.Get(context.Background(), client.ObjectKey{Name: name}, newCluster(name)); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("the token is still good: %v", err)
 		}
@@ -204,10 +204,10 @@ func TestExpiredTokensAreRemovedAndTheirRequestsStay(t *testing.T) {
 	ctx := context.Background()
 	secret, bootstrap := scoped(t, cluster.BootstrapGroup, map[string]string{cluster.TokenRevocationAnnotation: cluster.RevokeRequests})
 	r, _ := certificateRequest(t, clusterName(t, "expired"), "x")
-	must(t, bootstrap.Create(ctx, r))
-	must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(secret), secret))
+	testkit.Must(t, bootstrap.Create(ctx, r))
+	testkit.Must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(secret), secret))
 	secret.Data["expiration"] = []byte(time.Now().Add(-time.Second).UTC().Format(time.RFC3339))
-	must(t, clientFor(t, admin).Update(ctx, secret))
+	testkit.Must(t, clientFor(t, admin).Update(ctx, secret))
 	waitGone(t, secret)
 	mustBecomeUseless(t, bootstrap)
 	if err := clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(r), &certificatesv1.CertificateSigningRequest{}); err != nil {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -61,7 +61,7 @@ func upstreamBootstrap(t *testing.T, config *rest.Config, name string, approves 
 	}
 	mc.Annotations = map[string]string{"agent.open-cluster-management.io/x": "y"}
 	mc.Spec.ManagedClusterClientConfigs = []clusterv1.ClientConfig{{URL: "https://example.org:6443", CABundle: []byte("ca")}}
-	must(t, c.Create(ctx, mc))
+	testkit.Must(t, c.Create(ctx, mc))
 	sees(t, caches["managedclusters"], name, func(cached) error { return nil })
 	// More addresses are an update, which the bootstrap role refuses; the agent
 	// goes on when the refusal is one of these.
@@ -73,12 +73,12 @@ func upstreamBootstrap(t *testing.T, config *rest.Config, name string, approves 
 	r, key := certificateRequest(t, name, "a")
 	r.Spec.ExpirationSeconds = ptr.To(int32(3600))
 	r, err := requests.Create(ctx, r, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if !strings.HasPrefix(r.Name, name+"-") { // or the agent does not know it again
 		t.Errorf("the request is named %s", r.Name)
 	}
 	if approves {
-		must(t, approve(ctx, clientsetFor(t, admin), r))
+		testkit.Must(t, approve(ctx, clientsetFor(t, admin), r))
 	}
 	accept(t, name, true)
 	sees(t, caches["certificatesigningrequests"], r.Name, func(o cached) error {
@@ -90,7 +90,7 @@ func upstreamBootstrap(t *testing.T, config *rest.Config, name string, approves 
 	cert := certificate(t, r.Name)
 	checkAgentCertificate(t, cert, name, time.Hour)
 	agent := clientFor(t, withCertificate(cert, key))
-	testenv.Eventually(t, func() error { return agent.Get(ctx, client.ObjectKeyFromObject(mc), mc) })
+	testkit.Eventually(t, func() error { return agent.Get(ctx, client.ObjectKeyFromObject(mc), mc) })
 	sees(t, caches["managedclusters"], name, func(o cached) error {
 		return o.conditionIs("HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", "Accepted by hub cluster admin")
 	})
@@ -101,7 +101,7 @@ func checkAgentCertificate(t testing.TB, cert []byte, name string, lifetime time
 	t.Helper()
 	block, _ := pem.Decode(cert)
 	parsed, err := x509.ParseCertificate(block.Bytes)
-	must(t, err)
+	testkit.Must(t, err)
 	groups := []string{"system:open-cluster-management:" + name, "system:open-cluster-management:managed-clusters"}
 	slices.Sort(groups)
 	slices.Sort(parsed.Subject.Organization)
@@ -118,7 +118,7 @@ func TestUpstreamAgentKeepsItsLease(t *testing.T) {
 	name := clusterName(t, "up-lease")
 	leases := clientsetFor(t, joined(t, name, "a")).CoordinationV1().Leases(name)
 	var lease *coordinationv1.Lease
-	testenv.Eventually(t, func() (err error) { // the hub makes it
+	testkit.Eventually(t, func() (err error) { // the hub makes it
 		lease, err = leases.Get(ctx, "managed-cluster-lease", metav1.GetOptions{})
 		return err
 	})
@@ -127,7 +127,7 @@ func TestUpstreamAgentKeepsItsLease(t *testing.T) {
 	}
 	lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
 	_, err := leases.Update(ctx, lease, metav1.UpdateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	waitForCluster(t, name, hasCondition("ManagedClusterConditionClockSynced", metav1.ConditionTrue, "ManagedClusterClockSynced"))
 }
 
@@ -142,7 +142,7 @@ func upstreamPatch(t testing.TB, o client.Object, patch map[string]any) client.P
 	metadata["uid"], metadata["resourceVersion"] = o.GetUID(), o.GetResourceVersion()
 	patch["metadata"] = metadata
 	body, err := json.Marshal(patch)
-	must(t, err)
+	testkit.Must(t, err)
 	return client.RawPatch(types.MergePatchType, body)
 }
 
@@ -161,9 +161,9 @@ func TestUpstreamAgentReports(t *testing.T) {
 		},
 	}
 	var stale *clusterv1.ManagedCluster
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		stale = newCluster(name)
-		must(t, agent.Get(ctx, client.ObjectKeyFromObject(stale), stale))
+		testkit.Must(t, agent.Get(ctx, client.ObjectKeyFromObject(stale), stale))
 		return agent.Status().Patch(ctx, newCluster(name), upstreamPatch(t, stale, map[string]any{"status": status}))
 	})
 	if err := agent.Status().Patch(ctx, newCluster(name), upstreamPatch(t, stale, map[string]any{"status": map[string]any{"version": map[string]any{"kubernetes": "v2"}}})); !apierrors.IsConflict(err) {
@@ -197,7 +197,7 @@ func TestUpstreamAgentTellsOfEvents(t *testing.T) {
 			Regarding: corev1.ObjectReference{APIVersion: "cluster.open-cluster-management.io/v1", Kind: "ManagedCluster", Name: name, Namespace: name},
 			Note:      note,
 		}
-		testenv.Eventually(t, func() error { // the role in the namespace may be a moment late
+		testkit.Eventually(t, func() error { // the role in the namespace may be a moment late
 			_, err := events.Create(t.Context(), e, metav1.CreateOptions{})
 			return err
 		})
@@ -212,7 +212,7 @@ func TestUpstreamAgentLooksAfterAddOns(t *testing.T) {
 	config := joined(t, name, "a")
 	addOns := informers(t, config, agentWatches(name))["managedclusteraddons"]
 	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "x"}, Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: "my-ns"}}
-	must(t, clientFor(t, admin).Create(ctx, a))
+	testkit.Must(t, clientFor(t, admin).Create(ctx, a))
 	sees(t, addOns, name+"/x", func(o cached) error {
 		if o.GetAPIVersion() != "addon.open-cluster-management.io/v1beta1" || o.GetAnnotations()["addon.open-cluster-management.io/v1alpha1-install-namespace"] != "my-ns" {
 			return fmt.Errorf("the add-on is %v", o.Object)
@@ -222,11 +222,11 @@ func TestUpstreamAgentLooksAfterAddOns(t *testing.T) {
 	patches := func(status map[string]any) {
 		t.Helper()
 		body, err := upstreamPatch(t, a, map[string]any{"status": status}).Data(a)
-		must(t, err)
+		testkit.Must(t, err)
 		err = clientsetFor(t, config).CoreV1().RESTClient().Patch(types.MergePatchType).
 			AbsPath("/apis/addon.open-cluster-management.io/v1beta1/namespaces", name, "managedclusteraddons/x/status").Body(body).Do(ctx).Error()
-		must(t, err)
-		must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(a), a))
+		testkit.Must(t, err)
+		testkit.Must(t, clientFor(t, admin).Get(ctx, client.ObjectKeyFromObject(a), a))
 	}
 
 	// The add-on's manager says what credentials the agent needs.
@@ -235,7 +235,7 @@ func TestUpstreamAgentLooksAfterAddOns(t *testing.T) {
 		{SignerName: "kubernetes.io/kube-apiserver-client", Subject: addonv1alpha1.Subject{User: user, Groups: groups}},
 		{SignerName: "example.com/signer", Subject: addonv1alpha1.Subject{User: "x", OrganizationUnits: []string{"unit"}}},
 	}
-	must(t, clientFor(t, admin).Status().Update(ctx, a))
+	testkit.Must(t, clientFor(t, admin).Status().Update(ctx, a))
 	wanted := a.Status.Registrations
 	var registrations []any
 	sees(t, addOns, name+"/x", func(o cached) error {
@@ -250,7 +250,7 @@ func TestUpstreamAgentLooksAfterAddOns(t *testing.T) {
 		return nil
 	})
 	// The agent begins with its driver, in the first registration for the hub's API.
-	must(t, unstructured.SetNestedField(registrations[0].(map[string]any), "csr", "kubeClient", "driver"))
+	testkit.Must(t, unstructured.SetNestedField(registrations[0].(map[string]any), "csr", "kubeClient", "driver"))
 	patches(map[string]any{"registrations": registrations})
 	if a.Status.KubeClientDriver != "csr" || !reflect.DeepEqual(a.Status.Registrations, wanted) {
 		t.Errorf("after the agent wrote its driver: %+v", a.Status)
@@ -280,10 +280,10 @@ func TestUpstreamAgentRenews(t *testing.T) {
 	r, key := certificateRequest(t, name, "a")
 	r.Spec.ExpirationSeconds = ptr.To(int32(7200))
 	r, err := requests.Create(ctx, r, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	checkAgentCertificate(t, certificate(t, r.Name), name, 2*time.Hour)
 	r, err = requests.Get(ctx, r.Name, metav1.GetOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	if r.Spec.Username != "system:open-cluster-management:"+name+":a" {
 		t.Errorf("the requester is %s", r.Spec.Username)
 	}
@@ -298,7 +298,7 @@ func TestUpstreamAgentRenews(t *testing.T) {
 	if got != want {
 		t.Errorf("approved with %+v, want %+v", got, want)
 	}
-	must(t, clientFor(t, withCertificate(r.Status.Certificate, key)).Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	testkit.Must(t, clientFor(t, withCertificate(r.Status.Certificate, key)).Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
 }
 
 // A denied agent goes on watching, to see that it is denied, and that it is not

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -50,7 +50,7 @@ func agentWatches(name string) []watched {
 func informers(t testing.TB, config *rest.Config, all []watched) map[string]cache.SharedIndexInformer {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(config)
-	must(t, err)
+	testkit.Must(t, err)
 	caches := map[string]cache.SharedIndexInformer{}
 	for _, x := range all {
 		f := dynamicinformer.NewFilteredDynamicSharedInformerFactory(objects, 10*time.Minute, x.namespace, func(o *metav1.ListOptions) {
@@ -60,7 +60,7 @@ func informers(t testing.TB, config *rest.Config, all []watched) map[string]cach
 		f.Start(t.Context().Done())
 	}
 	for what, c := range caches {
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if !c.HasSynced() {
 				return fmt.Errorf("the cache of %s is not filled", what)
 			}
@@ -95,7 +95,7 @@ func (c cached) conditionIs(kind string, status metav1.ConditionStatus, reason, 
 // sees waits until a cache holds an object in a state.
 func sees(t testing.TB, c cache.SharedIndexInformer, key string, state func(cached) error) {
 	t.Helper()
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		o, ok, err := c.GetStore().GetByKey(key)
 		if err != nil || !ok {
 			return fmt.Errorf("%q is not in the cache (%w)", key, err)
@@ -110,7 +110,7 @@ func TestUpstreamAgentsFillTheirCaches(t *testing.T) {
 	name := clusterName(t, "watching")
 	config := joined(t, name, "a")
 	objects, err := dynamic.NewForConfig(config)
-	must(t, err)
+	testkit.Must(t, err)
 	ways := map[string]func(*testing.T, dynamic.ResourceInterface, metav1.ListOptions){
 		"a watch":          fillsByWatch,
 		"a list and watch": fillsByList,
@@ -132,14 +132,14 @@ func fillsByWatch(t *testing.T, r dynamic.ResourceInterface, o metav1.ListOption
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	w, err := r.Watch(ctx, o)
-	must(t, err)
+	testkit.Must(t, err)
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		if e.Type == watch.Added {
 			continue
 		}
 		object, err := meta.Accessor(e.Object)
-		must(t, err)
+		testkit.Must(t, err)
 		if e.Type != watch.Bookmark || object.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" || object.GetResourceVersion() == "" {
 			t.Errorf("got %s %+v, want the bookmark after all objects", e.Type, e.Object)
 		}
@@ -153,13 +153,13 @@ func fillsByWatch(t *testing.T, r dynamic.ResourceInterface, o metav1.ListOption
 func fillsByList(t *testing.T, r dynamic.ResourceInterface, o metav1.ListOptions) {
 	o.ResourceVersion = "0"
 	list, err := r.List(t.Context(), o)
-	must(t, err)
+	testkit.Must(t, err)
 	if list.GetResourceVersion() == "" || list.GetResourceVersion() == "0" {
 		t.Fatalf("the list has the version %q", list.GetResourceVersion())
 	}
 	o.ResourceVersion, o.AllowWatchBookmarks, o.TimeoutSeconds = list.GetResourceVersion(), true, ptr.To(int64(1))
 	w, err := r.Watch(t.Context(), o)
-	must(t, err)
+	testkit.Must(t, err)
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		if e.Type == watch.Error || e.Type == watch.Added {

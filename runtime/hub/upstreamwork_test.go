@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -23,12 +24,12 @@ func TestUpstreamWorkAgent(t *testing.T) {
 
 	w := newWork(configMapManifest("a"))
 	w.Namespace = name
-	must(t, hub.Create(ctx, w))
+	testkit.Must(t, hub.Create(ctx, w))
 	sees(t, works, name+"/w", func(cached) error { return nil })
 
 	// It holds on to the work before it applies anything.
 	before := w.DeepCopy()
-	must(t, agent.Patch(ctx, w, upstreamPatch(t, before, map[string]any{"metadata": map[string]any{"finalizers": []string{finalizer}}})))
+	testkit.Must(t, agent.Patch(ctx, w, upstreamPatch(t, before, map[string]any{"metadata": map[string]any{"finalizers": []string{finalizer}}})))
 	if err := agent.Patch(ctx, w.DeepCopy(), upstreamPatch(t, before, map[string]any{"metadata": map[string]any{"finalizers": nil}})); !apierrors.IsConflict(err) {
 		t.Errorf("a patch that is based on an old state: %v", err)
 	}
@@ -45,9 +46,9 @@ func TestUpstreamWorkAgent(t *testing.T) {
 			"statusFeedback": map[string]any{"values": []any{map[string]any{"name": "n", "fieldValue": map[string]any{"type": "Integer", "integer": 3}}}},
 		}}},
 	}
-	must(t, agent.Status().Patch(ctx, w, upstreamPatch(t, w, map[string]any{"status": report})))
+	testkit.Must(t, agent.Status().Patch(ctx, w, upstreamPatch(t, w, map[string]any{"status": report})))
 	got := &workv1.ManifestWork{}
-	must(t, hub.Get(ctx, client.ObjectKeyFromObject(w), got))
+	testkit.Must(t, hub.Get(ctx, client.ObjectKeyFromObject(w), got))
 	if err := conditionIs(got.Status.Conditions, "Available", metav1.ConditionTrue, "ResourcesAvailable", "All resources are available"); err != nil {
 		t.Error(err)
 	}
@@ -56,21 +57,21 @@ func TestUpstreamWorkAgent(t *testing.T) {
 	}
 
 	// It tells of events in the old way too.
-	must(t, agent.Create(ctx, &corev1.Event{
+	testkit.Must(t, agent.Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: name, Name: "w.1"},
 		InvolvedObject: corev1.ObjectReference{APIVersion: workv1.GroupVersion.String(), Kind: "ManifestWork", Namespace: name, Name: "w"},
 		Reason:         "ResourceCreated", Type: corev1.EventTypeNormal,
 	}))
 
 	// It lets go of the work, which then goes.
-	must(t, hub.Delete(ctx, w))
+	testkit.Must(t, hub.Delete(ctx, w))
 	sees(t, works, name+"/w", func(o cached) error {
 		if o.GetDeletionTimestamp() == nil {
 			return fmt.Errorf("the work is not deleted")
 		}
 		return nil
 	})
-	must(t, agent.Get(ctx, client.ObjectKeyFromObject(w), w))
-	must(t, agent.Patch(ctx, w, upstreamPatch(t, w, map[string]any{"metadata": map[string]any{"finalizers": nil}})))
+	testkit.Must(t, agent.Get(ctx, client.ObjectKeyFromObject(w), w))
+	testkit.Must(t, agent.Patch(ctx, w, upstreamPatch(t, w, map[string]any{"metadata": map[string]any{"finalizers": nil}})))
 	waitGone(t, w)
 }

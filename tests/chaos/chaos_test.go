@@ -28,6 +28,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -36,9 +37,6 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
-
-// patience is how long the fleet may take to recover on a busy machine.
-const patience = time.Minute
 
 // fleet is the quickstart with three clusters in a folder of its own.
 type fleet struct {
@@ -132,7 +130,7 @@ func (f *fleet) kill(folder string) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		f.t.Fatal(err)
 	}
-	eventually(f.t, func() error {
+	testkit.Eventually(f.t, func() error {
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) && datadir.Owner(filepath.Join(f.dir, "fleet", folder)) == pid {
 			return errors.New("the process is still there")
 		}
@@ -151,21 +149,6 @@ func (f *fleet) client(folder string) client.Client {
 		f.t.Fatal(err)
 	}
 	return c
-}
-
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %v", patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // whole checks that the fleet is complete and that nothing is there twice.
@@ -210,7 +193,7 @@ func TestHubIsKilledDuringAnApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	hub := f.client("hub")
-	eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		clusters := &clusterv1.ManagedClusterList{}
 		if err := hub.List(context.Background(), clusters); err != nil {
 			return err
@@ -226,7 +209,7 @@ func TestHubIsKilledDuringAnApply(t *testing.T) {
 		t.Logf("the apply did not outlive the hub, so another one has to finish: %v\n%s", err, out)
 	}
 	f.apply()
-	eventually(t, f.whole)
+	testkit.Eventually(t, f.whole)
 	f.mustTerraform("plan", "-detailed-exitcode", "-input=false", "-no-color")
 
 	tokens := &corev1.SecretList{}
@@ -246,14 +229,14 @@ func TestHubIsKilledAtRest(t *testing.T) {
 	requests := f.requests()
 	f.kill("hub")
 	f.up()
-	eventually(t, f.whole)
+	testkit.Eventually(t, f.whole)
 	// The agents are back when they carry out what is new.
 	hub := f.client("hub")
 	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: "hello"}}
 	if err := hub.Patch(context.Background(), mw, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"deleteOption":{"propagationPolicy":"Foreground"}}}`))); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := hub.Get(context.Background(), client.ObjectKeyFromObject(mw), mw); err != nil {
 			return err
 		}
@@ -275,8 +258,8 @@ func TestAgentIsKilled(t *testing.T) {
 	f.kill(filepath.Join("clusters", "cluster1"))
 	killed := time.Now()
 	f.up()
-	eventually(t, func() error { return f.heartbeat("cluster1", killed) })
-	eventually(t, f.whole)
+	testkit.Eventually(t, func() error { return f.heartbeat("cluster1", killed) })
+	testkit.Eventually(t, f.whole)
 	if now := f.requests(); !slices.Equal(now, requests) {
 		t.Errorf("the certificate requests were %v and are %v: the agent asked for another certificate", requests, now)
 	}
@@ -292,7 +275,7 @@ func TestAgentIsKilled(t *testing.T) {
 	if err := c.Update(context.Background(), cm); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := c.Get(context.Background(), key, cm); err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // run runs muster to its end.
@@ -111,7 +113,7 @@ func TestDevclusterStopsInTimeAtAnyTime(t *testing.T) {
 					t.Errorf("got %q, %v", line, err)
 				}
 			} else {
-				eventually(t, "the API server has begun to start", time.Minute, func() error {
+				testkit.EventuallyWithin(t, time.Minute, "the API server has begun to start", func() error {
 					_, err := os.Stat(filepath.Join(dir, "admin.kubeconfig"))
 					return err
 				})

@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // endsWithin is how long a program may take that was told to end. It takes two
@@ -165,7 +167,7 @@ func TestHubStopsInTimeAtAnyTime(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			p := begin(t, append([]string{"hub", "--data-dir", dir, "--secure-port", "0"}, tc.flags...)...)
-			eventually(t, "it has got there", time.Minute, func() error { return tc.wait(dir) })
+			testkit.EventuallyWithin(t, time.Minute, "it has got there", func() error { return tc.wait(dir) })
 			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -74,7 +75,7 @@ func join(t *testing.T, hub, managed side, name, image string) {
 	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, Image: image, BootstrapKubeconfig: bootstrap}) {
 		create(t, managed, o)
 	}
-	eventually(t, "the cluster joins and is available", 2*time.Minute, func() error {
+	testkit.EventuallyWithin(t, 2*time.Minute, "the cluster joins and is available", func() error {
 		c := &clusterv1.ManagedCluster{}
 		if err := hub.Get(t.Context(), client.ObjectKey{Name: name}, c); err != nil {
 			return err
@@ -145,7 +146,7 @@ func runWork(t *testing.T, hub, managed side, name, image string) {
 		sent.Spec.Workload.Manifests = append(sent.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
 	create(t, hub, sent)
-	eventually(t, "the work is applied and available", 2*time.Minute, func() error {
+	testkit.EventuallyWithin(t, 2*time.Minute, "the work is applied and available", func() error {
 		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(sent), sent); err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func runWork(t *testing.T, hub, managed side, name, image string) {
 	if err := hub.Delete(t.Context(), sent); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the work goes, and what it made", 2*time.Minute, func() error {
+	testkit.EventuallyWithin(t, 2*time.Minute, "the work goes, and what it made", func() error {
 		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(sent), sent); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the work is there: %v", err)
 		}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
@@ -43,21 +42,4 @@ func TestMain(m *testing.M) {
 		}
 		return m.Run()
 	}())
-}
-
-// eventually waits for check to return nil, and fails the test when it has not
-// by then.
-func eventually(t *testing.T, what string, patience time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: after %s: %v", what, patience, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
@@ -23,9 +24,9 @@ func TestVersionsOfAddOnsAreNoWayAroundRights(t *testing.T) {
 	c := hub.admin(t)
 	addOn := func(namespace string) *addonv1alpha1.ManagedClusterAddOn {
 		a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}, Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: "mine"}}
-		must(t, c.Create(ctx, a))
+		testkit.Must(t, c.Create(ctx, a))
 		a.Status.Registrations = []addonv1alpha1.RegistrationConfig{{SignerName: addon.KubeClientSigner, Subject: addonv1alpha1.Subject{User: "u", OrganizationUnits: []string{"o"}}}}
-		must(t, c.Status().Update(ctx, a))
+		testkit.Must(t, c.Status().Update(ctx, a))
 		return a
 	}
 	a := addOn(name)
@@ -33,7 +34,7 @@ func TestVersionsOfAddOnsAreNoWayAroundRights(t *testing.T) {
 	unchanged := func(what string) {
 		t.Helper()
 		have := &addonv1alpha1.ManagedClusterAddOn{}
-		must(t, c.Get(ctx, client.ObjectKeyFromObject(a), have))
+		testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(a), have))
 		if have.Spec.InstallNamespace != "mine" || len(have.Annotations) > 0 || have.Status.KubeClientDriver != "" || have.Status.AddOnConfiguration.CRDName != "" ||
 			len(have.Status.Registrations) != 1 || strings.Join(have.Status.Registrations[0].Subject.OrganizationUnits, "") != "o" {
 			t.Errorf("%s: the add-on is %+v", what, have)
@@ -53,7 +54,7 @@ func TestVersionsOfAddOnsAreNoWayAroundRights(t *testing.T) {
 	}
 	for _, annotation := range []string{installNamespace, olderFields} {
 		for _, kind := range []string{newer, older} {
-			must(t, patched(resource(t, agent, kind, name), "x", `{"metadata":{"annotations":{`+annotation+`}}}`, "status"))
+			testkit.Must(t, patched(resource(t, agent, kind, name), "x", `{"metadata":{"annotations":{`+annotation+`}}}`, "status"))
 			unchanged("an agent changes annotations along with the status")
 		}
 	}
@@ -62,16 +63,16 @@ func TestVersionsOfAddOnsAreNoWayAroundRights(t *testing.T) {
 
 	// A manager may write add-ons, and not their status.
 	manager := hub.Tenant(t, name, "addon-manager", rbacv1.PolicyRule{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons"}, Verbs: []string{"*"}})
-	must(t, patched(resource(t, manager, newer, name), "x", `{"metadata":{"annotations":{`+olderFields+`}}}`))
+	testkit.Must(t, patched(resource(t, manager, newer, name), "x", `{"metadata":{"annotations":{`+olderFields+`}}}`))
 	unchanged("a manager changes the status by an annotation")
-	must(t, patched(resource(t, manager, newer, name), "x", `{"metadata":{"annotations":{"`+addon.OlderFieldsAnnotation+`":null}}}`))
+	testkit.Must(t, patched(resource(t, manager, newer, name), "x", `{"metadata":{"annotations":{"`+addon.OlderFieldsAnnotation+`":null}}}`))
 	unchanged("a manager removes a part of the status by an annotation")
 	for _, bad := range []string{"../../kube-system", "Kube", "a.b", strings.Repeat("a", 64), "a\\nb"} {
 		refusedFor(t, "a manager installs into "+bad, patched(resource(t, manager, newer, name), "x", `{"metadata":{"annotations":{"`+addon.InstallNamespaceAnnotation+`":"`+bad+`"}}}`), addon.InstallNamespaceAnnotation)
 	}
-	must(t, created(t, resource(t, manager, newer, name), `{"apiVersion":"addon.open-cluster-management.io/v1beta1","kind":"ManagedClusterAddOn","metadata":{"name":"made","annotations":{`+olderFields+`}},"spec":{}}`))
+	testkit.Must(t, created(t, resource(t, manager, newer, name), `{"apiVersion":"addon.open-cluster-management.io/v1beta1","kind":"ManagedClusterAddOn","metadata":{"name":"made","annotations":{`+olderFields+`}},"spec":{}}`))
 	made := &addonv1alpha1.ManagedClusterAddOn{}
-	must(t, c.Get(ctx, client.ObjectKey{Namespace: name, Name: "made"}, made))
+	testkit.Must(t, c.Get(ctx, client.ObjectKey{Namespace: name, Name: "made"}, made))
 	if made.Status.KubeClientDriver != "" || made.Status.AddOnConfiguration.CRDName != "" || len(made.Annotations) > 0 {
 		t.Errorf("a manager makes an add-on with a status: %+v", made)
 	}

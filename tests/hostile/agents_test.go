@@ -36,7 +36,7 @@ const held = "example.org/held"
 func (w *world) deny(t testing.TB, name string) {
 	t.Helper()
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	must(t, w.admin(t).Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":false}}`))))
+	testkit.Must(t, w.admin(t).Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":false}}`))))
 }
 
 // secretWork is a work with something in it that others must not see.
@@ -62,7 +62,7 @@ func (w *world) bindByHand(t testing.TB, namespace, group string) {
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-hand"}, RoleRef: ref, Subjects: subjects},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "by-hand-" + namespace}, RoleRef: ref, Subjects: subjects},
 	} {
-		must(t, w.admin(t).Create(ctx, o))
+		testkit.Must(t, w.admin(t).Create(ctx, o))
 		t.Cleanup(func() { _ = w.admin(t).Delete(ctx, o) })
 	}
 }
@@ -71,9 +71,9 @@ func (w *world) bindByHand(t testing.TB, namespace, group string) {
 func getRaw(t testing.TB, config *rest.Config, path string, header ...string) (code int, body string, err error) {
 	t.Helper()
 	c, err := rest.HTTPClientFor(config)
-	must(t, err)
+	testkit.Must(t, err)
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, config.Host+path, nil)
-	must(t, err)
+	testkit.Must(t, err)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -94,7 +94,7 @@ func TestDeniedAgent(t *testing.T) {
 	config := hub.Joined(t, name, "a")
 	agent, admin := testfleet.Client(t, config), hub.admin(t)
 	for _, n := range []string{"before", "leaving"} {
-		must(t, admin.Create(ctx, secretWork(t, name, n, held)))
+		testkit.Must(t, admin.Create(ctx, secretWork(t, name, n, held)))
 	}
 	hub.bindByHand(t, name, cluster.Group(name))
 	t.Cleanup(func() {
@@ -126,11 +126,11 @@ func TestDeniedAgent(t *testing.T) {
 	}()
 	<-started
 	hub.deny(t, name)
-	must(t, admin.Delete(ctx, secretWork(t, name, "leaving")))
+	testkit.Must(t, admin.Delete(ctx, secretWork(t, name, "leaving")))
 	soonRefused(t, "a denied agent watches its works", func() error {
 		return agentWatch(t, config, name)
 	})
-	must(t, admin.Create(ctx, secretWork(t, name, "after", held)))
+	testkit.Must(t, admin.Create(ctx, secretWork(t, name, "after", held)))
 
 	t.Run("has its watches ended", func(t *testing.T) {
 		select {
@@ -155,12 +155,12 @@ func TestDeniedAgent(t *testing.T) {
 			refused(t, "a denied agent applies the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.ApplyPatchType, []byte(`{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{"name":"`+n+`"}}`)), client.FieldOwner("x")))
 		}
 		refused(t, "a denied agent lists works of which some live", agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
-		must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name), client.MatchingFields{"metadata.name": "leaving"}))
-		must(t, agent.Get(ctx, types.NamespacedName{Namespace: name, Name: "leaving"}, &workv1.ManifestWork{}))
+		testkit.Must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name), client.MatchingFields{"metadata.name": "leaving"}))
+		testkit.Must(t, agent.Get(ctx, types.NamespacedName{Namespace: name, Name: "leaving"}, &workv1.ManifestWork{}))
 		for _, accept := range []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "application/yaml", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "application/cbor", "*/*"} {
 			for _, path := range []string{works, works + "/before", works + "/before/status", works + "?limit=1", works + "?fieldSelector=metadata.name=before", works + "?watch=0&resourceVersion=0", works + "?pretty=true&limit=500"} {
 				_, body, err := getRaw(t, config, path, "Accept", accept, "Accept-Encoding", "identity")
-				must(t, err)
+				testkit.Must(t, err)
 				if strings.Contains(body, "stringData") {
 					err = fmt.Errorf("it got %s", body)
 				}
@@ -185,7 +185,7 @@ func TestDeniedAgent(t *testing.T) {
 		refused(t, "a denied agent binds a role", agent.Create(ctx, binding))
 	})
 	t.Run("cleans up behind what is being deleted", func(t *testing.T) {
-		must(t, agent.Patch(ctx, secretWork(t, name, "leaving"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		testkit.Must(t, agent.Patch(ctx, secretWork(t, name, "leaving"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 		testkit.Eventually(t, func() error {
 			if err := admin.Get(ctx, types.NamespacedName{Namespace: name, Name: "leaving"}, &workv1.ManifestWork{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the work is still there (%v)", err)
@@ -213,7 +213,7 @@ func TestDeniedAgent(t *testing.T) {
 func agentWatch(t testing.TB, config *rest.Config, namespace string) error {
 	t.Helper()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
-	must(t, err)
+	testkit.Must(t, err)
 	w, err := c.Watch(context.Background(), &workv1.ManifestWorkList{}, client.InNamespace(namespace))
 	if err == nil {
 		w.Stop()
@@ -228,9 +228,9 @@ func TestAgentOfADeletedCluster(t *testing.T) {
 	config := hub.Joined(t, name, "a")
 	agent, admin := testfleet.Client(t, config), hub.admin(t)
 	hub.bindByHand(t, name, cluster.Group(name))
-	must(t, admin.Create(ctx, secretWork(t, name, "held", held)))
+	testkit.Must(t, admin.Create(ctx, secretWork(t, name, "held", held)))
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	must(t, admin.Delete(ctx, mc))
+	testkit.Must(t, admin.Delete(ctx, mc))
 	t.Run("while it goes", func(t *testing.T) {
 		soonRefused(t, "the agent renews its lease", func() error {
 			return agent.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(name))
@@ -238,9 +238,9 @@ func TestAgentOfADeletedCluster(t *testing.T) {
 		refused(t, "the agent reads Secrets", agent.List(ctx, &corev1.SecretList{}, client.InNamespace(name)))
 		request, _ := testfleet.CertificateRequest(t, name, "b")
 		refused(t, "the agent asks for a certificate", agent.Create(ctx, request))
-		must(t, agent.Get(ctx, client.ObjectKeyFromObject(mc), &clusterv1.ManagedCluster{}))
-		must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
-		must(t, agentWatch(t, config, name))
+		testkit.Must(t, agent.Get(ctx, client.ObjectKeyFromObject(mc), &clusterv1.ManagedCluster{}))
+		testkit.Must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+		testkit.Must(t, agentWatch(t, config, name))
 		testkit.Eventually(t, func() error {
 			return agent.Patch(ctx, secretWork(t, name, "held"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		})
@@ -286,22 +286,22 @@ func TestAgentsRestartWhileTheirClusterLeaves(t *testing.T) {
 	}
 	t.Run("when it was denied", func(t *testing.T) {
 		one := newWork(t, name, "one", object("one"))
-		must(t, admin.Create(ctx, one))
+		testkit.Must(t, admin.Create(ctx, one))
 		applied(object("one"))
 		hub.deny(t, name)
-		must(t, m.agent.Kill())
-		must(t, admin.Delete(ctx, one))
-		must(t, m.agent.Restart())
+		testkit.Must(t, m.agent.Kill())
+		testkit.Must(t, admin.Delete(ctx, one))
+		testkit.Must(t, m.agent.Restart())
 		gone(admin, one)
 		gone(m.admin, object("one"))
 	})
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	must(t, admin.Patch(ctx, mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":true}}`))))
+	testkit.Must(t, admin.Patch(ctx, mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":true}}`))))
 	t.Run("when it is being deleted", func(t *testing.T) {
 		two := newWork(t, name, "two", object("two", held))
-		must(t, admin.Create(ctx, two))
+		testkit.Must(t, admin.Create(ctx, two))
 		applied(object("two"))
-		must(t, admin.Delete(ctx, mc))
+		testkit.Must(t, admin.Delete(ctx, mc))
 		testkit.Eventually(t, func() error {
 			if err := admin.Get(ctx, client.ObjectKeyFromObject(two), two); err != nil {
 				return err
@@ -315,9 +315,9 @@ func TestAgentsRestartWhileTheirClusterLeaves(t *testing.T) {
 			}
 			return nil
 		})
-		must(t, m.agent.Kill())
-		must(t, m.agent.Restart())
-		must(t, m.admin.Patch(ctx, object("two"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		testkit.Must(t, m.agent.Kill())
+		testkit.Must(t, m.agent.Restart())
+		testkit.Must(t, m.admin.Patch(ctx, object("two"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 		gone(admin, mc)
 		gone(m.admin, object("two"))
 	})

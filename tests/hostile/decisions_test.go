@@ -37,9 +37,9 @@ func TestDecisionsOfATenant(t *testing.T) {
 		all(cluster.GroupName, "placements", "placementdecisions", "placementdecisions/status", "managedclustersetbindings"),
 		all(work.GroupName, "manifestworkreplicasets")))
 	admin := hub.admin(t)
-	must(t, admin.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: victim}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}))
+	testkit.Must(t, admin.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: victim}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}))
 	pending := "decisions-pending"
-	must(t, admin.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: pending}}))
+	testkit.Must(t, admin.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: pending}}))
 	testkit.Eventually(t, func() error {
 		return admin.Get(ctx, client.ObjectKey{Name: victim}, &corev1.Namespace{})
 	})
@@ -56,11 +56,11 @@ func TestDecisionsOfATenant(t *testing.T) {
 	asRoot := set.DeepCopy()
 	asRoot.Spec.ManifestWorkTemplate.Executor = executor
 	refusedFor(t, "a tenant has a replica set act as a service account", tenant.Create(ctx, asRoot), "kube-system/root")
-	must(t, tenant.Create(ctx, set))
+	testkit.Must(t, tenant.Create(ctx, set))
 	refusedFor(t, "a tenant has a replica set act as a service account later", tenant.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"spec":{"manifestWorkTemplate":{"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"kube-system","name":"root"}}}}}}`))), "kube-system/root")
 
-	must(t, tenant.Create(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
+	testkit.Must(t, tenant.Create(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
 	decision := &clusterv1beta1.PlacementDecision{}
 	testkit.Eventually(t, func() error {
 		return tenant.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "p-decision-1"}, decision)
@@ -75,13 +75,13 @@ func TestDecisionsOfATenant(t *testing.T) {
 	}}}
 	refusedFor(t, "a tenant adds a decision", tenant.Create(ctx, forged), why)
 	loose := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "loose"}}
-	must(t, tenant.Create(ctx, loose))
-	must(t, tenant.Status().Patch(ctx, loose, forge(victim)))
+	testkit.Must(t, tenant.Create(ctx, loose))
+	testkit.Must(t, tenant.Status().Patch(ctx, loose, forge(victim)))
 	refusedFor(t, "a tenant puts a decision of its own under a placement", tenant.Patch(ctx, loose, client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"cluster.open-cluster-management.io/placement":"p","cluster.open-cluster-management.io/decision-group-index":"0"}}}`))), why)
 
 	// As its own scheduler it may write them; that no set is bound here remains.
-	must(t, tenant.Patch(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}},
+	testkit.Must(t, tenant.Patch(ctx, &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}},
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"true"}}}`))))
 	for _, name := range []string{victim, pending, "kube-system", namespace, "decisions-nowhere"} {
 		testkit.Eventually(t, func() error { return tenant.Status().Patch(ctx, decision.DeepCopy(), forge(name)) })
@@ -96,7 +96,7 @@ func TestDecisionsOfATenant(t *testing.T) {
 			return nil
 		})
 		works := &workv1.ManifestWorkList{}
-		must(t, admin.List(ctx, works, client.MatchingLabels{work.ReplicaSetLabel: namespace + ".web"}))
+		testkit.Must(t, admin.List(ctx, works, client.MatchingLabels{work.ReplicaSetLabel: namespace + ".web"}))
 		var err error
 		if len(works.Items) > 0 {
 			err = fmt.Errorf("there are works in %s", works.Items[0].Namespace)

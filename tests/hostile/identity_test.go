@@ -67,19 +67,19 @@ func TestNamespacesThatAreNotAClusters(t *testing.T) {
 	ctx, admin := context.Background(), hub.admin(t)
 	hub.Tenant(t, "id-tenant", "tenant")
 	refusedFor(t, "a cluster is created accepted under a tenant's namespace", admin.Create(ctx, clusterNamed("id-tenant", true)), "kubectl label namespace id-tenant")
-	must(t, admin.Create(ctx, clusterNamed("id-tenant", false)))
+	testkit.Must(t, admin.Create(ctx, clusterNamed("id-tenant", false)))
 	refusedFor(t, "a cluster is accepted under a tenant's namespace", admin.Patch(ctx, clusterNamed("id-tenant", false), mergePatchf(`{"spec":{"hubAcceptsClient":true}}`)), "is not a cluster's")
-	must(t, admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "id-other", Labels: map[string]string{cluster.NameLabel: "id-tenant"}}}))
+	testkit.Must(t, admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "id-other", Labels: map[string]string{cluster.NameLabel: "id-tenant"}}}))
 	refused(t, "a cluster is accepted under another cluster's namespace", admin.Create(ctx, clusterNamed("id-other", true)))
 
 	// Handed over, it is the cluster's. The namespace of an earlier cluster is one
 	// already.
-	must(t, admin.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "id-tenant"}}, mergePatchf(`{"metadata":{"labels":{%q:"id-tenant"}}}`, cluster.NameLabel)))
+	testkit.Must(t, admin.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "id-tenant"}}, mergePatchf(`{"metadata":{"labels":{%q:"id-tenant"}}}`, cluster.NameLabel)))
 	testkit.Eventually(t, func() error { // admission learns of the label by a watch
 		return admin.Patch(ctx, clusterNamed("id-tenant", false), mergePatchf(`{"spec":{"hubAcceptsClient":true}}`))
 	})
 	hub.Joined(t, "id-again", "a")
-	must(t, admin.Delete(ctx, clusterNamed("id-again", false)))
+	testkit.Must(t, admin.Delete(ctx, clusterNamed("id-again", false)))
 	testkit.Eventually(t, func() error {
 		if err := admin.Get(ctx, types.NamespacedName{Name: "id-again"}, &clusterv1.ManagedCluster{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the cluster is still there (%v)", err)
@@ -94,8 +94,8 @@ func TestNamespacesThatAreNotAClusters(t *testing.T) {
 func TestAnAgentRewritesItsCluster(t *testing.T) {
 	ctx, admin := context.Background(), hub.admin(t)
 	secret, token := hub.BootstrapToken(t, cluster.BoundBootstrapGroup("id-self"), map[string]string{cluster.TokenClusterLabelsAnnotation: "env=edge"})
-	must(t, testfleet.Client(t, hub.WithToken(token)).Create(ctx, clusterNamed("id-self", false)))
-	must(t, admin.Patch(ctx, clusterNamed("id-self", false), mergePatchf(
+	testkit.Must(t, testfleet.Client(t, hub.WithToken(token)).Create(ctx, clusterNamed("id-self", false)))
+	testkit.Must(t, admin.Patch(ctx, clusterNamed("id-self", false), mergePatchf(
 		`{"metadata":{"labels":{"tier":"3"},"annotations":{"note":"x"}},"spec":{"hubAcceptsClient":true,"taints":[{"key":"example.org/quarantine","effect":"NoSelect"}]}}`)))
 	agent := testfleet.Client(t, hub.AgentCertificate(t, "id-self", "a"))
 	self := func(c client.Client) *clusterv1.ManagedCluster {
@@ -165,7 +165,7 @@ func TestAnAgentRewritesItsCluster(t *testing.T) {
 		return err
 	}())
 	// What is the agent's to say is taken.
-	must(t, write(func(mc *clusterv1.ManagedCluster) {
+	testkit.Must(t, write(func(mc *clusterv1.ManagedCluster) {
 		mc.Spec.ManagedClusterClientConfigs = []clusterv1.ClientConfig{{URL: "https://self.example.com"}}
 		mc.Annotations[cluster.AgentAnnotationPrefix+"/version"] = "1"
 	}))
@@ -189,7 +189,7 @@ func testForgedConditions(t *testing.T, agent, admin client.Client) {
 	ctx := context.Background()
 	condition := func(kind string) *metav1.Condition {
 		mc := &clusterv1.ManagedCluster{}
-		must(t, admin.Get(ctx, types.NamespacedName{Name: "id-self"}, mc))
+		testkit.Must(t, admin.Get(ctx, types.NamespacedName{Name: "id-self"}, mc))
 		return meta.FindStatusCondition(mc.Status.Conditions, kind)
 	}
 	testkit.Eventually(t, func() error {
@@ -204,7 +204,7 @@ func testForgedConditions(t *testing.T, agent, admin client.Client) {
 		for _, c := range conditions {
 			list = append(list, `{"type":`+c+`,"reason":"Forged","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}`)
 		}
-		must(t, agent.Status().Patch(ctx, clusterNamed("id-self", true), mergePatchf(`{"status":{"conditions":[%s]}}`, strings.Join(list, ","))))
+		testkit.Must(t, agent.Status().Patch(ctx, clusterNamed("id-self", true), mergePatchf(`{"status":{"conditions":[%s]}}`, strings.Join(list, ","))))
 	}
 	say(`"ManagedClusterJoined","status":"True"`, `"ManagedClusterConditionAvailable","status":"True"`, `"HubAcceptedManagedCluster","status":"False"`,
 		`"ManagedClusterConditionClockSynced","status":"True"`, `"Deleting","status":"True"`)
@@ -287,7 +287,7 @@ func TestCertificateRequestsForOthers(t *testing.T) {
 	// A token that may register one cluster registers one, labelled or not.
 	once := testfleet.Client(t, hub.WithToken(limited))
 	first, _ := testfleet.CertificateRequest(t, "id-once", "a")
-	must(t, once.Create(ctx, first))
+	testkit.Must(t, once.Create(ctx, first))
 	second, _ := testfleet.CertificateRequest(t, "id-twice", "a")
 	refusedFor(t, "a used-up token asks for another cluster", once.Create(ctx, second), "may register 1 cluster")
 	second.Labels = nil
@@ -313,7 +313,7 @@ func TestCertificateRequestsForOthers(t *testing.T) {
 	harmless(t, "a token and the account fill the victim's requests", err)
 	refused(t, "a token reads config maps outside kube-public", testfleet.Client(t, hub.WithToken(unbound)).Get(ctx,
 		types.NamespacedName{Namespace: "kube-system", Name: "extension-apiserver-authentication"}, &corev1.ConfigMap{}))
-	must(t, testfleet.Client(t, hub.WithToken(unbound)).Get(ctx, types.NamespacedName{Namespace: "kube-public", Name: "cluster-info"}, &corev1.ConfigMap{}))
+	testkit.Must(t, testfleet.Client(t, hub.WithToken(unbound)).Get(ctx, types.NamespacedName{Namespace: "kube-public", Name: "cluster-info"}, &corev1.ConfigMap{}))
 }
 
 // A cluster joins though others have asked for as many certificates in its name
@@ -337,6 +337,6 @@ func (w *world) bootstrapAccount(t testing.TB) string {
 	t.Helper()
 	request, err := testfleet.Clientset(t, w.Admin).CoreV1().ServiceAccounts(cluster.Namespace).CreateToken(context.Background(), cluster.BootstrapServiceAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(3600))}}, metav1.CreateOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	return request.Status.Token
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 )
 
@@ -24,7 +25,7 @@ import (
 func TestOthersOnTheMachine(t *testing.T) {
 	dir := filepath.Dir(hub.process.Kubeconfig)
 	var open []error
-	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	testkit.Must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -41,7 +42,7 @@ func TestOthersOnTheMachine(t *testing.T) {
 		return err
 	}))
 	info, err := os.Stat(hub.process.Kubeconfig)
-	must(t, err)
+	testkit.Must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		open = append(open, fmt.Errorf("the kubeconfig has the mode %o", info.Mode().Perm()))
 	}
@@ -60,7 +61,7 @@ func listening(t *testing.T, pid int) (ports []int) {
 	t.Helper()
 	sockets := map[string]bool{}
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	must(t, err)
+	testkit.Must(t, err)
 	if len(links) == 0 {
 		t.Skip("this system has no /proc: which ports a process listens on can't be told")
 	}
@@ -74,7 +75,7 @@ func listening(t *testing.T, pid int) (ports []int) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		defer func() { _ = f.Close() }()
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			fields := strings.Fields(lines.Text())
@@ -83,7 +84,7 @@ func listening(t *testing.T, pid int) (ports []int) {
 			}
 			_, hex, _ := strings.Cut(fields[1], ":")
 			port, err := strconv.ParseInt(hex, 16, 32)
-			must(t, err)
+			testkit.Must(t, err)
 			ports = append(ports, int(port))
 		}
 	}
@@ -98,7 +99,7 @@ func TestManyWatchersAndAnEnd(t *testing.T) {
 	ctx := context.Background()
 	for range 200 {
 		stream, err := k.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		t.Cleanup(stream.Stop)
 		go func(events <-chan watch.Event) {
 			for range events { // what they say does not matter
@@ -107,12 +108,12 @@ func TestManyWatchersAndAnEnd(t *testing.T) {
 	}
 	for i := range 20 {
 		_, err := k.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("kept-%d", i)}}, metav1.CreateOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, w.process.Kill())
-	must(t, w.process.Restart())
+	testkit.Must(t, w.process.Kill())
+	testkit.Must(t, w.process.Restart())
 	list, err := k.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
-	must(t, err)
+	testkit.Must(t, err)
 	kept := 0
 	for _, c := range list.Items {
 		if strings.HasPrefix(c.Name, "kept-") {
@@ -125,7 +126,7 @@ func TestManyWatchersAndAnEnd(t *testing.T) {
 	harmless(t, "a kill loses what was confirmed", err)
 	for range 200 {
 		stream, err := k.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
-		must(t, err)
+		testkit.Must(t, err)
 		t.Cleanup(stream.Stop)
 	}
 	harmless(t, "200 watchers keep the hub from ending", w.process.Stop())

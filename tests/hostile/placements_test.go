@@ -46,7 +46,7 @@ func expressing(namespace, name string, expressions ...string) *clusterv1beta1.P
 // bind makes a namespace of a set.
 func (w *world) bind(t testing.TB, namespace, set string) {
 	t.Helper()
-	must(t, w.admin(t).Create(context.Background(), &clusterv1beta2.ManagedClusterSetBinding{
+	testkit.Must(t, w.admin(t).Create(context.Background(), &clusterv1beta2.ManagedClusterSetBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: set},
 	}))
 }
@@ -57,7 +57,7 @@ func TestCostlyPlacements(t *testing.T) {
 	ctx := context.Background()
 	w := ownWorld(t)
 	for i := range 4 {
-		must(t, w.admin(t).Create(ctx, &clusterv1.ManagedCluster{
+		testkit.Must(t, w.admin(t).Create(ctx, &clusterv1.ManagedCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("costly-%d", i), Annotations: map[string]string{"json": "[" + strings.Repeat("1,", 20_000) + "1]"}},
 			Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
 		}))
@@ -89,14 +89,14 @@ func TestCostlyPlacements(t *testing.T) {
 	// What can't be told beforehand is taken, and costs its author.
 	over := "managedCluster.metadata.annotations.json.split(',')"
 	for i := range 20 {
-		must(t, tenant.Create(ctx, expressing("costly-tenant", fmt.Sprintf("costly-%d", i),
+		testkit.Must(t, tenant.Create(ctx, expressing("costly-tenant", fmt.Sprintf("costly-%d", i),
 			loops(6, ten, fmt.Sprintf("v0+v1+v2+v3+v4+v5>=%d", -i)), loops(3, over, fmt.Sprintf("v0+v1+v2 != '%d'", i)), loops(4, "managedCluster.metadata.annotations.json.parseJSON()", "v0 > 0"))))
 	}
 	selects := func(name string, expressions ...string) {
 		t.Helper()
 		start := time.Now()
 		p := expressing("costly-other", name, expressions...)
-		must(t, other.Create(ctx, p))
+		testkit.Must(t, other.Create(ctx, p))
 		testkit.Eventually(t, func() error {
 			if err := other.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 				return err
@@ -126,12 +126,12 @@ func TestCostlyPlacements(t *testing.T) {
 
 	// The hub ends while they are being judged, and schedules others when it is back.
 	start := time.Now()
-	must(t, w.process.Stop())
+	testkit.Must(t, w.process.Stop())
 	if took := time.Since(start); took > 15*time.Second {
 		t.Errorf("the hub took %s to end", took)
 	}
 	t.Logf("the hub ended within %s", time.Since(start).Round(time.Millisecond))
-	must(t, w.process.Restart())
+	testkit.Must(t, w.process.Restart())
 	testkit.Eventually(t, func() error { return other.Create(ctx, expressing("costly-other", "probe")) })
 	selects("restarted")
 }

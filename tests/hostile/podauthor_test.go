@@ -36,18 +36,18 @@ func TestPodAuthorOfADevCluster(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	process, err := testhub.StartCluster(program, filepath.Join(dir, "cluster"))
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = process.Kill() })
 	config, err := clientcmd.BuildConfigFromFlags("", process.Kubeconfig)
-	must(t, err)
+	testkit.Must(t, err)
 	admin := testfleet.Client(t, config)
 
 	// A file of the machine by which a cluster could be registered.
 	_, token := hub.BootstrapToken(t, cluster.BootstrapGroup, nil)
 	stolen, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: hub.Admin.Host, CAData: hub.Admin.CAData, Token: token}.YAML()
-	must(t, err)
+	testkit.Must(t, err)
 	file := filepath.Join(dir, "bootstrap.kubeconfig")
-	must(t, os.WriteFile(file, stolen, 0o600))
+	testkit.Must(t, os.WriteFile(file, stolen, 0o600))
 
 	// A server of the attacker's, to which an agent would send such a file.
 	var got atomic.Value
@@ -61,7 +61,7 @@ clusters: [{name: x, cluster: {server: %q, certificate-authority-data: %s}}], us
 		fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [%q], interactiveMode: Never}", ran), 1)
 	const ns = "default"
 	for name, content := range map[string]string{"token-file": theirs, "program": program} {
-		must(t, admin.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, StringData: map[string]string{"kubeconfig": content}}))
+		testkit.Must(t, admin.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, StringData: map[string]string{"kubeconfig": content}}))
 	}
 	mounted := "/in/kubeconfig"
 	up := "/in" + strings.Repeat("/..", 12) + file
@@ -84,7 +84,7 @@ clusters: [{name: x, cluster: {server: %q, certificate-authority-data: %s}}], us
 			pod.Spec.Volumes = []corev1.Volume{{Name: "in", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: tc.secret}}}}
 			pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "in", MountPath: "/in"}}
 		}
-		must(t, soon(func() error { return admin.Create(ctx, pod) }))
+		testkit.Must(t, soon(func() error { return admin.Create(ctx, pod) }))
 		// A pod of wrong arguments says so; one of a wrong kubeconfig waits for a
 		// better one, and runs.
 		testkit.Eventually(t, func() error {

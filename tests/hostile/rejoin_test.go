@@ -46,7 +46,7 @@ func reportJoined(t *testing.T, name string, agent *rest.Config, status metav1.C
 func ask(t *testing.T, config *rest.Config, name, agent string) (request *certificatesv1.CertificateSigningRequest, key []byte) {
 	t.Helper()
 	request, key = testfleet.CertificateRequest(t, name, agent)
-	must(t, testfleet.Client(t, config).Create(context.Background(), request))
+	testkit.Must(t, testfleet.Client(t, config).Create(context.Background(), request))
 	return request, key
 }
 
@@ -117,7 +117,7 @@ func TestATokenFromBeforeMakesNoSecondAgent(t *testing.T) {
 	// What the request says of itself is of no interest.
 	request, _ = testfleet.CertificateRequest(t, name, "b")
 	request.Annotations = map[string]string{cluster.RejoinAnnotation: name}
-	must(t, testfleet.Client(t, holder).Create(ctx, request))
+	testkit.Must(t, testfleet.Client(t, holder).Create(ctx, request))
 	harmless(t, "a request allows itself to join again", notApproved(t, request.Name, "has joined before"))
 
 	// A token for one cluster lets no other one join again, whatever its Secret says.
@@ -178,15 +178,15 @@ func TestJoiningAgainIsForOneAgent(t *testing.T) {
 	renewal, _ := ask(t, current, name, fmt.Sprintf("b%d", chosen))
 	hub.Certificate(t, renewal.Name)
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc))
+	testkit.Must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc))
 	if got, want := mc.Annotations[cluster.AgentAnnotation], fmt.Sprintf("b%d", chosen); got != want {
 		t.Errorf("the cluster's agent is %q, want %q", got, want)
 	}
 	// Who the agent is, is not for agents to say.
 	forged := mc.DeepCopy()
 	forged.Annotations[cluster.AgentAnnotation] = "z"
-	must(t, testfleet.Client(t, current).Update(ctx, forged))
-	must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc))
+	testkit.Must(t, testfleet.Client(t, current).Update(ctx, forged))
+	testkit.Must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc))
 	var err error
 	if got := mc.Annotations[cluster.AgentAnnotation]; got != fmt.Sprintf("b%d", chosen) {
 		err = fmt.Errorf("the cluster's agent is %q now", got)
@@ -200,7 +200,7 @@ func TestJoiningAgainIsForOneAgent(t *testing.T) {
 	refused(t, "the agent from before reads its cluster", before.Get(ctx, client.ObjectKeyFromObject(mc), mc.DeepCopy()))
 	refused(t, "the agent from before makes itself the one again", before.Patch(ctx, mc.DeepCopy(), client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"a"}}}`, cluster.AgentAnnotation))))
-	must(t, testfleet.Client(t, current).List(ctx, works, client.InNamespace(name)))
+	testkit.Must(t, testfleet.Client(t, current).List(ctx, works, client.InNamespace(name)))
 }
 
 // Joining again takes both opt-ins: the token and the acceptance.
@@ -210,7 +210,7 @@ func TestJoiningAgainTakesAnAcceptedCluster(t *testing.T) {
 	joinedBefore(t, name)
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	accept := func(yes bool) {
-		must(t, hub.admin(t).Patch(ctx, mc, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"hubAcceptsClient":%t}}`, yes))))
+		testkit.Must(t, hub.admin(t).Patch(ctx, mc, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"hubAcceptsClient":%t}}`, yes))))
 	}
 	accept(false)
 	_, token := rejoining(t, name, name)
@@ -228,14 +228,14 @@ func TestJoiningAgainIsAllowedAfterwards(t *testing.T) {
 	joinedBefore(t, name)
 	secret, token := hub.BootstrapToken(t, cluster.BoundBootstrapGroup(name), nil)
 	request, _ := ask(t, hub.WithToken(token), name, "b")
-	must(t, notApproved(t, request.Name, "has joined before"))
-	must(t, hub.admin(t).Patch(ctx, secret, client.RawPatch(types.MergePatchType,
+	testkit.Must(t, notApproved(t, request.Name, "has joined before"))
+	testkit.Must(t, hub.admin(t).Patch(ctx, secret, client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, cluster.RejoinAnnotation, name))))
 	hub.Certificate(t, request.Name)
 
 	request, _ = ask(t, hub.WithToken(token), name, "c")
-	must(t, notApproved(t, request.Name, "has joined before"))
-	must(t, testfleet.Approve(ctx, testfleet.Clientset(t, hub.Admin), request))
+	testkit.Must(t, notApproved(t, request.Name, "has joined before"))
+	testkit.Must(t, testfleet.Approve(ctx, testfleet.Clientset(t, hub.Admin), request))
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	testkit.Eventually(t, func() error {
 		if err := hub.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {

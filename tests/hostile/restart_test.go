@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -20,7 +21,7 @@ func TestWhileAHubStarts(t *testing.T) {
 	agent := w.Joined(t, "starting", "a")
 	agent.Timeout = 2 * time.Second
 	c := testfleet.Client(t, agent)
-	must(t, w.process.Kill())
+	testkit.Must(t, w.process.Kill())
 	restarted := make(chan error, 1)
 	go func() { restarted <- w.process.Restart() }()
 	mc := &clusterv1.ManagedCluster{}
@@ -29,7 +30,7 @@ func TestWhileAHubStarts(t *testing.T) {
 	for waiting || answers == 0 {
 		select {
 		case err := <-restarted:
-			must(t, err)
+			testkit.Must(t, err)
 			waiting = false
 		default:
 		}

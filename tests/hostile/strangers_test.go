@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -31,15 +32,15 @@ import (
 func get(t testing.TB, config *rest.Config, method, path string) (status int, body string) {
 	t.Helper()
 	c, err := rest.HTTPClientFor(config)
-	must(t, err)
+	testkit.Must(t, err)
 	at, err := url.Parse(config.Host)
-	must(t, err)
+	testkit.Must(t, err)
 	at.Opaque = "//" + at.Host + path
 	response, err := c.Do((&http.Request{Method: method, URL: at, Header: http.Header{}}).WithContext(t.Context()))
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	must(t, err)
+	testkit.Must(t, err)
 	return response.StatusCode, string(content)
 }
 
@@ -137,16 +138,16 @@ func TestWhatIsAnothers(t *testing.T) {
 // others.
 func TestSlowConnections(t *testing.T) {
 	at, err := url.Parse(hub.Admin.Host)
-	must(t, err)
+	testkit.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(hub.Admin.CAData)
 	for range 200 {
 		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 		c, err := dialer.DialContext(t.Context(), "tcp", at.Host)
-		must(t, err)
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		_, err = io.WriteString(c, "GET /version HTTP/1.1\r\nHost: hub\r\nX-Slow: ")
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	status, body := get(t, hub.As(func(*rest.Config) {}), http.MethodGet, "/version")
 	if status != http.StatusOK {

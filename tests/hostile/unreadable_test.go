@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -28,7 +29,7 @@ import (
 func resource(t testing.TB, config *rest.Config, kind, namespace string) dynamic.ResourceInterface {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(config)
-	must(t, err)
+	testkit.Must(t, err)
 	groupVersion, plural, _ := strings.Cut(kind, " ")
 	group, version, _ := strings.Cut(groupVersion, "/")
 	r := objects.Resource(schema.GroupVersionResource{Group: group + ".open-cluster-management.io", Version: version, Resource: plural})
@@ -47,7 +48,7 @@ func patched(r dynamic.ResourceInterface, name, body string, subresource ...stri
 func created(t testing.TB, r dynamic.ResourceInterface, body string) error {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	must(t, json.Unmarshal([]byte(body), &o.Object))
+	testkit.Must(t, json.Unmarshal([]byte(body), &o.Object))
 	_, err := r.Create(context.Background(), o, metav1.CreateOptions{})
 	return err
 }
@@ -60,8 +61,8 @@ func TestNobodyWritesWhatProgramsCannotRead(t *testing.T) {
 	const name, next = "unreadable", "unreadable-next"
 	agent := w.Joined(t, name, "a")
 	c := w.admin(t)
-	must(t, c.Create(ctx, newWork(t, name, "w", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}})))
-	must(t, c.Create(ctx, &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "x"}}))
+	testkit.Must(t, c.Create(ctx, newWork(t, name, "w", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "default"}})))
+	testkit.Must(t, c.Create(ctx, &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "x"}}))
 	tenant := w.Tenant(t, "unreadable-tenant", "author", rbacv1.PolicyRule{
 		APIGroups: []string{"cluster.open-cluster-management.io", "work.open-cluster-management.io", "addon.open-cluster-management.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
 	})
@@ -92,11 +93,11 @@ func TestNobodyWritesWhatProgramsCannotRead(t *testing.T) {
 		`{"apiVersion":"work.open-cluster-management.io/v1alpha1","kind":"ManifestWorkReplicaSet","metadata":{"name":"a"},"spec":{"manifestWorkTemplate":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}]}},
 			"placementRefs":[{"name":"p","rolloutStrategy":{"type":"Progressive","progressive":{"maxConcurrency":1099511627776}}}]}}`))
 	scores := resource(t, tenant, "cluster/v1alpha1 addonplacementscores", "unreadable-tenant")
-	must(t, created(t, scores, `{"apiVersion":"cluster.open-cluster-management.io/v1alpha1","kind":"AddOnPlacementScore","metadata":{"name":"a"}}`))
+	testkit.Must(t, created(t, scores, `{"apiVersion":"cluster.open-cluster-management.io/v1alpha1","kind":"AddOnPlacementScore","metadata":{"name":"a"}}`))
 	refused(t, "a tenant's scores", patched(scores, "a", `{"status":{"validUntil":"2026-01-01t00:00:00z"}}`, "status"))
 
 	// After all that the hub still sees what happens.
-	must(t, c.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: next}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}))
+	testkit.Must(t, c.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: next}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}))
 	harmless(t, "stopping the hub with what it cannot read", soon(func() error {
 		mc := &clusterv1.ManagedCluster{}
 		if err := c.Get(ctx, client.ObjectKey{Name: next}, mc); err != nil {

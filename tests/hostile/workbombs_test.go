@@ -120,7 +120,7 @@ func refuseExpressions(t *testing.T, author client.Client, cluster string) {
 	for i, jq := range []string{`.spec.replicas`, `.metadata.annotations["x"]`, `.webhooks[0]?`, `.spec.template.spec.containers[] | select(.name == "x") | .image`, `.webhooks[]?.clientConfig.caBundle`} {
 		w := newWork(t, cluster, fmt.Sprint("good-", i), configMap("default", fmt.Sprint("good-", i)))
 		w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{ignoring(jq)}
-		must(t, author.Create(ctx, w, client.DryRunAll))
+		testkit.Must(t, author.Create(ctx, w, client.DryRunAll))
 	}
 }
 
@@ -137,7 +137,7 @@ func proceeds(t *testing.T, m *member, name string) {
 	t.Helper()
 	ctx, admin := context.Background(), hub.admin(t)
 	w := newWork(t, m.name, name, configMap("default", name))
-	must(t, admin.Create(ctx, w))
+	testkit.Must(t, admin.Create(ctx, w))
 	testkit.Eventually(t, func() error {
 		if err := admin.Get(ctx, client.ObjectKeyFromObject(w), w); err != nil {
 			return err
@@ -196,7 +196,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 		ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"},
 		UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly},
 	}}
-	must(t, author.Create(ctx, w))
+	testkit.Must(t, author.Create(ctx, w))
 	wide := newWork(t, m.name, "wide")
 	for i := range 60 {
 		cm := configMap("default", fmt.Sprint("wide-", i))
@@ -204,7 +204,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 		wide.Spec.Workload.Manifests = append(wide.Spec.Workload.Manifests, newWork(t, "", "", cm).Spec.Workload.Manifests...)
 	}
 	wide.Spec.ManifestConfigs = []workv1.ManifestConfigOption{reporting(".data.k", ".data['k']", "..k", ".data.*")}
-	must(t, author.Create(ctx, wide))
+	testkit.Must(t, author.Create(ctx, wide))
 	for _, w := range []*workv1.ManifestWork{w, wide} {
 		testkit.Eventually(t, func() error {
 			if err := author.Get(ctx, client.ObjectKeyFromObject(w), w); err != nil {
@@ -218,7 +218,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 		})
 		testkit.Eventually(t, func() error {
 			events := &corev1.EventList{}
-			must(t, hub.admin(t).List(ctx, events, client.InNamespace(m.name)))
+			testkit.Must(t, hub.admin(t).List(ctx, events, client.InNamespace(m.name)))
 			for _, e := range events.Items {
 				if e.InvolvedObject.Name == w.Name && e.Reason == work.ReasonStatusTooLarge {
 					return nil
@@ -244,11 +244,11 @@ func printedValues(t *testing.T, author client.Client, m *member) {
 		}}}}
 	}
 	w := newWork(t, m.name, "printed", job("a"))
-	must(t, author.Create(ctx, w))
+	testkit.Must(t, author.Create(ctx, w))
 	told(t, w)
 	patch := client.MergeFrom(w.DeepCopy())
 	w.Spec.Workload = newWork(t, "", "", job("b")).Spec.Workload
-	must(t, author.Patch(ctx, w, patch))
+	testkit.Must(t, author.Patch(ctx, w, patch))
 	_, all := told(t, w)
 	var problem error
 	if strings.Contains(all, "supersecret") || !strings.Contains(all, "field is immutable") {

@@ -77,7 +77,7 @@ func (m *member) tenant(t testing.TB) {
 		&rbacv1.RoleBinding{ObjectMeta: object("writer"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "writer"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "tenant", Name: "writer"}}},
 		topSecret(),
 	} {
-		must(t, m.admin.Create(ctx, o))
+		testkit.Must(t, m.admin.Create(ctx, o))
 	}
 }
 
@@ -110,10 +110,10 @@ func refuseExecutors(t *testing.T, author client.Client, cluster string) {
 	}
 	w := newWork(t, cluster, "changes", cm)
 	w.Spec.Executor = executor("tenant", "limited")
-	must(t, author.Create(ctx, w))
+	testkit.Must(t, author.Create(ctx, w))
 	refused(t, "a work that changes to another's executor", author.Patch(ctx, w, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"executor":{"subject":{"serviceAccount":{"name":"writer"}}}}}`))))
 	refused(t, "a work that drops its account", author.Patch(ctx, w, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"executor":{"subject":{"serviceAccount":null}}}}`))))
-	must(t, author.Delete(ctx, w))
+	testkit.Must(t, author.Delete(ctx, w))
 	refused(t, "a deleted work that changes to another's executor", ignoreGone(author.Patch(ctx, w, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"executor":{"subject":{"serviceAccount":{"name":"writer"}}}}}`)))))
 }
 
@@ -164,9 +164,9 @@ func told(t testing.TB, w *workv1.ManifestWork) (status workv1.ManifestWorkStatu
 		return nil
 	})
 	events := &corev1.EventList{}
-	must(t, admin.List(ctx, events, client.InNamespace(w.Namespace)))
+	testkit.Must(t, admin.List(ctx, events, client.InNamespace(w.Namespace)))
 	text, err := json.Marshal(w.Status)
-	must(t, err)
+	testkit.Must(t, err)
 	all = string(text)
 	for _, e := range events.Items {
 		if e.InvolvedObject.Name == w.Name {
@@ -184,13 +184,13 @@ func readSecrets(t *testing.T, author client.Client, m *member, as *workv1.Manif
 		for _, secret := range []string{"topsecret", "nosecret1"} {
 			w := spying(t, m.name, strings.ToLower(string(strategy))+"-"+secret, secret, strategy)
 			w.Spec.Executor = as
-			must(t, author.Create(ctx, w))
+			testkit.Must(t, author.Create(ctx, w))
 			status, all := told(t, w)
 			harmless(t, fmt.Sprintf("feedback and rules on %s with the strategy %s", secret, strategy), tellsNothing(status, all))
 			for _, c := range status.ResourceStatus.Manifests[0].Conditions {
 				texts = append(texts, strings.ReplaceAll(fmt.Sprint(c.Type, c.Status, c.Reason, c.Message), secret, "SECRET"))
 			}
-			must(t, author.Delete(ctx, w))
+			testkit.Must(t, author.Delete(ctx, w))
 		}
 		if half := len(texts) / 2; strings.Join(texts[:half], "\n") != strings.Join(texts[half:], "\n") {
 			t.Errorf("with the strategy %s, a Secret that is there can be told from one that is not:\n%s", strategy, strings.Join(texts, "\n"))
@@ -236,9 +236,9 @@ func deleteOthers(t *testing.T, author client.Client, m *member) {
 	} {
 		w := spying(t, m.name, "delete-"+strings.ReplaceAll(what, " ", "-"), "topsecret", "Update")
 		w.Spec.Executor, w.Spec.DeleteOption = executor("tenant", "limited"), policy
-		must(t, author.Create(ctx, w))
+		testkit.Must(t, author.Create(ctx, w))
 		told(t, w)
-		must(t, author.Delete(ctx, w))
+		testkit.Must(t, author.Delete(ctx, w))
 		testkit.Eventually(t, func() error {
 			if err := author.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the work is still there: %v", err)
@@ -266,33 +266,33 @@ func loseRights(t *testing.T, author client.Client, m *member) {
 		FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.FeedbackTypeJSONPaths, JSONPaths: []workv1.JSONPath{{Name: "pw", Path: ".data.password"}}}},
 		ConditionRules:     []workv1.ConditionRule{{Type: workv1.ConditionRuleTypeCEL, Condition: "Spy", CELExpressions: []string{`true`}, MessageExpression: `string(object.data.password)`}},
 	}}
-	must(t, hub.admin(t).Create(ctx, w))
+	testkit.Must(t, hub.admin(t).Create(ctx, w))
 	if _, all := told(t, w); !strings.Contains(all, "c3VwZXJzZWNyZXQ=") {
 		t.Fatalf("what the executor may get is not told: %s", all)
 	}
 	live := &corev1.Secret{}
-	must(t, m.admin.Get(ctx, client.ObjectKeyFromObject(secret), live))
+	testkit.Must(t, m.admin.Get(ctx, client.ObjectKeyFromObject(secret), live))
 
 	// The type of a Secret cannot change, so it would be deleted and made again.
 	replaced := newWork(t, m.name, "x", &corev1.Secret{TypeMeta: secret.TypeMeta, ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "own"}, Type: "example.org/other"})
-	must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(w), w))
+	testkit.Must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(w), w))
 	patch := client.MergeFrom(w.DeepCopy())
 	w.Spec.Workload = replaced.Spec.Workload
-	must(t, hub.admin(t).Patch(ctx, w, patch))
+	testkit.Must(t, hub.admin(t).Patch(ctx, w, patch))
 	status, _ := told(t, w)
 	var problem error
 	if meta.IsStatusConditionTrue(status.Conditions, work.ConditionApplied) {
 		problem = fmt.Errorf("it was applied: %+v", status)
 	}
 	after := &corev1.Secret{}
-	must(t, m.admin.Get(ctx, client.ObjectKeyFromObject(secret), after))
+	testkit.Must(t, m.admin.Get(ctx, client.ObjectKeyFromObject(secret), after))
 	if after.UID != live.UID {
 		problem = fmt.Errorf("the Secret was deleted and made again")
 	}
 	harmless(t, "having a Secret deleted by an executor that may not delete", problem)
 
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "writer"}}
-	must(t, m.admin.Delete(ctx, binding))
+	testkit.Must(t, m.admin.Delete(ctx, binding))
 	testkit.Eventually(t, func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:tenant:writer",
@@ -303,10 +303,10 @@ func loseRights(t *testing.T, author client.Client, m *member) {
 		}
 		return nil
 	})
-	must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(w), w))
+	testkit.Must(t, hub.admin(t).Get(ctx, client.ObjectKeyFromObject(w), w))
 	patch = client.MergeFrom(w.DeepCopy())
 	w.Spec.DeleteOption = nil // any change has the rights asked for again
-	must(t, hub.admin(t).Patch(ctx, w, patch))
+	testkit.Must(t, hub.admin(t).Patch(ctx, w, patch))
 	status, all := told(t, w)
 	harmless(t, "what an executor could once get", tellsNothing(status, all))
 }

@@ -77,14 +77,14 @@ func (w *world) join(t testing.TB, name string, agentFlags ...string) *member {
 	}
 	config.QPS = -1
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}
-	must(t, w.admin(t).Create(ctx, mc))
+	testkit.Must(t, w.admin(t).Create(ctx, mc))
 	_, token := w.BootstrapToken(t, cluster.BoundBootstrapGroup(name), nil)
 	content, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: w.Admin.Host, CAData: w.Admin.CAData, Token: token}.YAML()
-	must(t, err)
+	testkit.Must(t, err)
 	bootstrap := filepath.Join(dir, "bootstrap.kubeconfig")
-	must(t, os.WriteFile(bootstrap, content, 0o600))
+	testkit.Must(t, os.WriteFile(bootstrap, content, 0o600))
 	agent, err := testhub.StartAgent(program, name, bootstrap, devcluster.Kubeconfig, agentFlags...)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = agent.Kill() })
 	testkit.Eventually(t, func() error {
 		if err := w.admin(t).Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
@@ -104,7 +104,7 @@ func newWork(t testing.TB, namespace, name string, objects ...any) *workv1.Manif
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for _, o := range objects {
 		raw, err := json.Marshal(o)
-		must(t, err)
+		testkit.Must(t, err)
 		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
 	return w
@@ -165,20 +165,4 @@ func harmless(t testing.TB, what string, err error) {
 
 // soon calls check until it returns nil, for five seconds at the most: a change
 // of rights takes less than one, on a machine that is busy some more.
-func soon(check func() error) error {
-	deadline := time.Now().Add(5 * time.Second)
-	for {
-		err := check()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func soon(check func() error) error { return testkit.Poll(5*time.Second, check) }

@@ -29,7 +29,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -56,7 +56,7 @@ func newHub(t testing.TB, clk clock.WithTicker) *fleetHub {
 	h.start()
 	t.Cleanup(func() { h.halt() })
 	// What every hub has is there a moment after it is ready.
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		for _, set := range []string{cluster.DefaultSet, cluster.GlobalSet} {
 			if err := h.client.Get(context.Background(), client.ObjectKey{Name: set}, &clusterv1beta2.ManagedClusterSet{}); err != nil {
 				return err
@@ -103,17 +103,17 @@ func (h *fleetHub) halt() {
 func (h *fleetHub) connect(r hub.Ready) {
 	h.t.Helper()
 	u, err := url.Parse(r.URL)
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	h.port, err = strconv.Atoi(u.Port())
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	h.url = r.URL
 	h.config, err = clientcmd.BuildConfigFromFlags("", r.Kubeconfig)
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	h.config.QPS = -1
 	h.client, err = client.New(h.config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	h.kube, err = kubernetes.NewForConfig(h.config)
-	must(h.t, err)
+	testkit.Must(h.t, err)
 }
 
 // sign is the hub's signer. Kubernetes' own goes by the real clock, so this one
@@ -152,7 +152,7 @@ func (h *fleetHub) sign(ctx context.Context) {
 func (h *fleetHub) authority() *authority.CertificateAuthority {
 	h.t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(h.dir, "pki", "ca.crt"), filepath.Join(h.dir, "pki", "ca.key"))
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	return &authority.CertificateAuthority{RawCert: pair.Certificate[0], Certificate: pair.Leaf, PrivateKey: pair.PrivateKey.(crypto.Signer)}
 }
 
@@ -176,7 +176,7 @@ func (h *fleetHub) token(group string) *corev1.Secret {
 			"token-id": []byte(id), "token-secret": []byte(secret), "usage-bootstrap-authentication": []byte("true"), "auth-extra-groups": []byte(group),
 		},
 	}
-	must(h.t, h.client.Create(context.Background(), s))
+	testkit.Must(h.t, h.client.Create(context.Background(), s))
 	return s
 }
 
@@ -186,7 +186,7 @@ func (h *fleetHub) refuses(token *corev1.Secret, want bool) error {
 	c, err := kubernetes.NewForConfig(&rest.Config{
 		Host: h.url, TLSClientConfig: rest.TLSClientConfig{CAData: h.config.CAData}, BearerToken: credentials(token),
 	})
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	_, err = c.AuthenticationV1().SelfSubjectReviews().Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if got := apierrors.IsUnauthorized(err); got != want || err != nil && !got {
 		return fmt.Errorf("the hub refuses the token: %t, want %t (%w)", got, want, err)
@@ -205,13 +205,6 @@ func (h *fleetHub) kubeconfig(token *corev1.Secret) []byte {
 		Cluster: "hub", User: "bootstrap", Context: "bootstrap", Server: "https://" + h.agentHost(), CAData: h.config.CAData,
 		Token: credentials(token),
 	}.YAML()
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	return content
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // inventory lists every object that a server has, of every kind that it serves.
@@ -19,15 +21,15 @@ import (
 func inventory(t testing.TB, config *rest.Config) []string {
 	t.Helper()
 	d, err := discovery.NewDiscoveryClientForConfig(config)
-	must(t, err)
+	testkit.Must(t, err)
 	lists, err := d.ServerPreferredResources()
-	must(t, err)
+	testkit.Must(t, err)
 	objects, err := metadata.NewForConfig(config)
-	must(t, err)
+	testkit.Must(t, err)
 	var all []string
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		must(t, err)
+		testkit.Must(t, err)
 		for _, r := range list.APIResources {
 			if r.Name == "events" || !slices.Contains(r.Verbs, "list") {
 				continue

@@ -10,7 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -65,14 +65,14 @@ func TestLifeOfACluster(t *testing.T) {
 	m.accept(first, false)
 	// The agent may still finish with its works, and only then the hub calls it
 	// denied.
-	must(t, first.client.Delete(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "one"}}))
+	testkit.Must(t, first.client.Delete(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "one"}}))
 	m.lacksWork("one")
-	testenv.Eventually(t, first.look(is(cluster.ConditionHubAccepted, metav1.ConditionFalse)))
+	testkit.Eventually(t, first.look(is(cluster.ConditionHubAccepted, metav1.ConditionFalse)))
 	m.says("has denied the cluster")
 	m.goOnUntilRenewalIsDue()
 	// The hub looks at the lease when something happens, or by the real clock.
-	must(t, first.client.Patch(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"y"}}}`))))
-	testenv.Eventually(t, first.look(is(cluster.ConditionAvailable, metav1.ConditionUnknown)))
+	testkit.Must(t, first.client.Patch(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"y"}}}`))))
+	testkit.Eventually(t, first.look(is(cluster.ConditionAvailable, metav1.ConditionUnknown)))
 	if n := len(m.requests(first)); n != 0 || m.certificate() != was {
 		t.Errorf("the denied cluster has asked for a certificate (%d requests)", n)
 	}
@@ -84,11 +84,11 @@ func TestLifeOfACluster(t *testing.T) {
 	m.giveWork(first, "two")
 
 	step("the token expires")
-	must(t, first.refuses(token, false))
-	must(t, first.client.Get(ctx, client.ObjectKeyFromObject(token), token))
+	testkit.Must(t, first.refuses(token, false))
+	testkit.Must(t, first.client.Get(ctx, client.ObjectKeyFromObject(token), token))
 	token.Data["expiration"] = []byte(time.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
-	must(t, first.client.Update(ctx, token))
-	testenv.Eventually(t, func() error { return first.refuses(token, true) })
+	testkit.Must(t, first.client.Update(ctx, token))
+	testkit.Eventually(t, func() error { return first.refuses(token, true) })
 	m.gone(first.client, token)
 	for range 8 {
 		renew(first)
@@ -113,13 +113,13 @@ func TestLifeOfACluster(t *testing.T) {
 	m.giveBootstrap(first.kubeconfig(token))
 	m.approve(first) // nobody but an administrator lets in a second agent of a cluster that has joined
 	m.renewed(first, was)
-	must(t, first.client.Get(ctx, types.NamespacedName{Namespace: name, Name: "two"}, &workv1.ManifestWork{}))
+	testkit.Must(t, first.client.Get(ctx, types.NamespacedName{Namespace: name, Name: "two"}, &workv1.ManifestWork{}))
 
 	step("it leaves the first hub for the second")
-	must(t, first.client.Delete(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	testkit.Must(t, first.client.Delete(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	m.gone(first.client, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	m.lacksWork("two")
-	must(t, first.client.Delete(ctx, token))
+	testkit.Must(t, first.client.Delete(ctx, token))
 	was = m.certificate()
 	token = second.token(cluster.BoundBootstrapGroup(name))
 	m.giveBootstrap(second.kubeconfig(token))
@@ -129,11 +129,11 @@ func TestLifeOfACluster(t *testing.T) {
 	renew(second)
 
 	step("it leaves for good")
-	must(t, second.client.Delete(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	testkit.Must(t, second.client.Delete(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	m.gone(second.client, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	m.lacksWork("three")
 	m.halt()
-	must(t, second.client.Delete(ctx, token))
+	testkit.Must(t, second.client.Delete(ctx, token))
 	expectAdded(t, m, "the cluster", env.Config("life"), before, []string{
 		"configmaps " + namespace + "/kube-root-ca.crt",
 		"namespaces " + namespace,

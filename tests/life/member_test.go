@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -65,12 +65,12 @@ func newMember(t testing.TB, clk *clocktesting.FakeClock) *member {
 	managed := env.Config("life")
 	managed.Host = "https://" + home
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	m := &member{t: t, clock: clk, options: agent.Options{
 		ClusterName: name, Namespace: namespace, ManagedCluster: managed,
 		ClientCertExpirationSeconds: int32(lifetime / time.Second), HealthAddress: listener.Addr().String(), Clock: clk,
 	}}
-	must(t, listener.Close())
+	testkit.Must(t, listener.Close())
 	t.Cleanup(func() { m.halt(); m.uninstall() })
 	return m
 }
@@ -80,7 +80,7 @@ func newMember(t testing.TB, clk *clocktesting.FakeClock) *member {
 func (m *member) uninstall() {
 	m.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	must(m.t, client.IgnoreNotFound(env.Client().Delete(context.Background(), ns)))
+	testkit.Must(m.t, client.IgnoreNotFound(env.Client().Delete(context.Background(), ns)))
 	m.gone(env.Client(), ns)
 }
 
@@ -118,7 +118,7 @@ func (m *member) halt() {
 func (m *member) until(check func() error) {
 	m.t.Helper()
 	start := m.clock.Now()
-	testenv.Eventually(m.t, func() error {
+	testkit.Eventually(m.t, func() error {
 		err := check()
 		if err != nil && m.clock.Since(start) < passing {
 			m.clock.Step(time.Second)
@@ -133,7 +133,7 @@ func (m *member) goOnUntilRenewalIsDue() {
 	m.t.Helper()
 	block, _ := pem.Decode([]byte(m.certificate()))
 	certificate, err := x509.ParseCertificate(block.Bytes)
-	must(m.t, err)
+	testkit.Must(m.t, err)
 	if left := certificate.NotAfter.Sub(m.clock.Now()); left > late {
 		m.clock.Step(left - late)
 	}
@@ -142,7 +142,7 @@ func (m *member) goOnUntilRenewalIsDue() {
 // settled waits until check is content, while the clock stands still.
 func (m *member) settled(check func() bool) {
 	m.t.Helper()
-	testenv.Eventually(m.t, func() error {
+	testkit.Eventually(m.t, func() error {
 		if !check() {
 			return fmt.Errorf("it goes on")
 		}
@@ -155,13 +155,13 @@ func (m *member) giveBootstrap(content []byte) {
 	m.t.Helper()
 	ctx, c := context.Background(), env.Client()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	must(m.t, client.IgnoreAlreadyExists(c.Create(ctx, ns)))
+	testkit.Must(m.t, client.IgnoreAlreadyExists(c.Create(ctx, ns)))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster.BootstrapSecret}, Data: map[string][]byte{"kubeconfig": content}}
 	err := c.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
 		err = c.Update(ctx, secret)
 	}
-	must(m.t, err)
+	testkit.Must(m.t, err)
 }
 
 // certificate is the one that the agent has stored.
@@ -259,7 +259,7 @@ func (m *member) approve(h *fleetHub) {
 func (m *member) requests(h *fleetHub) []certificatesv1.CertificateSigningRequest {
 	m.t.Helper()
 	list := &certificatesv1.CertificateSigningRequestList{}
-	must(m.t, h.client.List(context.Background(), list, client.MatchingLabels{cluster.NameLabel: name}))
+	testkit.Must(m.t, h.client.List(context.Background(), list, client.MatchingLabels{cluster.NameLabel: name}))
 	return list.Items
 }
 
@@ -269,7 +269,7 @@ func (m *member) clean(h *fleetHub) {
 	m.t.Helper()
 	for _, r := range m.requests(h) {
 		if len(r.Status.Certificate) > 0 {
-			must(m.t, client.IgnoreNotFound(h.client.Delete(context.Background(), &r)))
+			testkit.Must(m.t, client.IgnoreNotFound(h.client.Delete(context.Background(), &r)))
 		}
 	}
 }
@@ -295,8 +295,8 @@ func (m *member) giveWork(h *fleetHub, work string) {
 	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: work}}
 	mw.Spec.Workload.Manifests = []workv1.Manifest{{}}
 	mw.Spec.Workload.Manifests[0].Raw = raw
-	must(m.t, h.client.Create(context.Background(), mw))
-	testenv.Eventually(m.t, func() error {
+	testkit.Must(m.t, h.client.Create(context.Background(), mw))
+	testkit.Eventually(m.t, func() error {
 		return env.Client().Get(context.Background(), types.NamespacedName{Namespace: "default", Name: work}, &corev1.ConfigMap{})
 	})
 }
@@ -304,7 +304,7 @@ func (m *member) giveWork(h *fleetHub, work string) {
 // gone waits until an object is no more.
 func (m *member) gone(c client.Client, o client.Object) {
 	m.t.Helper()
-	testenv.Eventually(m.t, func() error {
+	testkit.Eventually(m.t, func() error {
 		if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%T %s is still there (%v)", o, o.GetName(), err)
 		}

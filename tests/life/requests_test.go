@@ -8,6 +8,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // methods counts requests by their HTTP methods.
@@ -34,7 +36,7 @@ func (h *fleetHub) ownHost() string { return strings.TrimPrefix(h.url, "https://
 func (h *fleetHub) requests() requests {
 	h.t.Helper()
 	body, err := h.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	all := requests{}
 	lines := bufio.NewScanner(bytes.NewReader(body))
 	lines.Buffer(nil, 1<<20)
@@ -45,14 +47,14 @@ func (h *fleetHub) requests() requests {
 		}
 		labels, value, _ := strings.Cut(labels, "} ")
 		n, err := strconv.Atoi(value)
-		must(h.t, err)
+		testkit.Must(h.t, err)
 		host, method := label(labels, "host"), label(labels, "method")
 		if all[host] == nil {
 			all[host] = methods{}
 		}
 		all[host][method] += n
 	}
-	must(h.t, lines.Err())
+	testkit.Must(h.t, lines.Err())
 	return all
 }
 

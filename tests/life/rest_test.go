@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -25,9 +26,9 @@ import (
 func (h *fleetHub) revision() int {
 	h.t.Helper()
 	list, err := h.kube.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	n, err := strconv.Atoi(list.ResourceVersion)
-	must(h.t, err)
+	testkit.Must(h.t, err)
 	return n
 }
 
@@ -71,7 +72,7 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 
 	writes := settle()
 	first, err := m.beats()
-	must(t, err)
+	testkit.Must(t, err)
 	before := h.requests()
 	const beats = 20
 	for i := range beats {
@@ -81,12 +82,12 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 		clk.Step(beat)
 		m.settled(func() bool {
 			n, err := m.beats()
-			must(t, err)
+			testkit.Must(t, err)
 			return n > first+i && h.requests()[home]["GET"] >= looks+2
 		})
 	}
 	now, err := m.beats()
-	must(t, err)
+	testkit.Must(t, err)
 	if got, want := settle()-writes, now-first; got != want || want < beats {
 		t.Errorf("%d writes for %d heartbeats", got, want)
 	}
@@ -105,11 +106,11 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	// What does change costs one write, of whatever size.
 	writes, before = settle(), h.requests()
 	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "zone"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "a"}}
-	must(t, env.Client().Create(context.Background(), claim))
-	t.Cleanup(func() { must(t, env.Client().Delete(context.Background(), claim)) })
+	testkit.Must(t, env.Client().Create(context.Background(), claim))
+	t.Cleanup(func() { testkit.Must(t, env.Client().Delete(context.Background(), claim)) })
 	m.settled(func() bool {
 		mc := &clusterv1.ManagedCluster{}
-		must(t, h.client.Get(context.Background(), types.NamespacedName{Name: name}, mc))
+		testkit.Must(t, h.client.Get(context.Background(), types.NamespacedName{Name: name}, mc))
 		return len(mc.Status.ClusterClaims) == 1
 	})
 	if got := settle() - writes; got != 1 {

@@ -13,9 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -23,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
@@ -190,6 +189,18 @@ func (e *Env) ClientFor(t testing.TB, config *rest.Config) client.Client {
 	return c
 }
 
+// Counting is a client with all rights, and the count of its writes.
+func (e *Env) Counting(t testing.TB) (client.Client, *testkit.Writes) {
+	t.Helper()
+	writes := &testkit.Writes{}
+	config := e.Config("muster-test-counting")
+	config.Wrap(writes.Wrap)
+	return e.ClientFor(t, config), writes
+}
+
+// World is a world of the control plane for one test.
+func (e *Env) World(t testing.TB) *testworld.World { return testworld.New(t, e.client) }
+
 // StartManager runs controllers until the test ends.
 func (e *Env) StartManager(t testing.TB, register func(manager.Manager) error) {
 	t.Helper()
@@ -227,16 +238,7 @@ func RunManager(config *rest.Config, log logr.Logger, register func(manager.Mana
 // Namespace makes a namespace for one test and returns its name.
 func Namespace(t testing.TB, c client.Client) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	if err := c.Create(context.Background(), ns); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(c.Delete(context.Background(), ns)); err != nil {
-			t.Error(err)
-		}
-	})
-	return ns.Name
+	return testworld.New(t, c).Namespace()
 }
 
 // Eventually calls check until it returns nil and fails the test when it has

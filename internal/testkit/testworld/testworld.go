@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,11 +39,22 @@ func (w *World) Eventually(check func() error) {
 	testkit.Eventually(w, check)
 }
 
-// Make creates an object. It is removed with the test, whatever holds it.
+// Make creates an object. It is deleted with the test, its finalizers too.
 func (w *World) Make(o client.Object) {
 	w.Helper()
 	w.Must(w.Create(context.Background(), o))
-	w.Cleanup(func() { w.Remove(o) })
+	w.Cleanup(func() {
+		w.Must(client.IgnoreNotFound(w.Delete(context.Background(), o)))
+		w.Release(o)
+	})
+}
+
+// Namespace makes a namespace and returns its name.
+func (w *World) Namespace() string {
+	w.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	w.Make(ns)
+	return ns.Name
 }
 
 // Remove deletes an object, removes its finalizers and waits until it is gone.

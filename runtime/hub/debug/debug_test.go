@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -35,13 +36,6 @@ var env testenv.Env
 func TestMain(m *testing.M) { testenv.Main(m, &env) }
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // admin may do everything.
 var admin = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
@@ -66,8 +60,8 @@ func fleet(t *testing.T) (namespace string, names [3]string) {
 	namespace = testenv.Namespace(t, c)
 	create := func(o client.Object) {
 		t.Helper()
-		must(t, c.Create(ctx, o))
-		t.Cleanup(func() { must(t, client.IgnoreNotFound(c.Delete(ctx, o))) })
+		testkit.Must(t, c.Create(ctx, o))
+		t.Cleanup(func() { testkit.Must(t, client.IgnoreNotFound(c.Delete(ctx, o))) })
 	}
 	create(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	create(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: namespace}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: namespace}})
@@ -84,7 +78,7 @@ func fleet(t *testing.T) (namespace string, names [3]string) {
 		d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: placement + "-decision-1", Labels: map[string]string{cluster.PlacementLabel: placement}}}
 		create(d)
 		d.Status.Decisions = []clusterv1beta1.ClusterDecision{{ClusterName: clusterName}}
-		must(t, c.Status().Update(ctx, d))
+		testkit.Must(t, c.Status().Update(ctx, d))
 	}
 	decide("p", names[0])
 	decide("another", names[1])
@@ -95,11 +89,11 @@ func fleet(t *testing.T) (namespace string, names [3]string) {
 func score(t *testing.T, clusterName string, value int32) {
 	t.Helper()
 	ctx, c := context.Background(), env.Client()
-	must(t, client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})))
+	testkit.Must(t, client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: clusterName}})))
 	s := &clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: clusterName, Name: "cost"}}
-	must(t, c.Create(ctx, s))
+	testkit.Must(t, c.Create(ctx, s))
 	s.Status.Scores = []clusterv1alpha1.AddOnPlacementScoreItem{{Name: "hourly", Value: value}}
-	must(t, c.Status().Update(ctx, s))
+	testkit.Must(t, c.Status().Update(ctx, s))
 }
 
 func answer(t *testing.T, w *httptest.ResponseRecorder) debug.Answer {
@@ -120,11 +114,11 @@ func TestExplainsAPlacement(t *testing.T) {
 			Predicates:       []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}}},
 		},
 	}
-	must(t, env.Client().Create(context.Background(), p))
+	testkit.Must(t, env.Client().Create(context.Background(), p))
 	t.Cleanup(func() {
 		p.Finalizers = nil
-		must(t, env.Client().Update(context.Background(), p))
-		must(t, env.Client().Delete(context.Background(), p))
+		testkit.Must(t, env.Client().Update(context.Background(), p))
+		testkit.Must(t, env.Client().Delete(context.Background(), p))
 	})
 	w := ask(env.Client(), admin, http.MethodGet, debug.Path+namespace+"/p", "")
 	a, b, c := names[0], names[1], names[2]
@@ -166,10 +160,10 @@ func TestSimulatesAPlacementThatDoesNotExist(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	namespace := testenv.Namespace(t, env.Client())
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{cluster.GroupName}, Resources: []string{"placements"}, Verbs: []string{"get"}}}}
-	must(t, env.Client().Create(context.Background(), role))
-	must(t, env.Client().Create(context.Background(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"},
+	testkit.Must(t, env.Client().Create(context.Background(), role))
+	testkit.Must(t, env.Client().Create(context.Background(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "reader"}}}))
-	must(t, env.Client().Create(context.Background(), &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
+	testkit.Must(t, env.Client().Create(context.Background(), &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
 	reader, stranger := &user.DefaultInfo{Name: "reader"}, &user.DefaultInfo{Name: "stranger"}
 	here := debug.Path + namespace + "/"
 	body := `{"metadata": {"namespace": "` + namespace + `"}}`
@@ -230,7 +224,7 @@ func TestTellsWhenTheHubFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, err := client.NewWithWatch(env.Config("test"), client.Options{Scheme: env.Client().Scheme(), Mapper: env.Client().RESTMapper()})
-			must(t, err)
+			testkit.Must(t, err)
 			w := ask(interceptor.NewClient(live, x.funcs), admin, "POST", debug.Path, `{"metadata": {"namespace": "`+namespace+`", "name": "p"}}`)
 			if got := answer(t, w); w.Code != http.StatusInternalServerError || got.Error != x.want {
 				t.Errorf("got %d %q, want 500 %q", w.Code, got.Error, x.want)

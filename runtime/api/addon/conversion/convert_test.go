@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 )
 
@@ -35,16 +36,16 @@ func TestNothingIsLost(t *testing.T) {
 			for seed := range int64(2000) {
 				object := make(random{rand.New(rand.NewSource(seed))})
 				before, err := json.Marshal(object)
-				must(t, err)
+				testkit.Must(t, err)
 				converted := convert(t, before, there)
 				if again := convert(t, before, there); !bytes.Equal(again, converted) {
 					t.Fatalf("seed %d: one object, two conversions:\n%s\n%s", seed, converted, again)
 				}
 				after := reflect.New(reflect.TypeOf(object).Elem()).Interface()
-				must(t, json.Unmarshal(convert(t, converted, back), after))
+				testkit.Must(t, json.Unmarshal(convert(t, converted, back), after))
 				if !equality.Semantic.DeepEqual(object, after) {
 					got, err := json.Marshal(after)
-					must(t, err)
+					testkit.Must(t, err)
 					t.Fatalf("seed %d:\nbefore    %s\nconverted %s\nafter     %s", seed, before, converted, got)
 				}
 			}
@@ -258,7 +259,7 @@ func same(t *testing.T, got, want []byte) {
 	t.Helper()
 	var objects [2]map[string]any
 	for i, data := range [][]byte{got, want} {
-		must(t, json.Unmarshal(data, &objects[i]))
+		testkit.Must(t, json.Unmarshal(data, &objects[i]))
 		for _, field := range []string{"metadata", "status"} {
 			if m, ok := objects[i][field].(map[string]any); ok && len(m) == 0 {
 				delete(objects[i], field)
@@ -267,12 +268,5 @@ func same(t *testing.T, got, want []byte) {
 	}
 	if !reflect.DeepEqual(objects[0], objects[1]) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

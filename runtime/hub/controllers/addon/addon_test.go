@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
@@ -37,56 +37,25 @@ const (
 
 // world is one cluster with its namespace, both of the same name.
 type world struct {
-	testing.TB
-	client.Client
+	*testworld.World
 	name   string
-	writes atomic.Int64
+	writes *testkit.Writes
 }
 
 // newWorld makes a cluster. The world counts what is written through it.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t}
-	config := env.Config("muster-test-counting")
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodGet {
-				w.writes.Add(1)
-			}
-			return next.RoundTrip(r)
-		})
-	})
-	w.Client = env.ClientFor(t, config)
-	w.name = testenv.Namespace(t, w.Client)
-	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{"env": "prod"}}}
-	w.must(w.Create(context.Background(), mc))
-	t.Cleanup(func() {
-		w.free(mc)
-		w.must(client.IgnoreNotFound(w.Delete(context.Background(), mc)))
-	})
+	c, writes := env.Counting(t)
+	w := &world{World: testworld.New(t, c), writes: writes}
+	w.name = w.Namespace()
+	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{"env": "prod"}}})
 	return w
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) free(o client.Object) {
-	w.Helper()
-	w.must(client.IgnoreNotFound(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 }
 
 func (w *world) cluster() *clusterv1.ManagedCluster {
 	w.Helper()
 	mc := &clusterv1.ManagedCluster{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, mc))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, mc))
 	return mc
 }
 
@@ -96,17 +65,17 @@ func (w *world) is(status metav1.ConditionStatus) {
 	mc := w.cluster()
 	before := mc.DeepCopy()
 	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: silent, Status: status, Reason: "Of" + string(status), Message: "said the test"})
-	w.must(w.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
+	w.Must(w.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
 }
 
 // addOn makes an add-on that reports a status, or none.
 func (w *world) addOn(name string, status metav1.ConditionStatus) *addonv1alpha1.ManagedClusterAddOn {
 	w.Helper()
 	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
-	w.must(w.Create(context.Background(), a))
+	w.Must(w.Create(context.Background(), a))
 	if status != "" {
 		meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: "Available", Status: status, Reason: "Test", Message: "said its agent"})
-		w.must(w.Status().Update(context.Background(), a))
+		w.Must(w.Status().Update(context.Background(), a))
 	}
 	return a
 }
@@ -114,10 +83,7 @@ func (w *world) addOn(name string, status metav1.ConditionStatus) *addonv1alpha1
 // reconcile has a controller look at the cluster, and returns how often it wrote.
 func (w *world) reconcile(r reconcile.Reconciler) int64 {
 	w.Helper()
-	w.writes.Store(0)
-	_, err := r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: w.name}})
-	w.must(err)
-	return w.writes.Load()
+	return w.writes.During(func() { w.Reconcile(r, types.NamespacedName{Name: w.name}) })
 }
 
 // features are the cluster's labels about add-ons.
@@ -162,7 +128,7 @@ func TestAddOnsOfASilentClusterAreUnknown(t *testing.T) {
 			}
 			first, second := w.reconcile(health.NewController(w)), w.reconcile(health.NewController(w))
 			for i, a := range addOns {
-				w.must(w.Get(context.Background(), client.ObjectKeyFromObject(a), a))
+				w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(a), a))
 				if got := availability(a); got != want[i] {
 					t.Errorf("the add-on %s is %q, want %q", a.Name, got, want[i])
 				}
@@ -188,7 +154,7 @@ func TestOnlyTheConditionOfASilentClustersAddOnChanges(t *testing.T) {
 			}
 			addOns := addOnsIn(t, version, w.name)
 			before, err := addOns.Get(context.Background(), "a", metav1.GetOptions{})
-			w.must(err)
+			w.Must(err)
 			before.Object["status"] = map[string]any{
 				"namespace":     "agents",
 				"healthCheck":   map[string]any{"mode": "Lease"},
@@ -198,13 +164,13 @@ func TestOnlyTheConditionOfASilentClustersAddOnChanges(t *testing.T) {
 				}},
 			}
 			_, err = addOns.UpdateStatus(context.Background(), before, metav1.UpdateOptions{})
-			w.must(err)
+			w.Must(err)
 			// What the server itself does not keep across versions is not at issue.
 			before, err = addOns.Get(context.Background(), "a", metav1.GetOptions{})
-			w.must(err)
+			w.Must(err)
 			w.reconcile(health.NewController(w))
 			after, err := addOns.Get(context.Background(), "a", metav1.GetOptions{})
-			w.must(err)
+			w.Must(err)
 			if err := sameButFor(before, after, "Available"); err != nil {
 				t.Error(err)
 			}
@@ -219,7 +185,7 @@ func TestAnAddOnThatComesToASilentClusterIsUnknown(t *testing.T) {
 	a := w.addOn("late", "")
 	until := func() {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := w.Get(context.Background(), client.ObjectKeyFromObject(a), a); err != nil {
 				return err
 			}
@@ -231,7 +197,7 @@ func TestAnAddOnThatComesToASilentClusterIsUnknown(t *testing.T) {
 	}
 	until()
 	meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Test"})
-	w.must(w.Status().Update(context.Background(), a))
+	w.Must(w.Status().Update(context.Background(), a))
 	until()
 }
 
@@ -262,12 +228,12 @@ func TestAnAddOnThatGoesIsToldOfNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.is(metav1.ConditionTrue)
 	a := w.addOn("a", metav1.ConditionTrue)
-	w.must(w.Patch(context.Background(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
-	t.Cleanup(func() { w.free(a) })
+	w.Must(w.Patch(context.Background(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
+	t.Cleanup(func() { w.Release(a) })
 	w.addOn("b", metav1.ConditionFalse)
 	w.reconcile(discovery.NewController(w))
 	w.mustFeature(map[string]string{"a": "available", "b": "unhealthy"})
-	w.must(w.Delete(context.Background(), a))
+	w.Must(w.Delete(context.Background(), a))
 	w.reconcile(discovery.NewController(w))
 	w.mustFeature(map[string]string{"b": "unhealthy"})
 }
@@ -277,8 +243,8 @@ func TestAClusterThatCannotHaveAddOnsYetIsNotLabelled(t *testing.T) {
 		"never reported": func(*world) {},
 		"being deleted": func(w *world) {
 			w.is(metav1.ConditionTrue)
-			w.must(w.Patch(context.Background(), w.cluster(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
-			w.must(w.Delete(context.Background(), w.cluster()))
+			w.Must(w.Patch(context.Background(), w.cluster(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
+			w.Must(w.Delete(context.Background(), w.cluster()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +267,7 @@ func TestLabelsThatOthersChangeArePutRight(t *testing.T) {
 	env.StartManager(t, func(m manager.Manager) error { return discovery.NewController(m.GetClient()).Register(m) })
 	until := func(w *world) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if got := w.features(); !maps.Equal(got, map[string]string{"a": "available"}) {
 				return fmt.Errorf("the features are %v", got)
 			}
@@ -312,7 +278,7 @@ func TestLabelsThatOthersChangeArePutRight(t *testing.T) {
 	w.is(metav1.ConditionTrue) // its first report
 	until(w)
 	for _, labels := range []string{`{"` + prefix + `a":"unhealthy"}`, `{"` + prefix + `a":null}`, `{"` + prefix + `stale":"available"}`} {
-		w.must(w.Patch(context.Background(), w.cluster(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
+		w.Must(w.Patch(context.Background(), w.cluster(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
 		until(w)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster"
@@ -63,7 +63,7 @@ func TestProfileThatLostItsLabels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.reconcile()
-			w.merge(w.profile(), patch)
+			w.Merge(w.profile(), patch)
 			w.reconcile()
 			if l := w.profile().Labels; l[multicluster.ClusterManagerLabel] != multicluster.ClusterManagerName || l[cluster.NameLabel] != w.name || l[multicluster.ClusterSetLabel] != w.name {
 				t.Errorf("labels %v", l)
@@ -71,8 +71,8 @@ func TestProfileThatLostItsLabels(t *testing.T) {
 			if told := w.told(); told != "" {
 				t.Errorf("told %q", told)
 			}
-			w.merge(w.profile(), patch)
-			w.must(w.Delete(context.Background(), w.cluster()))
+			w.Merge(w.profile(), patch)
+			w.Must(w.Delete(context.Background(), w.cluster()))
 			w.reconcile()
 			if w.has() {
 				t.Error("it has outlived its cluster")
@@ -87,14 +87,14 @@ func TestProfileOfAnotherManager(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name},
 		Spec:       v1alpha1.ClusterProfileSpec{DisplayName: "theirs", ClusterManager: v1alpha1.ClusterManager{Name: "other"}},
 	}
-	w.make(theirs)
+	w.Make(theirs)
 	if n := w.reconcile(); n != 0 {
 		t.Errorf("%d writes", n)
 	}
 	if got, want := w.told(), "Warning NameTaken This profile is kept by another cluster manager, so the managed cluster "+w.name+" has none in the namespace "+w.name+": rename this one, or unbind the cluster's set"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
-	w.must(w.Delete(context.Background(), w.cluster()))
+	w.Must(w.Delete(context.Background(), w.cluster()))
 	if n := w.reconcile(); n != 0 || w.told() != "" {
 		t.Errorf("%d writes or an event, while there is no cluster that wants the name", n)
 	}
@@ -105,12 +105,12 @@ func TestProfileOfAnotherManager(t *testing.T) {
 
 func TestProfileIsNotMadeAgainInANamespaceThatGoes(t *testing.T) {
 	w := newWorld(t)
-	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "holding", Finalizers: []string{"example.org/holding"}}})
+	w.Make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "holding", Finalizers: []string{"example.org/holding"}}})
 	t.Cleanup(func() {
-		w.merge(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "holding"}}, `{"metadata":{"finalizers":null}}`)
+		w.Merge(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "holding"}}, `{"metadata":{"finalizers":null}}`)
 	})
 	w.reconcile()
-	w.must(w.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
+	w.Must(w.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
 	w.until(false)
 	w.reconcile() // must not fail, or it would be tried again and again
 	if w.has() {
@@ -121,15 +121,15 @@ func TestProfileIsNotMadeAgainInANamespaceThatGoes(t *testing.T) {
 func TestProfileGoesWithEachReasonForIt(t *testing.T) {
 	for name, end := range map[string]func(w *world){
 		"the set is not bound any more": func(w *world) { w.bound(metav1.ConditionFalse) },
-		"the cluster leaves the set":    func(w *world) { w.merge(w.cluster(), `{"metadata":{"labels":null}}`) },
+		"the cluster leaves the set":    func(w *world) { w.Merge(w.cluster(), `{"metadata":{"labels":null}}`) },
 		"the cluster moves": func(w *world) {
-			w.merge(w.cluster(), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"other"}}}`)
+			w.Merge(w.cluster(), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"other"}}}`)
 		},
-		"the cluster is deleted": func(w *world) { w.must(w.Delete(context.Background(), w.cluster())) },
+		"the cluster is deleted": func(w *world) { w.Must(w.Delete(context.Background(), w.cluster())) },
 		"the cluster is being deleted": func(w *world) {
-			w.merge(w.cluster(), `{"metadata":{"finalizers":["example.org/holding"]}}`)
-			w.Cleanup(func() { w.merge(w.cluster(), `{"metadata":{"finalizers":null}}`) })
-			w.must(w.Delete(context.Background(), w.cluster()))
+			w.Merge(w.cluster(), `{"metadata":{"finalizers":["example.org/holding"]}}`)
+			w.Cleanup(func() { w.Merge(w.cluster(), `{"metadata":{"finalizers":null}}`) })
+			w.Must(w.Delete(context.Background(), w.cluster()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,20 +148,20 @@ func TestProfileFollowsASetThatSelectsByLabels(t *testing.T) {
 	w.until(true)
 	set := w.set()
 	set.Spec.ClusterSelector = byLabels("tier", "gold")
-	w.must(w.Update(context.Background(), set))
+	w.Must(w.Update(context.Background(), set))
 	w.until(false)
-	w.merge(w.cluster(), `{"metadata":{"labels":{"tier":"gold"}}}`)
+	w.Merge(w.cluster(), `{"metadata":{"labels":{"tier":"gold"}}}`)
 	w.until(true)
 	if got := w.profile().Labels[multicluster.ClusterSetLabel]; got != w.name {
 		t.Errorf("the set's label is %q, want the cluster's own, %q", got, w.name)
 	}
-	w.merge(w.cluster(), `{"metadata":{"labels":{"tier":null}}}`)
+	w.Merge(w.cluster(), `{"metadata":{"labels":{"tier":null}}}`)
 	w.until(false)
 	set = w.set()
 	set.Spec.ClusterSelector = byLabels("cluster.open-cluster-management.io/clusterset", w.name)
-	w.must(w.Update(context.Background(), set))
+	w.Must(w.Update(context.Background(), set))
 	w.until(true)
-	w.must(w.Delete(context.Background(), set))
+	w.Must(w.Delete(context.Background(), set))
 	w.until(false)
 }
 
@@ -171,10 +171,10 @@ func TestProfileTakesANameThatBecomesFree(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name},
 		Spec:       v1alpha1.ClusterProfileSpec{ClusterManager: v1alpha1.ClusterManager{Name: "other"}},
 	}
-	w.make(theirs)
+	w.Make(theirs)
 	env.StartManager(t, w.register)
-	w.must(w.Delete(context.Background(), theirs))
-	testenv.Eventually(t, func() error {
+	w.Must(w.Delete(context.Background(), theirs))
+	testkit.Eventually(t, func() error {
 		p := &v1alpha1.ClusterProfile{}
 		return w.Get(context.Background(), w.key(), p)
 	})

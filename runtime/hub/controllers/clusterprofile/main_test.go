@@ -3,9 +3,7 @@ package clusterprofile_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,9 +12,10 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -42,10 +41,9 @@ func TestMain(m *testing.M) {
 // world is one namespace, one cluster set bound in it, and one cluster of the
 // set, all of the same name. The controller runs only when it is told to.
 type world struct {
-	testing.TB
-	client.Client
+	*testworld.World
 	events *events.FakeRecorder
-	writes *atomic.Int64
+	writes *testkit.Writes
 	name   string
 
 	controller *clusterprofile.Controller
@@ -53,50 +51,25 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, Client: env.Client(), events: events.NewFakeRecorder(1000), writes: &atomic.Int64{}}
-	config := env.Config("muster-test-counting")
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodGet {
-				w.writes.Add(1)
-			}
-			return next.RoundTrip(r)
-		})
-	})
-	w.controller = clusterprofile.NewController(env.ClientFor(t, config), w.events)
-	w.name = testenv.Namespace(t, w.Client)
-	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	w.make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
+	w := &world{World: env.World(t), events: events.NewFakeRecorder(1000)}
+	counting, writes := env.Counting(t)
+	w.writes = writes
+	w.controller = clusterprofile.NewController(counting, w.events)
+	w.name = w.Namespace()
+	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	w.Make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
 	w.bound(metav1.ConditionTrue)
-	w.make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{cluster.ClusterSetLabel: w.name}}})
+	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{cluster.ClusterSetLabel: w.name}}})
 	return w
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-// make creates an object that goes with the test.
-func (w *world) make(o client.Object) {
-	w.Helper()
-	w.must(w.Create(context.Background(), o))
-	w.Cleanup(func() { w.must(client.IgnoreNotFound(w.Delete(context.Background(), o))) })
 }
 
 // bound says whether the set is bound.
 func (w *world) bound(status metav1.ConditionStatus) {
 	w.Helper()
 	b := &clusterv1beta2.ManagedClusterSetBinding{}
-	w.must(w.Get(context.Background(), w.key(), b))
+	w.Must(w.Get(context.Background(), w.key(), b))
 	meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{Type: cluster.ConditionBound, Status: status, Reason: "Test"})
-	w.must(w.Status().Update(context.Background(), b))
+	w.Must(w.Status().Update(context.Background(), b))
 }
 
 func (w *world) key() types.NamespacedName {
@@ -106,7 +79,7 @@ func (w *world) key() types.NamespacedName {
 func (w *world) cluster() *clusterv1.ManagedCluster {
 	w.Helper()
 	mc := &clusterv1.ManagedCluster{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, mc))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, mc))
 	return mc
 }
 
@@ -115,30 +88,21 @@ func (w *world) report(change func(*clusterv1.ManagedClusterStatus)) {
 	w.Helper()
 	mc := w.cluster()
 	change(&mc.Status)
-	w.must(w.Status().Update(context.Background(), mc))
-}
-
-// merge changes an object's spec or metadata.
-func (w *world) merge(o client.Object, patch string) {
-	w.Helper()
-	w.must(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(patch))))
+	w.Must(w.Status().Update(context.Background(), mc))
 }
 
 // reconcile has the controller look at the cluster's profile, and returns how
 // often it wrote.
 func (w *world) reconcile() int64 {
 	w.Helper()
-	before := w.writes.Load()
-	_, err := w.controller.Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key()})
-	w.must(err)
-	return w.writes.Load() - before
+	return w.writes.During(func() { w.Reconcile(w.controller, w.key()) })
 }
 
 // profile is the cluster's, which has to be there.
 func (w *world) profile() *v1alpha1.ClusterProfile {
 	w.Helper()
 	p := &v1alpha1.ClusterProfile{}
-	w.must(w.Get(context.Background(), w.key(), p))
+	w.Must(w.Get(context.Background(), w.key(), p))
 	return p
 }
 
@@ -146,14 +110,14 @@ func (w *world) profile() *v1alpha1.ClusterProfile {
 func (w *world) has() bool {
 	w.Helper()
 	err := w.Get(context.Background(), w.key(), &v1alpha1.ClusterProfile{})
-	w.must(client.IgnoreNotFound(err))
+	w.Must(client.IgnoreNotFound(err))
 	return err == nil
 }
 
 // until waits for the profile to be there, or not.
 func (w *world) until(there bool) {
 	w.Helper()
-	testenv.Eventually(w, func() error {
+	w.Eventually(func() error {
 		if w.has() != there {
 			return fmt.Errorf("there is a profile: %v, want %v", !there, there)
 		}
@@ -169,7 +133,7 @@ func (w *world) register(m manager.Manager) error {
 func (w *world) set() *clusterv1beta2.ManagedClusterSet {
 	w.Helper()
 	s := &clusterv1beta2.ManagedClusterSet{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, s))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, s))
 	return s
 }
 

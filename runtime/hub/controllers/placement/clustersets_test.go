@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
@@ -18,7 +18,7 @@ import (
 func untilSet(t testing.TB, name string, check func(*clusterv1beta2.ManagedClusterSet) error) *clusterv1beta2.ManagedClusterSet {
 	t.Helper()
 	s := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := env.Client().Get(context.Background(), client.ObjectKeyFromObject(s), s); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func TestSelectorsOfDefaultAndGlobalSetAreRolledBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := untilSet(t, x.set, x.right)
-			w.merge(s.DeepCopy(), `{"spec":{"clusterSelector":%s}}`, x.selector)
+			w.Merge(s.DeepCopy(), `{"spec":{"clusterSelector":%s}}`, x.selector)
 			untilSet(t, x.set, func(now *clusterv1beta2.ManagedClusterSet) error {
 				if now.Generation < s.Generation+2 {
 					return fmt.Errorf("the set was changed %d times, want the change and its roll-back", now.Generation-s.Generation)
@@ -90,8 +90,8 @@ func TestWhatIsNotASelectorIsNotRolledBack(t *testing.T) {
 	startControllers(t)
 	w := newWorld(t)
 	s := untilSet(t, "global", selecting(clusterv1beta2.LabelSelector, true))
-	w.merge(s.DeepCopy(), `{"spec":{"managedNamespaces":[{"name":"everywhere"}],"clusterSelector":{"selectorType":"ExclusiveClusterSetLabel","labelSelector":null}}}`)
-	defer w.merge(s.DeepCopy(), `{"spec":{"managedNamespaces":null}}`)
+	w.Merge(s.DeepCopy(), `{"spec":{"managedNamespaces":[{"name":"everywhere"}],"clusterSelector":{"selectorType":"ExclusiveClusterSetLabel","labelSelector":null}}}`)
+	defer w.Merge(s.DeepCopy(), `{"spec":{"managedNamespaces":null}}`)
 	s = untilSet(t, "global", selecting(clusterv1beta2.LabelSelector, true))
 	if len(s.Spec.ManagedNamespaces) != 1 {
 		t.Errorf("the namespaces are %+v, want the one that was added", s.Spec.ManagedNamespaces)
@@ -102,10 +102,10 @@ func TestASetMayOptOutOfTheRollBack(t *testing.T) {
 	startControllers(t)
 	w := newWorld(t)
 	s := untilSet(t, "global", selecting(clusterv1beta2.LabelSelector, true))
-	w.merge(s.DeepCopy(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/autoupdate":"false"}},"spec":{"clusterSelector":{"labelSelector":{"matchLabels":{"a":"b"}}}}}`)
+	w.Merge(s.DeepCopy(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/autoupdate":"false"}},"spec":{"clusterSelector":{"labelSelector":{"matchLabels":{"a":"b"}}}}}`)
 	// The same controller handles what follows after the edit.
 	uid := untilSet(t, "default", exists).UID
-	w.must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
+	w.Must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
 	untilSet(t, "default", func(s *clusterv1beta2.ManagedClusterSet) error {
 		if s.UID == uid {
 			return fmt.Errorf("the set is still the old one")
@@ -115,7 +115,7 @@ func TestASetMayOptOutOfTheRollBack(t *testing.T) {
 	if l := untilSet(t, "global", exists).Spec.ClusterSelector.LabelSelector; l == nil || l.MatchLabels["a"] != "b" {
 		t.Errorf("the selector was rolled back to %+v", l)
 	}
-	w.merge(s.DeepCopy(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/autoupdate":null}}}`)
+	w.Merge(s.DeepCopy(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/autoupdate":null}}}`)
 	untilSet(t, "global", selecting(clusterv1beta2.LabelSelector, true))
 }
 
@@ -135,16 +135,16 @@ func TestASetCountsItsMembers(t *testing.T) {
 	said(metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
 	a := w.cluster("a")
 	a.Finalizers = []string{"example.com/wait"}
-	w.make(a)
-	w.make(w.cluster("b"))
+	w.Make(a)
+	w.Make(w.cluster("b"))
 	said(metav1.ConditionFalse, "ClustersSelected", "2 ManagedClusters selected")
-	w.must(w.Delete(context.Background(), a))
-	w.merge(w.named("b"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
+	w.Must(w.Delete(context.Background(), a))
+	w.Merge(w.named("b"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
 	// The one that is being deleted still counts.
 	said(metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected")
-	w.merge(w.named("a"), `{"metadata":{"finalizers":null}}`)
+	w.Merge(w.named("a"), `{"metadata":{"finalizers":null}}`)
 	said(metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
-	w.merge(w.set(), `{"spec":{"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"name":"b"}}}}}`)
+	w.Merge(w.set(), `{"spec":{"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"name":"b"}}}}}`)
 	said(metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected")
 }
 
@@ -155,7 +155,7 @@ func TestABindingTellsWhetherItsSetExists(t *testing.T) {
 	said := func(status metav1.ConditionStatus, reason string) {
 		t.Helper()
 		b := w.binding()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := w.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
 				return err
 			}
@@ -167,9 +167,9 @@ func TestABindingTellsWhetherItsSetExists(t *testing.T) {
 		})
 	}
 	said(metav1.ConditionTrue, "ClusterSetBound")
-	w.must(w.Delete(ctx, w.set()))
+	w.Must(w.Delete(ctx, w.set()))
 	said(metav1.ConditionFalse, "ClusterSetNotFound")
-	w.make(w.set())
+	w.Make(w.set())
 	said(metav1.ConditionTrue, "ClusterSetBound")
 }
 
@@ -180,7 +180,7 @@ func TestMembersLearnTheNamespacesOfTheirSets(t *testing.T) {
 	a := w.named("a")
 	learned := func(want ...string) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := w.Get(ctx, client.ObjectKeyFromObject(a), a); err != nil {
 				return err
 			}
@@ -194,23 +194,23 @@ func TestMembersLearnTheNamespacesOfTheirSets(t *testing.T) {
 			return nil
 		})
 	}
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"b"},{"name":"a"}]}}`)
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"b"},{"name":"a"}]}}`)
 	learned(w.name+"/a", w.name+"/b")
 
 	// What the agent reports about a namespace outlives what the hub recomputes.
-	w.report(w.named("a"), `{"status":{"managedNamespaces":[{"name":"a","clusterSet":%q,"conditions":[{"type":"NamespaceAvailable","status":"True","reason":"Test","message":"","lastTransitionTime":"2026-01-01T12:00:00Z"}]},{"name":"b","clusterSet":%q}]}}`, w.name, w.name)
+	w.Report(w.named("a"), `{"status":{"managedNamespaces":[{"name":"a","clusterSet":%q,"conditions":[{"type":"NamespaceAvailable","status":"True","reason":"Test","message":"","lastTransitionTime":"2026-01-01T12:00:00Z"}]},{"name":"b","clusterSet":%q}]}}`, w.name, w.name)
 	both := []string{w.name + "/a", w.name + "/b", other.name + "/c"}
 	slices.Sort(both)
-	w.merge(other.set(), `{"spec":{"managedNamespaces":[{"name":"c"}],"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"cluster.open-cluster-management.io/clusterset":%q}}}}}`, w.name)
+	w.Merge(other.set(), `{"spec":{"managedNamespaces":[{"name":"c"}],"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"cluster.open-cluster-management.io/clusterset":%q}}}}}`, w.name)
 	learned(both...)
 	i := slices.IndexFunc(a.Status.ManagedNamespaces, func(n clusterv1.ClusterSetManagedNamespaceConfig) bool { return n.Name == "a" })
 	if c := a.Status.ManagedNamespaces[i].Conditions; len(c) != 1 || c[0].Type != "NamespaceAvailable" {
 		t.Errorf("the conditions are %+v, want what the agent reported", c)
 	}
 
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"b"}]}}`)
-	w.must(w.Delete(ctx, other.set()))
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"b"}]}}`)
+	w.Must(w.Delete(ctx, other.set()))
 	learned(w.name + "/b")
-	w.merge(w.named("a"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
+	w.Merge(w.named("a"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
 	learned()
 }

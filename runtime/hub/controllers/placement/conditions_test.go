@@ -35,7 +35,7 @@ func TestAnExpressionThatDoesNotCompileIsAMisconfiguration(t *testing.T) {
 		t.Helper()
 		p := w.placement()
 		p.Spec.Predicates = []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{CELSelector: clusterv1beta1.ClusterCELSelector{CELExpressions: []string{text}}}}}
-		w.must(w.Update(context.Background(), p))
+		w.Must(w.Update(context.Background(), p))
 		w.reconcile()
 	}
 	w.place(clusterv1beta1.PlacementSpec{})
@@ -66,12 +66,12 @@ func TestOnlyBoundSetsAreChosenFrom(t *testing.T) {
 	}{
 		"a bound one": {want: "1[0/]=a", reason: "AllDecisionsScheduled", message: "All cluster decisions scheduled"},
 		"none is bound": {
-			change: func(w *world) { w.must(w.Delete(context.Background(), binding(w, w.name, w.name))) },
+			change: func(w *world) { w.Must(w.Delete(context.Background(), binding(w, w.name, w.name))) },
 			want:   "1[0/]=", reason: "NoManagedClusterSetBindings", message: "No valid ManagedClusterSetBindings found in placement namespace",
 		},
 		"the bound one is gone": {
 			change: func(w *world) {
-				w.must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
+				w.Must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))
 			},
 			want: "1[0/]=", reason: "NoManagedClusterSetBindings", message: "No valid ManagedClusterSetBindings found in placement namespace",
 		},
@@ -81,8 +81,8 @@ func TestOnlyBoundSetsAreChosenFrom(t *testing.T) {
 		},
 		"a binding's name counts, not what it says": {
 			change: func(w *world) {
-				w.must(w.Delete(context.Background(), binding(w, w.name, w.name)))
-				w.make(binding(w, "elsewhere", w.name))
+				w.Must(w.Delete(context.Background(), binding(w, w.name, w.name)))
+				w.Make(binding(w, "elsewhere", w.name))
 			},
 			want: "1[0/]=", reason: "NoManagedClusterSetBindings", message: "No valid ManagedClusterSetBindings found in placement namespace",
 		},
@@ -105,7 +105,7 @@ func TestOnlyBoundSetsAreChosenFrom(t *testing.T) {
 
 func TestATolerationExpires(t *testing.T) {
 	w := newWorld(t, "a", "b")
-	w.merge(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-b"}}, `{"spec":{"taints":[{"key":"x","effect":"NoSelect","timeAdded":%q}]}}`, noon.Format(time.RFC3339))
+	w.Merge(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-b"}}, `{"spec":{"taints":[{"key":"x","effect":"NoSelect","timeAdded":%q}]}}`, noon.Format(time.RFC3339))
 	spec := clusterv1beta1.PlacementSpec{Tolerations: []clusterv1beta1.Toleration{{Key: "x", Operator: "Exists", TolerationSeconds: ptr.To[int64](60)}}}
 	if r := w.place(spec); r.RequeueAfter != 0 {
 		t.Errorf("a new cluster has a timer of %s already", r.RequeueAfter)
@@ -128,12 +128,12 @@ func TestAScoreExpires(t *testing.T) {
 	w.makeNamespaces("a", "b")
 	for name, value := range map[string]int{"a": 10, "b": 20} {
 		s := &clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: w.name + "-" + name, Name: "cost"}}
-		w.make(s)
+		w.Make(s)
 		until := "null"
 		if name == "b" {
 			until = fmt.Sprintf("%q", noon.Add(time.Minute).Format(time.RFC3339))
 		}
-		w.report(s, `{"status":{"validUntil":%s,"scores":[{"name":"hourly","value":%d}]}}`, until, value)
+		w.Report(s, `{"status":{"validUntil":%s,"scores":[{"name":"hourly","value":%d}]}}`, until, value)
 	}
 	r := w.place(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1), PrioritizerPolicy: clusterv1beta1.PrioritizerPolicy{
 		Mode: clusterv1beta1.PrioritizerPolicyModeExact,
@@ -150,8 +150,8 @@ func TestAScoreExpires(t *testing.T) {
 func TestOtherPlacementsDecisionsAreBalanced(t *testing.T) {
 	w, other := newWorld(t, "a", "b"), newWorld(t)
 	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: other.name, Name: "q-decision-1", Labels: map[string]string{"cluster.open-cluster-management.io/placement": "q"}}}
-	other.make(d)
-	other.report(d, `{"status":{"decisions":[{"clusterName":"%s-a","reason":""}]}}`, w.name)
+	other.Make(d)
+	other.Report(d, `{"status":{"decisions":[{"clusterName":"%s-a","reason":""}]}}`, w.name)
 	w.place(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)})
 	w.mustDecide("1[0/]=b")
 }
@@ -159,11 +159,11 @@ func TestOtherPlacementsDecisionsAreBalanced(t *testing.T) {
 func TestAFrozenPlacementIsLeftAlone(t *testing.T) {
 	w := newWorld(t, "a")
 	w.place(clusterv1beta1.PlacementSpec{})
-	w.merge(w.placement(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"true"}}}`)
-	w.make(w.cluster("b"))
+	w.Merge(w.placement(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"true"}}}`)
+	w.Make(w.cluster("b"))
 	w.reconcile()
 	w.mustDecide("1[0/]=a")
-	w.merge(w.placement(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"false"}}}`)
+	w.Merge(w.placement(), `{"metadata":{"annotations":{"cluster.open-cluster-management.io/experimental-scheduling-disable":"false"}}}`)
 	w.reconcile()
 	w.mustDecide("1[0/]=a,b")
 }
@@ -171,11 +171,11 @@ func TestAFrozenPlacementIsLeftAlone(t *testing.T) {
 func TestAPlacementThatGoesIsLeftAlone(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, "a")
-	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p", Finalizers: []string{"example.com/wait"}}})
-	w.must(w.Delete(ctx, w.placement()))
+	w.Make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p", Finalizers: []string{"example.com/wait"}}})
+	w.Must(w.Delete(ctx, w.placement()))
 	w.reconcile()
 	w.mustDecide("")
-	w.merge(w.placement(), `{"metadata":{"finalizers":null}}`)
+	w.Merge(w.placement(), `{"metadata":{"finalizers":null}}`)
 	w.reconcile()
 	w.mustDecide("")
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,35 +48,35 @@ func TestDecisionIsLabelledAndOwned(t *testing.T) {
 func TestDecisionsAreRepaired(t *testing.T) {
 	for name, spoil := range map[string]func(w *world, d *clusterv1beta1.PlacementDecision){
 		"another cluster": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.report(d, `{"status":{"decisions":[{"clusterName":"nobody","reason":""}]}}`)
+			w.Report(d, `{"status":{"decisions":[{"clusterName":"nobody","reason":""}]}}`)
 		},
-		"no cluster": func(w *world, d *clusterv1beta1.PlacementDecision) { w.report(d, `{"status":{"decisions":[]}}`) },
-		"no status":  func(w *world, d *clusterv1beta1.PlacementDecision) { w.report(d, `{"status":null}`) },
+		"no cluster": func(w *world, d *clusterv1beta1.PlacementDecision) { w.Report(d, `{"status":{"decisions":[]}}`) },
+		"no status":  func(w *world, d *clusterv1beta1.PlacementDecision) { w.Report(d, `{"status":null}`) },
 		"a reason": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.report(d, `{"status":{"decisions":[{"clusterName":"%s-a","reason":"luck"}]}}`, w.name)
+			w.Report(d, `{"status":{"decisions":[{"clusterName":"%s-a","reason":"luck"}]}}`, w.name)
 		},
 		"another group": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/decision-group-index":"7"}}}`)
+			w.Merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/decision-group-index":"7"}}}`)
 		},
 		"without the group's label": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/decision-group-index":null}}}`)
+			w.Merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/decision-group-index":null}}}`)
 		},
 		"without the placement's label": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/placement":null}}}`)
+			w.Merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/placement":null}}}`)
 		},
-		"without any label": func(w *world, d *clusterv1beta1.PlacementDecision) { w.merge(d, `{"metadata":{"labels":null}}`) },
+		"without any label": func(w *world, d *clusterv1beta1.PlacementDecision) { w.Merge(d, `{"metadata":{"labels":null}}`) },
 		"another placement's label": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/placement":"q"}}}`)
+			w.Merge(d, `{"metadata":{"labels":{"cluster.open-cluster-management.io/placement":"q"}}}`)
 		},
 		"without an owner": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.merge(d, `{"metadata":{"ownerReferences":null}}`)
+			w.Merge(d, `{"metadata":{"ownerReferences":null}}`)
 		},
 		"without label and owner": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.merge(d, `{"metadata":{"ownerReferences":null,"labels":null}}`)
+			w.Merge(d, `{"metadata":{"ownerReferences":null,"labels":null}}`)
 		},
-		"deleted": func(w *world, d *clusterv1beta1.PlacementDecision) { w.must(w.Delete(context.Background(), d)) },
+		"deleted": func(w *world, d *clusterv1beta1.PlacementDecision) { w.Must(w.Delete(context.Background(), d)) },
 		"one too many": func(w *world, d *clusterv1beta1.PlacementDecision) {
-			w.make(&clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "mine", Labels: d.Labels}})
+			w.Make(&clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "mine", Labels: d.Labels}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,14 +104,14 @@ func TestWhatOthersAddToADecisionIsKept(t *testing.T) {
 	w := newWorld(t, "a")
 	w.place(clusterv1beta1.PlacementSpec{})
 	also := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "also"}}
-	w.make(also)
+	w.Make(also)
 	for name, controller := range map[string]string{
 		"no controller":                     "",
 		"an earlier placement of that name": `,{"apiVersion":"cluster.open-cluster-management.io/v1beta1","kind":"Placement","name":"p","uid":"1","controller":true}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := w.decisions()[0]
-			w.merge(&d, `{"metadata":{"labels":{"team":"x"},"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"also","uid":%q}%s]}}`, also.UID, controller)
+			w.Merge(&d, `{"metadata":{"labels":{"team":"x"},"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"also","uid":%q}%s]}}`, also.UID, controller)
 			w.reconcile()
 			d = w.decisions()[0]
 			if d.Labels["team"] != "x" || len(d.OwnerReferences) != 2 || d.OwnerReferences[0].Name != "also" || !metav1.IsControlledBy(&d, w.placement()) {
@@ -127,9 +125,9 @@ func TestOnlyItsOwnDecisionsAreDeleted(t *testing.T) {
 	w := newWorld(t, "a")
 	w.place(clusterv1beta1.PlacementSpec{})
 	q := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "q"}}
-	w.make(q)
+	w.Make(q)
 	decision := func(name string, labels map[string]string, owners ...metav1.OwnerReference) {
-		w.make(&clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Labels: labels, OwnerReferences: owners}})
+		w.Make(&clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Labels: labels, OwnerReferences: owners}})
 	}
 	const label = "cluster.open-cluster-management.io/placement"
 	of := func(p *clusterv1beta1.Placement) metav1.OwnerReference {
@@ -169,7 +167,7 @@ func TestDecisionsGrowAndShrink(t *testing.T) {
 		t.Helper()
 		p := w.placement()
 		change(&p.Spec)
-		w.must(w.Update(context.Background(), p))
+		w.Must(w.Update(context.Background(), p))
 		w.reconcile()
 	}
 	set(func(s *clusterv1beta1.PlacementSpec) { s.NumberOfClusters = ptr.To[int32](3) })
@@ -188,19 +186,6 @@ func TestDecisionsGrowAndShrink(t *testing.T) {
 	w.mustDecide("1[0/]=")
 }
 
-// writes counts the requests that are not mere reads.
-type writes struct {
-	http.RoundTripper
-	n atomic.Int64
-}
-
-func (w *writes) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
-		w.n.Add(1)
-	}
-	return w.RoundTripper.RoundTrip(r)
-}
-
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	for name, spec := range map[string]clusterv1beta1.PlacementSpec{
 		"chosen":        {},
@@ -213,23 +198,18 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "a", "b")
 			w.place(spec)
-			counted := &writes{}
-			config := env.Config("counted")
-			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-				counted.RoundTripper = next
-				return counted
-			})
-			w.hub = env.ClientFor(t, config)
+			counting, writes := env.Counting(t)
+			w.hub = counting
 			events := len(w.events.Events)
 			w.reconcile()
-			if n := counted.n.Load(); n != 0 || len(w.events.Events) != events {
+			if n := writes.Count(); n != 0 || len(w.events.Events) != events {
 				t.Errorf("%d writes and %d events, want none", n, len(w.events.Events)-events)
 			}
 
 			// The count is not 0 for want of a connection.
-			w.merge(w.placement(), `{"spec":{"numberOfClusters":1,"clusterSets":null,"prioritizerPolicy":null}}`)
+			w.Merge(w.placement(), `{"spec":{"numberOfClusters":1,"clusterSets":null,"prioritizerPolicy":null}}`)
 			w.reconcile()
-			if counted.n.Load() == 0 {
+			if writes.Count() == 0 {
 				t.Error("a change caused no write")
 			}
 		})
@@ -241,11 +221,11 @@ func TestAClusterThatIsBeingDeletedLeaves(t *testing.T) {
 	w := newWorld(t, "a")
 	going := w.cluster("going")
 	going.Finalizers = []string{"example.com/wait"}
-	w.make(going)
+	w.Make(going)
 	w.place(clusterv1beta1.PlacementSpec{})
 	w.mustDecide("1[0/]=a,going")
-	w.must(w.Delete(ctx, going))
-	defer w.merge(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: going.Name}}, `{"metadata":{"finalizers":null}}`)
+	w.Must(w.Delete(ctx, going))
+	defer w.Merge(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: going.Name}}, `{"metadata":{"finalizers":null}}`)
 	w.reconcile()
 	w.mustDecide("1[0/]=a")
 }

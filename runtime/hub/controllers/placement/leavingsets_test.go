@@ -22,11 +22,11 @@ const keep = `{"metadata":{"finalizers":["example.com/wait"]}}`
 // leave deletes an object that stays until the test ends.
 func (w *world) leave(o client.Object) {
 	w.Helper()
-	w.merge(o, keep)
+	w.Merge(o, keep)
 	w.Cleanup(func() {
-		w.must(client.IgnoreNotFound(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+		w.Must(client.IgnoreNotFound(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 	})
-	w.must(w.Delete(context.Background(), o))
+	w.Must(w.Delete(context.Background(), o))
 }
 
 // namespacesOf has the controller compute the namespaces of a cluster, and
@@ -36,8 +36,8 @@ func (w *world) namespacesOf(name string) (got, logged []string) {
 	ctx := log.IntoContext(context.Background(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
 	mc := w.named(name)
 	_, err := namespaces.NewController(w.Client).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
-	w.must(err)
-	w.must(w.Get(ctx, client.ObjectKeyFromObject(mc), mc))
+	w.Must(err)
+	w.Must(w.Get(ctx, client.ObjectKeyFromObject(mc), mc))
 	for _, n := range mc.Status.ManagedNamespaces {
 		got = append(got, n.Name)
 	}
@@ -48,9 +48,9 @@ func TestASetThatGoesIsStillBound(t *testing.T) {
 	w := newWorld(t)
 	w.leave(w.set())
 	_, err := binding.NewController(w.Client).Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key(w.name)})
-	w.must(err)
+	w.Must(err)
 	b := w.binding()
-	w.must(w.Get(context.Background(), client.ObjectKeyFromObject(b), b))
+	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(b), b))
 	if c := b.Status.Conditions; len(c) != 1 || c[0].Type != "Bound" || c[0].Status != metav1.ConditionTrue || c[0].Reason != "ClusterSetBound" {
 		t.Errorf("the conditions are %+v", c)
 	}
@@ -58,7 +58,7 @@ func TestASetThatGoesIsStillBound(t *testing.T) {
 
 func TestASetThatGoesWantsNoNamespaces(t *testing.T) {
 	w := newWorld(t, "a")
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"one"}]}}`)
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"one"}]}}`)
 	if got, _ := w.namespacesOf("a"); !slices.Equal(got, []string{"one"}) {
 		t.Fatalf("the namespaces are %q", got)
 	}
@@ -70,10 +70,10 @@ func TestASetThatGoesWantsNoNamespaces(t *testing.T) {
 
 func TestAClusterThatGoesKeepsTheNamespacesThatItWasTold(t *testing.T) {
 	w := newWorld(t, "a")
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"one"}]}}`)
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"one"}]}}`)
 	w.namespacesOf("a")
 	w.leave(w.named("a"))
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"two"}]}}`)
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"two"}]}}`)
 	if got, logged := w.namespacesOf("a"); !slices.Equal(got, []string{"one"}) || len(logged) != 0 {
 		t.Errorf("the namespaces are %q, the log says %q", got, logged)
 	}
@@ -81,7 +81,7 @@ func TestAClusterThatGoesKeepsTheNamespacesThatItWasTold(t *testing.T) {
 
 func TestChangedNamespacesAreLoggedByUpstreamsName(t *testing.T) {
 	w := newWorld(t, "a")
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"one"}]}}`)
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"one"}]}}`)
 	_, logged := w.namespacesOf("a")
 	if len(logged) != 1 || !strings.Contains(logged[0], `"event"="ManagedNamespacesUpdated"`) || !strings.Contains(logged[0], w.name+"-a") {
 		t.Errorf("the log says %q", logged)

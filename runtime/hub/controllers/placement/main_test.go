@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -40,8 +41,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // world is one namespace with one bound cluster set, both of the same name, and
 // the placement "p" in it. The controller runs only when it is told to.
 type world struct {
-	testing.TB
-	client.Client
+	*testworld.World
 	clock  *clocktesting.FakePassiveClock
 	events *events.FakeRecorder
 	name   string
@@ -53,29 +53,15 @@ type world struct {
 // newWorld makes a world with clusters of the given names.
 func newWorld(t testing.TB, clusters ...string) *world {
 	t.Helper()
-	w := &world{TB: t, Client: env.Client(), clock: clocktesting.NewFakePassiveClock(noon), events: events.NewFakeRecorder(1000)}
+	w := &world{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon), events: events.NewFakeRecorder(1000)}
 	w.hub = w.Client
-	w.name = testenv.Namespace(t, w.Client)
-	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	w.make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
+	w.name = w.Namespace()
+	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	w.Make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
 	for _, c := range clusters {
-		w.make(w.cluster(c))
+		w.Make(w.cluster(c))
 	}
 	return w
-}
-
-// make creates an object that goes with the test.
-func (w *world) make(o client.Object) {
-	w.Helper()
-	w.must(w.Create(context.Background(), o))
-	w.Cleanup(func() { w.must(client.IgnoreNotFound(w.Delete(context.Background(), o))) })
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
 }
 
 // cluster is a cluster of the world's set.
@@ -87,21 +73,21 @@ func (w *world) cluster(name string) *clusterv1.ManagedCluster {
 func (w *world) makeNamespaces(clusters ...string) {
 	w.Helper()
 	for _, c := range clusters {
-		w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + c}})
+		w.Make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + c}})
 	}
 }
 
 // place makes the placement and has the controller decide.
 func (w *world) place(spec clusterv1beta1.PlacementSpec) reconcile.Result {
 	w.Helper()
-	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: spec})
+	w.Make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: spec})
 	return w.reconcile()
 }
 
 // reconcile runs the controller, and again after a conflict, as a manager would.
 func (w *world) reconcile() (r reconcile.Result) {
 	w.Helper()
-	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+	w.Must(retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
 		c := placement.NewController(w.hub, w.events, w.clock, scheduling.Options{})
 		w.feed(c.Engine())
 		r, err = c.Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key("p")})
@@ -126,8 +112,8 @@ func (w *world) feed(e *incremental.Engine) {
 // each calls a function with every object of a kind.
 func each[T client.Object](w *world, list client.ObjectList, f func(T) []types.NamespacedName) {
 	w.Helper()
-	w.must(w.List(context.Background(), list))
-	w.must(meta.EachListItem(list, func(o runtime.Object) error {
+	w.Must(w.List(context.Background(), list))
+	w.Must(meta.EachListItem(list, func(o runtime.Object) error {
 		f(o.(T))
 		return nil
 	}))
@@ -137,22 +123,10 @@ func (w *world) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: w.name, Name: name}
 }
 
-// merge changes an object's spec or metadata.
-func (w *world) merge(o client.Object, patch string, args ...any) {
-	w.Helper()
-	w.must(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, patch, args...))))
-}
-
-// report changes an object's status.
-func (w *world) report(o client.Object, patch string, args ...any) {
-	w.Helper()
-	w.must(w.Status().Patch(context.Background(), o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, patch, args...))))
-}
-
 func (w *world) placement() *clusterv1beta1.Placement {
 	w.Helper()
 	p := &clusterv1beta1.Placement{}
-	w.must(w.Get(context.Background(), w.key("p"), p))
+	w.Must(w.Get(context.Background(), w.key("p"), p))
 	return p
 }
 
@@ -160,7 +134,7 @@ func (w *world) placement() *clusterv1beta1.Placement {
 func (w *world) decisions() []clusterv1beta1.PlacementDecision {
 	w.Helper()
 	l := &clusterv1beta1.PlacementDecisionList{}
-	w.must(w.List(context.Background(), l, client.InNamespace(w.name)))
+	w.Must(w.List(context.Background(), l, client.InNamespace(w.name)))
 	slices.SortFunc(l.Items, func(a, b clusterv1beta1.PlacementDecision) int { return strings.Compare(a.Name, b.Name) })
 	return l.Items
 }

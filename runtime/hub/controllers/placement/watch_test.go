@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -44,7 +44,7 @@ func (c *countingClock) settle(t testing.TB) {
 	t.Helper()
 	const quiet = 20 // looks, 10 ms apart
 	last, same := int64(-1), 0
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		now := c.read.Load()
 		if now != last {
 			last, same = now, 0
@@ -81,7 +81,7 @@ func startControllers(t testing.TB) *countingClock {
 // until waits for the decisions to become what is wanted.
 func (w *world) until(want string) {
 	w.Helper()
-	testenv.Eventually(w, func() error {
+	w.Eventually(func() error {
 		if got := w.summary(); got != want {
 			return fmt.Errorf("the decisions are %q, want %q", got, want)
 		}
@@ -126,52 +126,52 @@ func TestWhatCausesANewDecision(t *testing.T) {
 		change func(w *world)
 		after  string
 	}{
-		"a new cluster": {before: "1[0/]=a,b", after: "1[0/]=a,b,c", change: func(w *world) { w.make(w.cluster("c")) }},
+		"a new cluster": {before: "1[0/]=a,b", after: "1[0/]=a,b,c", change: func(w *world) { w.Make(w.cluster("c")) }},
 		"a cluster that is deleted": {before: "1[0/]=a,b", after: "1[0/]=a", change: func(w *world) {
-			w.must(w.Delete(ctx, w.named("b")))
+			w.Must(w.Delete(ctx, w.named("b")))
 		}},
 		"a cluster that changes to another set": {before: "1[0/]=a,b", after: "1[0/]=a", change: func(w *world) {
-			w.merge(w.named("b"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
+			w.Merge(w.named("b"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
 		}},
 		"a taint": {before: "1[0/]=a,b", after: "1[0/]=a", change: func(w *world) {
-			w.merge(w.named("b"), `{"spec":{"taints":[{"key":"x","effect":"NoSelect","timeAdded":"2026-01-01T12:00:00Z"}]}}`)
+			w.Merge(w.named("b"), `{"spec":{"taints":[{"key":"x","effect":"NoSelect","timeAdded":"2026-01-01T12:00:00Z"}]}}`)
 		}},
 		"a claim": {spec: clusterv1beta1.PlacementSpec{Predicates: inTest}, before: "1[0/]=", after: "1[0/]=b", change: func(w *world) {
-			w.report(w.named("b"), `{"status":{"clusterClaims":[{"name":"env","value":"test"}]}}`)
+			w.Report(w.named("b"), `{"status":{"clusterClaims":[{"name":"env","value":"test"}]}}`)
 		}},
 		"more of a resource": {spec: clusterv1beta1.PlacementSpec{NumberOfClusters: one, PrioritizerPolicy: cpus}, before: "1[0/]=a", after: "1[0/]=b", change: func(w *world) {
-			w.report(w.named("b"), `{"status":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8"}}}`)
+			w.Report(w.named("b"), `{"status":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8"}}}`)
 		}},
 		"a score": {spec: clusterv1beta1.PlacementSpec{NumberOfClusters: one, PrioritizerPolicy: costs}, before: "1[0/]=a", after: "1[0/]=b", change: func(w *world) {
 			w.makeNamespaces("b")
 			s := &clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: w.name + "-b", Name: "cost"}}
-			w.make(s)
-			w.report(s, `{"status":{"scores":[{"name":"hourly","value":10}]}}`)
+			w.Make(s)
+			w.Report(s, `{"status":{"scores":[{"name":"hourly","value":10}]}}`)
 		}},
 		"a set that selects others": {before: "1[0/]=a,b", after: "1[0/]=b", change: func(w *world) {
-			w.merge(w.set(), `{"spec":{"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"name":"b","cluster.open-cluster-management.io/clusterset":%q}}}}}`, w.name)
+			w.Merge(w.set(), `{"spec":{"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"name":"b","cluster.open-cluster-management.io/clusterset":%q}}}}}`, w.name)
 		}},
-		"a set that is deleted":     {before: "1[0/]=a,b", after: "1[0/]=", change: func(w *world) { w.must(w.Delete(ctx, w.set())) }},
-		"a binding that is deleted": {before: "1[0/]=a,b", after: "1[0/]=", change: func(w *world) { w.must(w.Delete(ctx, w.binding())) }},
+		"a set that is deleted":     {before: "1[0/]=a,b", after: "1[0/]=", change: func(w *world) { w.Must(w.Delete(ctx, w.set())) }},
+		"a binding that is deleted": {before: "1[0/]=a,b", after: "1[0/]=", change: func(w *world) { w.Must(w.Delete(ctx, w.binding())) }},
 		"another spec": {before: "1[0/]=a,b", after: "1[0/]=a", change: func(w *world) {
-			w.merge(w.placement(), `{"spec":{"numberOfClusters":1}}`)
+			w.Merge(w.placement(), `{"spec":{"numberOfClusters":1}}`)
 		}},
 		"an edited decision": {before: "1[0/]=a,b", after: "1[0/]=a,b", change: func(w *world) {
 			d := w.decisions()[0]
-			w.report(&d, `{"status":{"decisions":[]}}`)
+			w.Report(&d, `{"status":{"decisions":[]}}`)
 		}},
 		"a decision without its labels": {before: "1[0/]=a,b", after: "1[0/]=a,b", change: func(w *world) {
 			d := w.decisions()[0]
-			w.merge(&d, `{"metadata":{"labels":null}}`)
+			w.Merge(&d, `{"metadata":{"labels":null}}`)
 		}},
 		"a deleted decision": {before: "1[0/]=a,b", after: "1[0/]=a,b", change: func(w *world) {
 			d := w.decisions()[0]
-			w.must(w.Delete(ctx, &d))
+			w.Must(w.Delete(ctx, &d))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "a", "b")
-			w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: x.spec})
+			w.Make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: x.spec})
 			w.until(x.before)
 			clk.settle(t)
 			x.change(w)
@@ -186,8 +186,8 @@ func TestWhatCausesANewDecision(t *testing.T) {
 func TestAStatusThatIsWrongIsPutRight(t *testing.T) {
 	clk := startControllers(t)
 	w := newWorld(t, "a")
-	w.merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"apps"}]}}`)
-	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}})
+	w.Merge(w.set(), `{"spec":{"managedNamespaces":[{"name":"apps"}]}}`)
+	w.Make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}})
 	condition := func(conditions []metav1.Condition, kind string, want metav1.ConditionStatus) error {
 		for _, c := range conditions {
 			if c.Type == kind && c.Status == want && c.Reason != "Wrong" {
@@ -230,10 +230,10 @@ func TestAStatusThatIsWrongIsPutRight(t *testing.T) {
 				}
 				return x.right(x.object)
 			}
-			testenv.Eventually(t, isRight)
+			testkit.Eventually(t, isRight)
 			clk.settle(t)
-			w.report(x.object.DeepCopyObject().(client.Object), "%s", x.wrong)
-			testenv.Eventually(t, isRight)
+			w.Report(x.object.DeepCopyObject().(client.Object), "%s", x.wrong)
+			testkit.Eventually(t, isRight)
 		})
 	}
 }
@@ -241,22 +241,22 @@ func TestAStatusThatIsWrongIsPutRight(t *testing.T) {
 func TestWhatPlacementsDoNotReadCausesNoDecision(t *testing.T) {
 	clk := startControllers(t)
 	w := newWorld(t, "a")
-	w.make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: clusterv1beta1.PlacementSpec{
+	w.Make(&clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}, Spec: clusterv1beta1.PlacementSpec{
 		Predicates: []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{LabelSelector: metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"b"}}},
 		}}}},
 	}})
 	w.until("1[0/]=a")
 	for name, change := range map[string]func(){
-		"a version":       func() { w.report(w.named("a"), `{"status":{"version":{"kubernetes":"v1.99.0"}}}`) },
-		"a label":         func() { w.merge(w.named("a"), `{"metadata":{"labels":{"team":"x"}}}`) },
-		"a label's value": func() { w.merge(w.named("a"), `{"metadata":{"labels":{"name":"c"}}}`) },
+		"a version":       func() { w.Report(w.named("a"), `{"status":{"version":{"kubernetes":"v1.99.0"}}}`) },
+		"a label":         func() { w.Merge(w.named("a"), `{"metadata":{"labels":{"team":"x"}}}`) },
+		"a label's value": func() { w.Merge(w.named("a"), `{"metadata":{"labels":{"name":"c"}}}`) },
 		"an unread score": func() {
 			w.makeNamespaces("a")
-			w.make(&clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: w.name + "-a", Name: "cost"}})
+			w.Make(&clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Namespace: w.name + "-a", Name: "cost"}})
 		},
-		"an unread claim":  func() { w.report(w.named("a"), `{"status":{"clusterClaims":[{"name":"env","value":"test"}]}}`) },
-		"more of resource": func() { w.report(w.named("a"), `{"status":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8"}}}`) },
+		"an unread claim":  func() { w.Report(w.named("a"), `{"status":{"clusterClaims":[{"name":"env","value":"test"}]}}`) },
+		"more of resource": func() { w.Report(w.named("a"), `{"status":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8"}}}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			clk.settle(t)

@@ -11,7 +11,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
 )
@@ -36,7 +35,7 @@ func startClockSync(w *world) *clocktesting.FakePassiveClock {
 	clk := clocktesting.NewFakePassiveClock(noon)
 	run(w, func(m manager.Manager) error { return clocksync.NewController(m.GetClient(), clk).Register(m) })
 	at := noon
-	testenv.Eventually(w, func() error {
+	w.Eventually(func() error {
 		at = at.Add(time.Microsecond)
 		w.renew(at)
 		if meta.FindStatusCondition(w.cluster().Status.Conditions, synced) == nil {
@@ -57,7 +56,7 @@ func TestEachRenewalTellsOfTheAgentsClock(t *testing.T) {
 	w.untilSynced()
 	w.renew(noon.Add(50 * time.Second))
 	w.untilOutOfSync()
-	w.merge(w.cluster(), `{"metadata":{"annotations":{"registration.open-cluster-management.io/skip-clock-sync-check":"true"}}}`)
+	w.Merge(w.cluster(), `{"metadata":{"annotations":{"registration.open-cluster-management.io/skip-clock-sync-check":"true"}}}`)
 	w.renew(noon.Add(time.Hour))
 	w.untilSynced()
 }
@@ -71,13 +70,13 @@ func TestWhatIsNoRenewalTellsNothingOfTheClock(t *testing.T) {
 	created.renew(noon.Add(-time.Hour))
 	clk.SetTime(noon.Add(time.Hour))
 	l := touched.lease()
-	touched.merge(l, `{"metadata":{"annotations":{"example.org/touched":"true"}}}`)
+	touched.Merge(l, `{"metadata":{"annotations":{"example.org/touched":"true"}}}`)
 	other := touched.lease()
 	other.Name = "another"
 	other.Spec.RenewTime = &metav1.MicroTime{Time: noon}
-	touched.make(other)
+	touched.Make(other)
 	other.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(time.Minute)}
-	touched.must(touched.Update(context.Background(), other))
+	touched.Must(touched.Update(context.Background(), other))
 	// Leases are handled in their order, so what follows is handled after those.
 	sentinel.renew(noon.Add(time.Second))
 	sentinel.untilOutOfSync()

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
 )
 
@@ -41,7 +41,7 @@ func sharedRole(name string) *rbacv1.ClusterRole {
 func untilRight(t testing.TB, name string) *rbacv1.ClusterRole {
 	t.Helper()
 	role := sharedRole(name)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if err := env.Client().Get(context.Background(), client.ObjectKeyFromObject(role), role); err != nil {
 			return err
 		}
@@ -66,23 +66,23 @@ func TestSharedRolesAreThereAsLongAsThereAreClusters(t *testing.T) {
 	first, second := newWorld(t, nil), newWorld(t, nil) // neither is accepted
 	for name := range sharedRoles {
 		role := untilRight(t, name)
-		first.merge(sharedRole(name), `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)
+		first.Merge(sharedRole(name), `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)
 		untilRight(t, name)
-		first.must(first.Delete(ctx, sharedRole(name)))
-		testenv.Eventually(t, func() error {
+		first.Must(first.Delete(ctx, sharedRole(name)))
+		testkit.Eventually(t, func() error {
 			if now := untilRight(t, name); now.UID == role.UID {
 				return fmt.Errorf("the role %s is still the old one", name)
 			}
 			return nil
 		})
 	}
-	first.remove(first.cluster())
+	first.Remove(first.cluster())
 	for name := range sharedRoles {
 		untilRight(t, name)
 	}
-	second.remove(second.cluster())
+	second.Remove(second.cluster())
 	for name := range sharedRoles {
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := first.Get(ctx, client.ObjectKeyFromObject(sharedRole(name)), sharedRole(name)); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the role %s is still there (%v)", name, err)
 			}
@@ -92,11 +92,11 @@ func TestSharedRolesAreThereAsLongAsThereAreClusters(t *testing.T) {
 }
 
 func TestWithoutClustersAndRolesNothingIsWritten(t *testing.T) {
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	if _, err := clusterrole.NewController(c, c, nil).Reconcile(context.Background(), reconcile.Request{}); err != nil {
 		t.Fatal(err)
 	}
-	if writes.Load() != 0 {
-		t.Errorf("%d writes", writes.Load())
+	if writes.Count() != 0 {
+		t.Errorf("%d writes", writes.Count())
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -57,14 +57,14 @@ func cleanerOf(t testing.TB, c client.Client, live client.Reader, resources []sc
 func leaving(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Finalizers = []string{cleanup, holding} })
-	w.must(w.Delete(context.Background(), w.cluster()))
+	w.Must(w.Delete(context.Background(), w.cluster()))
 	return w
 }
 
 func (w *world) addOn(name string, finalizers ...string) *addonv1alpha1.ManagedClusterAddOn {
 	w.Helper()
 	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Finalizers: finalizers}}
-	w.make(a)
+	w.Make(a)
 	return a
 }
 
@@ -72,7 +72,7 @@ func (w *world) work(name string, finalizers ...string) *workv1.ManifestWork {
 	w.Helper()
 	m := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name, Finalizers: finalizers}}
 	m.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"m"}}`)}}}
-	w.make(m)
+	w.Make(m)
 	return m
 }
 
@@ -93,24 +93,24 @@ func (w *world) state(o client.Object) string {
 
 func TestEveryClusterIsKeptForItsResources(t *testing.T) {
 	w := newWorld(t, nil) // never accepted
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	for range 2 {
 		w.reconcile(cleaner(t, c, "v1/configmaps"))
 	}
-	if got := w.cluster().Finalizers; !slices.Equal(got, []string{cleanup}) || writes.Load() != 1 {
-		t.Errorf("the finalizers are %q after %d writes", got, writes.Load())
+	if got := w.cluster().Finalizers; !slices.Equal(got, []string{cleanup}) || writes.Count() != 1 {
+		t.Errorf("the finalizers are %q after %d writes", got, writes.Count())
 	}
 }
 
 func TestAnEmptyClusterSaysSoAndGoes(t *testing.T) {
 	w := leaving(t)
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	for range 2 {
 		w.reconcile(cleanerOf(t, c, c, gc.DefaultResources()))
 	}
 	w.mustSay("Deleting", metav1.ConditionTrue, "NoResource", "No cleaned resource in cluster ns.")
-	if got := w.cluster().Finalizers; !slices.Equal(got, []string{holding}) || writes.Load() != 2 {
-		t.Errorf("the finalizers are %q after %d writes", got, writes.Load())
+	if got := w.cluster().Finalizers; !slices.Equal(got, []string{holding}) || writes.Count() != 2 {
+		t.Errorf("the finalizers are %q after %d writes", got, writes.Count())
 	}
 }
 
@@ -119,7 +119,7 @@ func TestWhatIsLeftIsCountedInTheCondition(t *testing.T) {
 	w.addOn("a", holding)
 	w.addOn("b")
 	m := w.work("m")
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	controller := cleanerOf(t, c, c, gc.DefaultResources())
 	w.reconcile(controller)
 	w.mustSay("Deleting", metav1.ConditionFalse, "ResourceRemaining", "The resource managedclusteraddons is remaning, the remaining count is 2, the finalizer pending count is 0")
@@ -127,10 +127,8 @@ func TestWhatIsLeftIsCountedInTheCondition(t *testing.T) {
 		t.Errorf("what is watched is looked at again after %s", r.RequeueAfter)
 	}
 	w.mustSay("Deleting", metav1.ConditionFalse, "ResourceRemaining", "The resource managedclusteraddons is remaning, the remaining count is 1, the finalizer pending count is 1")
-	writes.Store(0)
-	w.reconcile(controller)
-	if writes.Load() != 0 {
-		t.Errorf("%d writes although nothing has changed", writes.Load())
+	if n := writes.During(func() { w.reconcile(controller) }); n != 0 {
+		t.Errorf("%d writes although nothing has changed", n)
 	}
 	if got := w.state(m); got != "kept" {
 		t.Errorf("the work is %s before its turn", got)
@@ -139,7 +137,7 @@ func TestWhatIsLeftIsCountedInTheCondition(t *testing.T) {
 
 func TestWhatTheHubDoesNotWatchIsLookedAtAgain(t *testing.T) {
 	w := leaving(t)
-	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "m", Finalizers: []string{holding}}})
+	w.Make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "m", Finalizers: []string{holding}}})
 	if r := w.reconcile(cleaner(t, w.Client, "v1/configmaps")); r.RequeueAfter != 5*time.Second {
 		t.Errorf("looked at again after %s, want 5s", r.RequeueAfter)
 	}
@@ -210,12 +208,12 @@ func TestOnlyTheNamespacesOfClustersAreCleaned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.remove(w.cluster())
+			w.Remove(w.cluster())
 			label := x.label
 			if strings.Contains(label, "%s") {
 				label = fmt.Sprintf(label, w.name)
 			}
-			w.merge(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%s}}}`, label)
+			w.Merge(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%s}}}`, label)
 			m := w.work("m")
 			w.reconcile(cleanerOf(t, w.Client, w.Client, gc.DefaultResources()))
 			if got := w.state(m); got != x.want {
@@ -244,9 +242,9 @@ func TestTheNamespaceOfAClusterThatWasNeverAcceptedIsLeftAlone(t *testing.T) {
 				}
 			})
 			label := strings.ReplaceAll(x.label, "%s", w.name)
-			w.merge(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%s}}}`, label)
+			w.Merge(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%s}}}`, label)
 			m := w.work("m")
-			w.must(w.Delete(context.Background(), w.cluster()))
+			w.Must(w.Delete(context.Background(), w.cluster()))
 			w.reconcile(cleanerOf(t, w.Client, w.Client, gc.DefaultResources()))
 			if got := w.state(m); got != x.want {
 				t.Errorf("the work is %s, want %s", got, x.want)
@@ -261,11 +259,11 @@ func TestTheNamespaceOfAClusterThatWasNeverAcceptedIsLeftAlone(t *testing.T) {
 func TestAHubThatStartsCleansBehindClustersThatAreGone(t *testing.T) {
 	w, alive := newWorld(t, nil), newWorld(t, nil)
 	a, m, kept := w.addOn("a"), w.work("m"), alive.work("kept")
-	w.remove(w.cluster())
+	w.Remove(w.cluster())
 	run(t, func(m manager.Manager) error {
 		return cleanerOf(t, m.GetClient(), m.GetAPIReader(), gc.DefaultResources()).Register(m)
 	})
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if one, other := w.state(a), w.state(m); one != "gone" || other != "gone" {
 			return fmt.Errorf("the add-on is %s, the work is %s", one, other)
 		}

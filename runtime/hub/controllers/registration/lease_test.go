@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/lease"
 )
@@ -42,11 +42,11 @@ func (w *world) renew(at time.Time) {
 	err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l)
 	l.Spec.RenewTime = &metav1.MicroTime{Time: at}
 	if apierrors.IsNotFound(err) {
-		w.make(l)
+		w.Make(l)
 		return
 	}
-	w.must(err)
-	w.must(w.Update(context.Background(), l))
+	w.Must(err)
+	w.Must(w.Update(context.Background(), l))
 }
 
 func TestOnlyAClusterThatWasJudgedGetsALease(t *testing.T) {
@@ -73,7 +73,7 @@ func TestOnlyAClusterThatWasJudgedGetsALease(t *testing.T) {
 				}
 				return
 			}
-			w.must(err)
+			w.Must(err)
 			if l.Labels["open-cluster-management.io/cluster-name"] != w.name || ptr.Deref(l.Spec.HolderIdentity, "") != "managed-cluster-lease" ||
 				!l.Spec.RenewTime.Time.Equal(noon) || l.Spec.LeaseDurationSeconds != nil {
 				t.Errorf("the lease has the labels %v and is %+v", l.Labels, l.Spec)
@@ -101,7 +101,7 @@ func TestALeaseIsLookedAtAgainWhenItExpires(t *testing.T) {
 			w.report(available, metav1.ConditionTrue)
 			w.renew(noon.Add(-x.age))
 			recorder := events.NewFakeRecorder(9)
-			c, writes := counting(t)
+			c, writes := env.Counting(t)
 			controller := lease.NewController(c, recorder, clocktesting.NewFakePassiveClock(noon))
 			for range 2 {
 				if r := w.reconcile(controller); r.RequeueAfter != x.again {
@@ -109,8 +109,8 @@ func TestALeaseIsLookedAtAgainWhenItExpires(t *testing.T) {
 				}
 			}
 			want := map[bool]int{true: 1}[x.expired]
-			if int(writes.Load()) != want || len(recorder.Events) != want {
-				t.Errorf("%d writes and %d events, want %d of each", writes.Load(), len(recorder.Events), want)
+			if int(writes.Count()) != want || len(recorder.Events) != want {
+				t.Errorf("%d writes and %d events, want %d of each", writes.Count(), len(recorder.Events), want)
 			}
 			if x.expired {
 				w.mustSay(available, metav1.ConditionUnknown, stopped, stoppedText)
@@ -125,7 +125,7 @@ func TestAClusterThatGoesWithoutALeaseIsUnknownAtOnce(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Finalizers = []string{holding} })
 	w.report(accepted, metav1.ConditionTrue)
 	w.report(available, metav1.ConditionTrue)
-	w.must(w.Delete(context.Background(), w.cluster()))
+	w.Must(w.Delete(context.Background(), w.cluster()))
 	w.reconcile(lease.NewController(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	w.mustSay(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
@@ -138,10 +138,10 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 	w.report(accepted, metav1.ConditionTrue)
 	w.report(available, metav1.ConditionUnknown)
 	w.renew(noon)
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	w.reconcile(lease.NewController(c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
-	if writes.Load() != 0 {
-		t.Errorf("%d writes for a cluster whose agent is back", writes.Load())
+	if writes.Count() != 0 {
+		t.Errorf("%d writes for a cluster whose agent is back", writes.Count())
 	}
 }
 
@@ -155,17 +155,17 @@ func TestSilenceIsToldInTheClustersNamespace(t *testing.T) {
 	uids := map[any]bool{}
 	for range 2 {
 		l := w.lease()
-		testenv.Eventually(t, func() error { return w.Get(context.Background(), client.ObjectKeyFromObject(l), l) })
+		testkit.Eventually(t, func() error { return w.Get(context.Background(), client.ObjectKeyFromObject(l), l) })
 		uids[l.UID] = true
-		w.must(w.Delete(context.Background(), l))
+		w.Must(w.Delete(context.Background(), l))
 	}
 	if len(uids) != 2 {
 		t.Fatalf("the leases were %v, want two", uids)
 	}
-	testenv.Eventually(t, func() error { return w.Get(context.Background(), client.ObjectKeyFromObject(w.lease()), w.lease()) })
+	testkit.Eventually(t, func() error { return w.Get(context.Background(), client.ObjectKeyFromObject(w.lease()), w.lease()) })
 	w.renew(time.Now().Add(-time.Hour))
 	w.untilItSays(available, metav1.ConditionUnknown, stopped, stoppedText)
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		list := &eventsv1.EventList{}
 		if err := w.List(context.Background(), list, client.InNamespace(w.name)); err != nil {
 			return err
@@ -187,7 +187,7 @@ func TestALeaseWithoutTheLabelIsLabelled(t *testing.T) {
 	l := w.lease()
 	l.Labels = nil
 	l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
-	w.make(l)
+	w.Make(l)
 	run(t, func(m manager.Manager) error {
 		return lease.NewController(m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
 	})

@@ -5,8 +5,6 @@ package registration_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -36,8 +35,7 @@ const holding = "example.org/holding"
 
 // world is one cluster with its namespace, both of the same name.
 type world struct {
-	testing.TB
-	client.Client
+	*testworld.World
 	name string
 }
 
@@ -45,54 +43,17 @@ type world struct {
 // than those that the test runs, and no admission.
 func newWorld(t testing.TB, change func(*clusterv1.ManagedCluster)) *world {
 	t.Helper()
-	w := &world{TB: t, Client: env.Client()}
+	w := &world{World: env.World(t)}
 	// Labelled from the start: other namespaces are given a config map.
 	w.name = "test-" + string(uuid.NewUUID()[:8])
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{cluster.NameLabel: w.name}}}
-	w.must(w.Create(context.Background(), ns))
-	t.Cleanup(func() { w.must(w.Delete(context.Background(), ns)) })
+	w.Make(ns)
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	if change != nil {
 		change(mc)
 	}
-	w.make(mc)
+	w.Make(mc)
 	return w
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-// make creates an object that goes with the test, whatever holds it.
-func (w *world) make(o client.Object) {
-	w.Helper()
-	w.must(w.Create(context.Background(), o))
-	w.Cleanup(func() { w.remove(o) })
-}
-
-// remove deletes an object and frees it of its finalizers.
-func (w *world) remove(o client.Object) {
-	w.Helper()
-	w.must(client.IgnoreNotFound(w.Delete(context.Background(), o)))
-	testenv.Eventually(w, func() error {
-		if err := w.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := client.IgnoreNotFound(w.Patch(context.Background(), o, free)); err != nil {
-			return err
-		}
-		return fmt.Errorf("%T %s is still there", o, o.GetName())
-	})
-}
-
-// merge changes an object's spec or metadata, report its status.
-func (w *world) merge(o client.Object, patch string, args ...any) {
-	w.Helper()
-	w.must(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, patch, args...))))
 }
 
 func (w *world) report(kind string, status metav1.ConditionStatus) {
@@ -100,14 +61,14 @@ func (w *world) report(kind string, status metav1.ConditionStatus) {
 	mc := w.cluster()
 	before := mc.DeepCopy()
 	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", Message: "said the test"})
-	w.must(w.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
+	w.Must(w.Status().Patch(context.Background(), mc, client.MergeFrom(before)))
 }
 
 // cluster reads the cluster.
 func (w *world) cluster() *clusterv1.ManagedCluster {
 	w.Helper()
 	mc := &clusterv1.ManagedCluster{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, mc))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Name: w.name}, mc))
 	return mc
 }
 
@@ -122,7 +83,7 @@ func (w *world) mustSay(kind string, status metav1.ConditionStatus, reason, mess
 // untilItSays waits for a condition of the cluster.
 func (w *world) untilItSays(kind string, status metav1.ConditionStatus, reason, message string) {
 	w.Helper()
-	testenv.Eventually(w, func() error { return says(w.cluster(), kind, status, reason, message) })
+	w.Eventually(func() error { return says(w.cluster(), kind, status, reason, message) })
 }
 
 func says(mc *clusterv1.ManagedCluster, kind string, status metav1.ConditionStatus, reason, message string) error {
@@ -136,9 +97,7 @@ func says(mc *clusterv1.ManagedCluster, kind string, status metav1.ConditionStat
 // reconcile has a controller look at the cluster.
 func (w *world) reconcile(r reconcile.Reconciler) reconcile.Result {
 	w.Helper()
-	result, err := r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Name: w.name}})
-	w.must(err)
-	return result
+	return w.Reconcile(r, types.NamespacedName{Name: w.name})
 }
 
 // run runs a controller until the test ends.
@@ -146,23 +105,3 @@ func run(t testing.TB, register func(m manager.Manager) error) {
 	t.Helper()
 	env.StartManager(t, register)
 }
-
-// counting is a client that counts its writes.
-func counting(t testing.TB) (client.Client, *atomic.Int64) {
-	t.Helper()
-	writes := &atomic.Int64{}
-	config := env.Config("muster-test-counting")
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodGet {
-				writes.Add(1)
-			}
-			return next.RoundTrip(r)
-		})
-	})
-	return env.ClientFor(t, config), writes
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
@@ -43,19 +43,19 @@ func (w *world) leftovers() []client.Object {
 func TestAHubThatStartsWithdrawsTheRightsOfClustersThatAreGone(t *testing.T) {
 	for name, leave := range map[string]func(w *world, o client.Object){
 		"before it deleted them": func(*world, client.Object) {},
-		"after it deleted them":  func(w *world, o client.Object) { w.must(w.Delete(context.Background(), o)) },
+		"after it deleted them":  func(w *world, o client.Object) { w.Must(w.Delete(context.Background(), o)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			left := w.leftovers()
 			for _, o := range left {
-				w.make(o)
+				w.Make(o)
 			}
-			w.remove(w.cluster())
+			w.Remove(w.cluster())
 			leave(w, left[0])
 			runManagedCluster(t)
 			for _, o := range left {
-				testenv.Eventually(t, func() error {
+				testkit.Eventually(t, func() error {
 					if err := w.Get(context.Background(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 						return fmt.Errorf("%T %s is still there (%v)", o, o.GetName(), err)
 					}

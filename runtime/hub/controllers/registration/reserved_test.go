@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
@@ -51,20 +52,21 @@ func TestAHubThatStartsWithReservedNamesGrantsThemNothing(t *testing.T) {
 	ctx, c := context.Background(), env.Client()
 	names := []string{"work", "registration", "managed-clusters", "kube-system"}
 	for _, name := range names {
-		w := &world{TB: t, Client: c, name: name}
+		w := &world{World: testworld.New(t, c), name: name}
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{cluster.NameLabel: name}}}
 		if name == "kube-system" {
-			w.merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":"kube-system"}}}`)
-		} else {
-			w.make(ns)
+			w.Merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":"kube-system"}}}`)
+		} else { // with -count=2 the namespace of the first run may still be going
+			w.Eventually(func() error { return w.Create(ctx, ns) })
+			w.Cleanup(func() { w.Must(w.Delete(ctx, ns)) })
 		}
-		w.make(&clusterv1.ManagedCluster{
+		w.Make(&clusterv1.ManagedCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{cluster.APIResourceCleanupFinalizer, cluster.ResourceCleanupFinalizer}},
 			Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
 		})
 		w.report(cluster.ConditionHubAccepted, metav1.ConditionTrue)
 		for _, o := range grants(name) {
-			w.make(o)
+			w.Make(o)
 		}
 	}
 	recorder := events.NewFakeRecorder(99)
@@ -76,7 +78,7 @@ func TestAHubThatStartsWithReservedNamesGrantsThemNothing(t *testing.T) {
 	})
 
 	for _, name := range names {
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			mc := &clusterv1.ManagedCluster{}
 			if err := c.Get(ctx, types.NamespacedName{Name: name}, mc); err != nil {
 				return err
@@ -121,14 +123,14 @@ func TestAHubThatStartsWithReservedNamesGrantsThemNothing(t *testing.T) {
 		}
 		return nil
 	}
-	testenv.Eventually(t, sharedRoles)
+	testkit.Eventually(t, sharedRoles)
 
 	// Such a cluster can be deleted, and takes nothing along that is not its own.
 	for _, name := range names {
-		w := &world{TB: t, Client: c, name: name}
-		w.merge(w.cluster(), `{"metadata":{"finalizers":["%s"]}}`, cluster.APIResourceCleanupFinalizer)
-		w.must(w.Delete(ctx, w.cluster()))
-		testenv.Eventually(t, func() error {
+		w := &world{World: testworld.New(t, c), name: name}
+		w.Merge(w.cluster(), `{"metadata":{"finalizers":["%s"]}}`, cluster.APIResourceCleanupFinalizer)
+		w.Must(w.Delete(ctx, w.cluster()))
+		testkit.Eventually(t, func() error {
 			if err := c.Get(ctx, types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the cluster %s is still there (%w)", name, err)
 			}
@@ -136,21 +138,21 @@ func TestAHubThatStartsWithReservedNamesGrantsThemNothing(t *testing.T) {
 		})
 	}
 	keep := newWorld(t, nil) // with no cluster at all the shared roles go
-	testenv.Eventually(t, sharedRoles)
+	testkit.Eventually(t, sharedRoles)
 	_ = keep
 }
 
 func TestNothingIsDoneInTheNamespaceOfAReservedName(t *testing.T) {
 	ctx := context.Background()
-	w := &world{TB: t, Client: env.Client(), name: "kube-public"}
-	w.make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Finalizers: []string{cluster.ResourceCleanupFinalizer, holding}}})
+	w := &world{World: env.World(t), name: "kube-public"}
+	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Finalizers: []string{cluster.ResourceCleanupFinalizer, holding}}})
 	w.report(cluster.ConditionHubAccepted, metav1.ConditionTrue)
 	w.reconcile(lease.NewController(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}
 	m := w.work("m")
-	w.must(w.Delete(ctx, w.cluster()))
+	w.Must(w.Delete(ctx, w.cluster()))
 	w.reconcile(cleanerOf(t, w.Client, w.Client, gc.DefaultResources()))
 	if got := w.state(m); got != "kept" {
 		t.Errorf("the work is %s", got)
@@ -166,7 +168,7 @@ func TestANamespaceThatIsNotTheClustersIsNotTakenOver(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Spec.HubAcceptsClient = ptr.To(true) })
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
-	w.merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":null}}}`)
+	w.Merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":null}}}`)
 	c := managedcluster.NewController(w.Client, w.Client, events.NewFakeRecorder(9), clock.RealClock{}, nil, false)
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: w.name}}
 	if _, err := c.Reconcile(ctx, request); err == nil || !strings.Contains(err.Error(), "kubectl label namespace "+w.name) {
@@ -187,16 +189,16 @@ func TestANamespaceThatIsNotTheClustersIsNotTakenOver(t *testing.T) {
 	}
 
 	// Handed over, it is the cluster's, and stays so when the label is lost later.
-	w.merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%q}}}`, w.name)
+	w.Merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":%q}}}`, w.name)
 	w.reconcile(c)
 	w.mustSay(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted, cluster.MessageHubAccepted)
-	w.merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":null}}}`)
+	w.Merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":null}}}`)
 	w.reconcile(c)
-	w.must(w.Get(ctx, client.ObjectKeyFromObject(ns), ns))
+	w.Must(w.Get(ctx, client.ObjectKeyFromObject(ns), ns))
 	if ns.Labels[cluster.NameLabel] != w.name {
 		t.Errorf("the labels are %v", ns.Labels)
 	}
 	for _, o := range grants(w.name) {
-		w.remove(o)
+		w.Remove(o)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/revocation"
@@ -29,8 +29,8 @@ func (w *world) madeBy(token string, annotations map[string]string) *certificate
 	config.Impersonate = rest.ImpersonationConfig{UserName: cluster.TokenUser(token), Groups: []string{"system:masters"}}
 	r, _ := testfleet.CertificateRequest(w, w.name, "a")
 	r.Annotations = annotations
-	w.must(env.ClientFor(w, config).Create(context.Background(), r))
-	w.Cleanup(func() { w.remove(r) })
+	w.Must(env.ClientFor(w, config).Create(context.Background(), r))
+	w.Cleanup(func() { w.Remove(r) })
 	return r
 }
 
@@ -41,7 +41,7 @@ func TestRequestsOfATokenThatWasRevokedMeanwhileGoAtTheStart(t *testing.T) {
 		Type:       corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": "there1", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"},
 	}
-	w.make(token)
+	w.Make(token)
 	of := func(uid string, expires time.Time) map[string]string {
 		a := map[string]string{cluster.RequestTokenAnnotation: uid}
 		if !expires.IsZero() {
@@ -62,22 +62,22 @@ func TestRequestsOfATokenThatWasRevokedMeanwhileGoAtTheStart(t *testing.T) {
 		"of nobody with a token, whatever it says": {func() *certificatesv1.CertificateSigningRequest {
 			r, _ := testfleet.CertificateRequest(t, w.name, "b")
 			r.Annotations = of("x", time.Time{})
-			w.make(r)
+			w.Make(r)
 			return r
 		}(), false},
 	}
 	decided := w.madeBy("gone05", of("x", time.Time{}))
-	w.must(testfleet.Approve(context.Background(), testfleet.Clientset(t, env.Config("muster-test")), decided))
+	w.Must(testfleet.Approve(context.Background(), testfleet.Clientset(t, env.Config("muster-test")), decided))
 
 	run(t, func(m manager.Manager) error {
 		return revocation.NewController(m.GetClient(), m.GetAPIReader(), clocktesting.NewFakePassiveClock(noon)).Register(m)
 	})
 	state := func(r *certificatesv1.CertificateSigningRequest) bool {
 		err := w.Get(context.Background(), client.ObjectKeyFromObject(r), &certificatesv1.CertificateSigningRequest{})
-		w.must(client.IgnoreNotFound(err))
+		w.Must(client.IgnoreNotFound(err))
 		return apierrors.IsNotFound(err)
 	}
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		for name, x := range requests {
 			if x.gone && !state(x.request) {
 				return fmt.Errorf("the request %s is still there", name)

@@ -29,7 +29,7 @@ func TestAClusterIsTaintedByItsAvailability(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) {
 		mc.Spec.Taints = []clusterv1.Taint{{Key: user, Value: "a100", Effect: clusterv1.TaintEffectPreferNoSelect, TimeAdded: &at}}
 	})
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	controller := taint.NewController(c)
 	for _, x := range []struct {
 		status metav1.ConditionStatus
@@ -43,13 +43,14 @@ func TestAClusterIsTaintedByItsAvailability(t *testing.T) {
 		if x.status != "" {
 			w.report(available, x.status)
 		}
-		writes.Store(0)
-		for range 2 {
-			w.reconcile(controller)
-		}
+		n := writes.During(func() {
+			for range 2 {
+				w.reconcile(controller)
+			}
+		})
 		w.mustHaveTaints(x.want...)
-		if writes.Load() != 1 {
-			t.Errorf("%d writes for the status %q, want 1", writes.Load(), x.status)
+		if n != 1 {
+			t.Errorf("%d writes for the status %q, want 1", n, x.status)
 		}
 		for _, have := range w.cluster().Spec.Taints {
 			if have.Key == user && (have.Value != "a100" || have.Effect != clusterv1.TaintEffectPreferNoSelect || !have.TimeAdded.Equal(&at)) {
@@ -68,16 +69,16 @@ func TestATaintWithItsTimeIsTheSameTaint(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) {
 		mc.Spec.Taints = []clusterv1.Taint{{Key: "cluster.open-cluster-management.io/unreachable", Effect: clusterv1.TaintEffectNoSelect, TimeAdded: &at}}
 	})
-	c, writes := counting(t)
+	c, writes := env.Counting(t)
 	w.reconcile(taint.NewController(c))
-	if writes.Load() != 0 {
-		t.Errorf("%d writes", writes.Load())
+	if writes.Count() != 0 {
+		t.Errorf("%d writes", writes.Count())
 	}
 }
 
 func TestAClusterThatGoesIsNotTainted(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Finalizers = []string{holding} })
-	w.must(w.Delete(context.Background(), w.cluster()))
+	w.Must(w.Delete(context.Background(), w.cluster()))
 	w.reconcile(taint.NewController(w.Client))
 	w.mustHaveTaints()
 }

@@ -42,9 +42,7 @@ func (w *world) freeze() {
 // A work has a generated name. A controller that has not heard of it yet, as
 // after a crash between making it and anything else, must not make another.
 func TestACacheThatIsBehindMakesNoSecondWork(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a,b")
 	w.freeze() // before there was any work
 	stale := w.controller
 	w.restart()
@@ -59,9 +57,7 @@ func TestACacheThatIsBehindMakesNoSecondWork(t *testing.T) {
 // A rollout that does not know of what it started would start too many: here a
 // takes the only place, and 0 comes in front of it.
 func TestACacheThatIsBehindStartsNoClusterTooMany(t *testing.T) {
-	w := newWorld(t, "a", "b", "0")
-	w.place("p", "0:a,b")
-	w.create(ref("p", progressive("1")))
+	w := newSet(t, "a b 0", "0:a,b", progressive("1"))
 	w.reconcile()
 	w.agents("a", "Applied Available")
 	w.reconcile()
@@ -86,14 +82,12 @@ func TestACacheThatIsBehindStartsNoClusterTooMany(t *testing.T) {
 
 // The newest work may not have reached the cache when the set is deleted.
 func TestDeletionFindsWhatTheCacheHasNotHeardOf(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.freeze()
 	stale := w.controller
 	w.restart()
 	w.reconcile()
-	w.must(w.Delete(context.Background(), w.set()))
+	w.deleteSet()
 	w.controller = stale
 	w.reconcile()
 	w.mustDeliver("")
@@ -157,9 +151,7 @@ func (k killedStatus) Patch(ctx context.Context, o client.Object, p client.Patch
 // Whenever the hub is killed, the next one ends up with the same works.
 func TestKilledAfterAnyWrite(t *testing.T) {
 	for n := range int64(6) {
-		w := newWorld(t, "a", "b", "c")
-		w.place("p", "0:a,b,c")
-		w.create(ref("p"))
+		w := newSet(t, "a b c", "0:a,b,c")
 		die := func() {
 			t.Helper()
 			left := &atomic.Int64{}
@@ -179,7 +171,7 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 		w.reconcile()
 		w.mustDeliver("a/p=2 b/p=2")
 		w.mustReport(underWay + "ManifestworkApplied:False/NotAsExpected total:2 applied:0 available:0 progressing:0 degraded:0")
-		w.must(w.Delete(context.Background(), w.set()))
+		w.deleteSet()
 		die()
 		w.reconcile()
 		w.mustDeliver("")
@@ -201,9 +193,7 @@ func (r racing) Update(ctx context.Context, o client.Object, options ...client.U
 }
 
 func TestAnAgentThatWritesMeanwhileIsNotOverwritten(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.reconcile()
 	w.version("2")
 	raced := false
@@ -219,18 +209,16 @@ func TestAnAgentThatWritesMeanwhileIsNotOverwritten(t *testing.T) {
 	if len(mw.Finalizers) != 1 {
 		t.Error("the agent's finalizer is gone")
 	}
-	w.release(&mw)
+	w.Release(&mw)
 }
 
 func TestAWorkThatGoesMeanwhileIsNoError(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.reconcile()
 	w.version("2")
 	w.controller = replicaset.NewController(racing{w.counting, func() {
 		for _, mw := range w.works() {
-			w.must(w.Delete(context.Background(), &mw))
+			w.Must(w.Delete(context.Background(), &mw))
 		}
 	}}, w.counting, w.clock, false)
 	w.reconcile()
@@ -241,21 +229,19 @@ func TestAWorkThatGoesMeanwhileIsNoError(t *testing.T) {
 }
 
 func TestAnotherWorkOfTheNameIsLeftAlone(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.reconcile()
 	w.version("2")
 	other := &workv1.ManifestWork{}
 	w.controller = replicaset.NewController(racing{w.counting, func() {
 		for _, mw := range w.works() {
-			w.must(w.Delete(context.Background(), &mw))
+			w.Must(w.Delete(context.Background(), &mw))
 			other = &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: mw.Name}, Spec: template("foreign")}
-			w.make(other)
+			w.Make(other)
 		}
 	}}, w.counting, w.clock, false)
 	w.reconcile()
-	w.must(w.Get(context.Background(), client.ObjectKeyFromObject(other), other))
+	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(other), other))
 	if other.Generation != 1 || len(other.Labels) != 0 {
 		t.Errorf("the work became %+v", other)
 	}
@@ -271,9 +257,7 @@ func (terminating) Create(_ context.Context, o client.Object, _ ...client.Create
 }
 
 func TestAClusterThatIsBeingRemovedIsNoError(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.controller = replicaset.NewController(terminating{w.counting}, w.counting, w.clock, false)
 	w.reconcile()
 	w.mustReport("PlacementVerified:False/NotAsExpected PlacementRolledOut:False/Progressing ManifestworkApplied:False/NotAsExpected total:0 applied:0 available:0 progressing:0 degraded:0")

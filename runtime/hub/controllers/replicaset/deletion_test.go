@@ -19,13 +19,24 @@ func (w *world) remains() bool {
 	return err == nil
 }
 
+// deleteInForeground makes the set's deletion wait for that of its works.
+func (w *world) deleteInForeground() {
+	w.Helper()
+	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
+		s.Spec.CascadeDeletionPolicy = v1alpha1.CascadeDeletionPolicyForeground
+	})
+}
+
+func (w *world) deleteSet() {
+	w.Helper()
+	w.Must(w.Delete(context.Background(), w.set()))
+}
+
 func TestDeletionInTheBackgroundDoesNotWait(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a,b")
 	w.reconcile()
 	w.hold("a")
-	w.must(w.Delete(context.Background(), w.set()))
+	w.deleteSet()
 	w.reconcile()
 	w.mustDeliver("a/p=1(going)")
 	if w.remains() {
@@ -34,28 +45,22 @@ func TestDeletionInTheBackgroundDoesNotWait(t *testing.T) {
 }
 
 func TestDeletionInTheForegroundWaits(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
-	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
-		s.Spec.CascadeDeletionPolicy = v1alpha1.CascadeDeletionPolicyForeground
-	})
+	w := newSet(t, "a b", "0:a,b")
+	w.deleteInForeground()
 	w.reconcile()
 	w.hold("a")
-	w.must(w.Delete(context.Background(), w.set()))
+	w.deleteSet()
 	w.reconcile()
 	w.reconcile()
 	w.mustDeliver("a/p=1(going)")
 	if !w.remains() {
 		t.Fatal("the set is gone before its works")
 	}
-	before := w.writes.Load()
-	w.reconcile()
-	if n := w.writes.Load() - before; n != 0 {
+	if n := w.writes.During(func() { w.reconcile() }); n != 0 {
 		t.Errorf("%d writes while it waits", n)
 	}
 	left := w.works()[0]
-	w.release(&left)
+	w.Release(&left)
 	w.reconcile()
 	if w.remains() {
 		t.Error("the set is still there")
@@ -63,15 +68,11 @@ func TestDeletionInTheForegroundWaits(t *testing.T) {
 }
 
 func TestADeletedSetHandsNothingOut(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a")
-	w.create(ref("p"))
-	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
-		s.Spec.CascadeDeletionPolicy = v1alpha1.CascadeDeletionPolicyForeground
-	})
+	w := newSet(t, "a b", "0:a")
+	w.deleteInForeground()
 	w.reconcile()
 	w.hold("a")
-	w.must(w.Delete(context.Background(), w.set()))
+	w.deleteSet()
 	w.place("p", "0:a,b")
 	w.reconcile()
 	w.mustDeliver("a/p=1(going)")

@@ -17,9 +17,7 @@ import (
 )
 
 func TestEverySelectedClusterGetsAWork(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b c", "0:a,b")
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/p=1")
 	mw := w.works()[0]
@@ -35,9 +33,7 @@ func TestEverySelectedClusterGetsAWork(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a,b")
 	for _, x := range []struct {
 		name   string
 		change func()
@@ -49,10 +45,8 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	} {
 		x.change()
 		w.reconcile()
-		before := w.writes.Load()
 		w.step(time.Minute)
-		w.reconcile()
-		if n := w.writes.Load() - before; n != 0 {
+		if n := w.writes.During(func() { w.reconcile() }); n != 0 {
 			t.Errorf("%s: %d writes", x.name, n)
 		}
 	}
@@ -61,9 +55,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 // Whatever a template may hold comes back from the API as it was, so that a
 // work is never taken for one of another template.
 func TestARichTemplateIsRecognised(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
 		spec := &s.Spec.ManifestWorkTemplate
 		spec.Workload.Manifests[0].Raw = []byte(`{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","creationTimestamp":null},"spec":{"replicas":9007199254740993,"x":1.50,"template":{"metadata":{"creationTimestamp":null}},"l":[{},null]}}`)
@@ -87,14 +79,12 @@ func TestARichTemplateIsRecognised(t *testing.T) {
 }
 
 func TestAWorkThatSomebodyChangedIsMended(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.reconcile()
 	mw := w.works()[0]
 	mw.Spec = template("hand-made")
 	mw.Annotations = map[string]string{"keep": "me"}
-	w.must(w.Update(context.Background(), &mw))
+	w.Must(w.Update(context.Background(), &mw))
 	w.reconcile()
 	w.mustDeliver("a/p=1")
 	if again := w.works()[0]; again.Name != mw.Name || again.Annotations["keep"] != "me" {
@@ -103,9 +93,7 @@ func TestAWorkThatSomebodyChangedIsMended(t *testing.T) {
 }
 
 func TestClustersComeAndGo(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b c", "0:a,b")
 	w.reconcile()
 	w.place("p", "0:b,c")
 	w.reconcile()
@@ -118,12 +106,9 @@ func TestClustersComeAndGo(t *testing.T) {
 // Upstream leaves a work behind that has an older template when its cluster
 // leaves.
 func TestAWorkGoesWithItsClusterWhateverItHolds(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p", progressive("1")))
+	w := newSet(t, "a b", "0:a,b", progressive("1"))
 	w.reconcile()
-	w.agents("a", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a")
 	w.mustDeliver("a/p=1 b/p=1")
 	w.version("2")
 	w.reconcile()
@@ -135,14 +120,12 @@ func TestAWorkGoesWithItsClusterWhateverItHolds(t *testing.T) {
 
 // A cluster that moves from one decision to another is in none for a moment.
 func TestWorksStayWhileDecisionsAreRewritten(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a 0:b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a 0:b")
 	w.reconcile()
 	d := &clusterv1beta1.PlacementDecision{}
-	w.must(w.Get(context.Background(), client.ObjectKey{Namespace: w.name, Name: "p-decision-0"}, d))
+	w.Must(w.Get(context.Background(), client.ObjectKey{Namespace: w.name, Name: "p-decision-0"}, d))
 	d.Status.Decisions = []clusterv1beta1.ClusterDecision{}
-	w.must(w.Status().Update(context.Background(), d))
+	w.Must(w.Status().Update(context.Background(), d))
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/p=1")
 	w.place("p", "0:b")
@@ -157,8 +140,7 @@ func TestPlacementsComeAndGo(t *testing.T) {
 	w.create(ref("p"), ref("q"))
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/p=1 b/q=1")
-	w.agents("a b", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a b")
 	w.mustReport("PlacementVerified:True/AsExpected PlacementRolledOut:True/Complete ManifestworkApplied:True/AsExpected total:3 applied:3 available:3 progressing:0 degraded:0")
 
 	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) { s.Spec.PlacementRefs = s.Spec.PlacementRefs[1:] })
@@ -167,7 +149,7 @@ func TestPlacementsComeAndGo(t *testing.T) {
 
 	mw := w.works()[0]
 	delete(mw.Labels, work.PlacementNameLabel)
-	w.must(w.Update(context.Background(), &mw))
+	w.Must(w.Update(context.Background(), &mw))
 	w.reconcile()
 	w.reconcile()
 	if left := w.works(); len(left) != 1 || left[0].Name == mw.Name {
@@ -187,11 +169,9 @@ func TestAPlacementThatIsNamedTwiceCountsOnce(t *testing.T) {
 }
 
 func TestLabelsOfTheSetReachTheWorksWithTheTemplate(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a,b")
 	w.reconcile()
-	w.agents("b", "Applied Available -Progressing")
+	w.agents("b", done)
 	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) { s.Labels["team"] = "blue" })
 	w.reconcile()
 	if a, b := w.works()[0].Labels["team"], w.works()[1].Labels["team"]; a != "blue" || b != "red" {
@@ -207,14 +187,12 @@ func TestLabelsOfTheSetReachTheWorksWithTheTemplate(t *testing.T) {
 
 // Somebody else's works are left alone.
 func TestForeignWorksStay(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	foreign := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: w.full("a"), Name: "foreign", Labels: map[string]string{work.PlacementNameLabel: "gone"}}, Spec: template("foreign")}
-	w.make(foreign)
+	w.Make(foreign)
 	w.reconcile()
 	w.mustDeliver("a/p=1")
-	w.must(w.Get(context.Background(), client.ObjectKeyFromObject(foreign), foreign))
+	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(foreign), foreign))
 	if versionOf(t, *foreign) != "foreign" || foreign.Generation != 1 || foreign.DeletionTimestamp != nil {
 		t.Errorf("the work became %+v", foreign)
 	}
@@ -223,17 +201,14 @@ func TestForeignWorksStay(t *testing.T) {
 // A cluster that comes back before its agent has cleaned up gets its work when
 // the old one is gone.
 func TestAReturningClusterWaitsForItsOldWorkToGo(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place("p", "0:a,b")
-	w.create(ref("p", progressive("1")))
+	w := newSet(t, "a b c", "0:a,b", progressive("1"))
 	w.reconcile()
 	w.hold("a")
-	w.agents("a", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a")
 	w.place("p", "0:b")
 	w.reconcile()
 	w.mustDeliver("a/p=1(going) b/p=1")
-	w.agents("a b", "Applied Available -Progressing")
+	w.agents("a b", done)
 	w.place("p", "0:a,b,c")
 	w.reconcile()
 	w.mustDeliver("a/p=1(going) b/p=1") // the only place is a's
@@ -242,20 +217,18 @@ func TestAReturningClusterWaitsForItsOldWorkToGo(t *testing.T) {
 	w.reconcile()
 	w.mustDeliver("a/p=1(going) b/p=1")
 	old := w.works()[0]
-	w.release(&old)
+	w.Release(&old)
 	w.reconcile()
 	w.mustDeliver("a/p=2 b/p=1")
 }
 
 // Another hub, or this one with a cache that was behind, may have made two.
 func TestOfTwoWorksOfAClusterTheOlderStays(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.reconcile()
 	first := w.works()[0]
 	second := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "zz", Labels: first.Labels}, Spec: first.Spec}
-	w.must(w.Create(context.Background(), second))
+	w.Must(w.Create(context.Background(), second))
 	w.reconcile()
 	if left := w.works(); len(left) != 1 || left[0].Name != first.Name {
 		t.Errorf("left are %+v, want %s", left, first.Name)

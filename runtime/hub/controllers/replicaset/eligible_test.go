@@ -31,13 +31,13 @@ func (w *world) mustExplain(words ...string) {
 // name counts only when the placement could have chosen it.
 func TestDecisionsAreBelievedAsFarAsThePlacementCouldChoose(t *testing.T) {
 	w := newWorld(t, "a")
-	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.full("other")}})
+	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.full("other")}})
 	w.member("stranger", w.full("other"))
-	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.full("nocluster")}})
+	w.Make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.full("nocluster")}})
 	denied := w.member("denied", w.name)
 	before := denied.DeepCopy()
 	denied.Spec.HubAcceptsClient = nil
-	w.must(w.Patch(context.Background(), denied, client.MergeFrom(before)))
+	w.Must(w.Patch(context.Background(), denied, client.MergeFrom(before)))
 
 	w.place("p", "0:a,stranger,nocluster,denied,gone")
 	w.create(ref("p"))
@@ -53,12 +53,10 @@ func TestDecisionsAreBelievedAsFarAsThePlacementCouldChoose(t *testing.T) {
 
 // A binding that goes takes the works with it, whatever the decisions say.
 func TestWithoutABindingNothingIsChosen(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.reconcile()
 	w.mustDeliver("a/p=1")
-	w.must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}}))
+	w.Must(w.Delete(context.Background(), &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}}))
 	w.reconcile()
 	w.mustDeliver("")
 }
@@ -66,14 +64,14 @@ func TestWithoutABindingNothingIsChosen(t *testing.T) {
 // A placement that names sets chooses from no others, though they be bound.
 func TestPlacementsChooseFromTheSetsThatTheyName(t *testing.T) {
 	w := newWorld(t, "a")
-	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.full("blue")}})
-	w.make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.full("blue")}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.full("blue")}})
+	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.full("blue")}})
+	w.Make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.full("blue")}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.full("blue")}})
 	w.member("b", w.full("blue"))
 	w.place("p", "0:a,b")
 	p := &clusterv1beta1.Placement{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Namespace: w.name, Name: "p"}, p))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Namespace: w.name, Name: "p"}, p))
 	p.Spec.ClusterSets = []string{w.full("blue")}
-	w.must(w.Update(context.Background(), p))
+	w.Must(w.Update(context.Background(), p))
 	w.create(ref("p"))
 	w.reconcile()
 	w.mustDeliver("b/p=1")
@@ -82,15 +80,13 @@ func TestPlacementsChooseFromTheSetsThatTheyName(t *testing.T) {
 // A cluster that is denied keeps its work as it is, and goes on when it is
 // accepted again.
 func TestDeniedClustersKeepWhatTheyHave(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a,b")
 	w.run()
 	w.untilDelivered("a/p=1 b/p=1")
 	accept := func(accepted string) {
 		t.Helper()
 		mc := w.cluster("b")
-		w.must(w.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":`+accepted+`}}`))))
+		w.Must(w.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hubAcceptsClient":`+accepted+`}}`))))
 	}
 	accept("false")
 	w.version("2")
@@ -105,11 +101,11 @@ func (w *world) externally(name, groups string) {
 	w.Helper()
 	w.place(name, groups)
 	p := &clusterv1beta1.Placement{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Namespace: w.name, Name: name}, p))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Namespace: w.name, Name: name}, p))
 	p.Annotations = map[string]string{cluster.SchedulingDisabledAnnotation: "true"}
-	w.must(w.Update(context.Background(), p))
+	w.Must(w.Update(context.Background(), p))
 	p.Status = clusterv1beta1.PlacementStatus{}
-	w.must(w.Status().Update(context.Background(), p))
+	w.Must(w.Status().Update(context.Background(), p))
 }
 
 // Schedulers of others write decisions and nothing else. Removals count as well.
@@ -134,17 +130,17 @@ func TestSchedulersOfOthers(t *testing.T) {
 	w.untilDelivered("a/p=1")
 	move := func(set string) {
 		t.Helper()
-		w.must(w.Patch(context.Background(), c, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+cluster.ClusterSetLabel+`":"`+set+`"}}}`))))
+		w.Must(w.Patch(context.Background(), c, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+cluster.ClusterSetLabel+`":"`+set+`"}}}`))))
 	}
 	move(w.name)
 	w.untilDelivered("a/p=1 c/p=1")
 	move("elsewhere")
 	w.untilDelivered("a/p=1")
 	binding := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}}
-	w.must(w.Delete(context.Background(), binding))
+	w.Must(w.Delete(context.Background(), binding))
 	w.untilDelivered("")
 	binding = &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}}
-	w.must(w.Create(context.Background(), binding))
+	w.Must(w.Create(context.Background(), binding))
 	w.untilDelivered("a/p=1")
 }
 
@@ -153,9 +149,9 @@ func TestSchedulersOfOthersNeedNoGroups(t *testing.T) {
 	w := newWorld(t, "a")
 	w.externally("p", "0:a")
 	d := &clusterv1beta1.PlacementDecision{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Namespace: w.name, Name: "p-decision-0"}, d))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Namespace: w.name, Name: "p-decision-0"}, d))
 	d.Labels = map[string]string{cluster.PlacementLabel: "p"}
-	w.must(w.Update(context.Background(), d))
+	w.Must(w.Update(context.Background(), d))
 	w.create(ref("p"))
 	w.reconcile()
 	w.mustDeliver("a/p=1")

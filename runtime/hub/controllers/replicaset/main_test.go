@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -45,11 +45,10 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // version, and some clusters. The tests play the placement controller and the
 // agents. The controller runs only when it is told to.
 type world struct {
-	testing.TB
-	client.Client
+	*testworld.World
 	clock *clocktesting.FakePassiveClock
 	// writes counts the controller's.
-	writes *atomic.Int64
+	writes *testkit.Writes
 	name   string
 
 	controller *replicaset.Controller
@@ -59,31 +58,32 @@ type world struct {
 
 func newWorld(t testing.TB, clusters ...string) *world {
 	t.Helper()
-	w := &world{TB: t, Client: env.Client(), clock: clocktesting.NewFakePassiveClock(noon), writes: &atomic.Int64{}}
-	config := env.Config("muster-test-counting")
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodGet {
-				w.writes.Add(1)
-			}
-			return next.RoundTrip(r)
-		})
-	})
-	w.counting = env.ClientFor(t, config)
+	w := &world{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon)}
+	w.counting, w.writes = env.Counting(t)
 	w.restart()
-	w.name = testenv.Namespace(t, w.Client)
-	w.make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	w.make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
+	w.name = w.Namespace()
+	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
+	w.Make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
 	for _, c := range clusters {
 		w.member(c, w.name)
 	}
 	return w
 }
 
+// newSet is a world with clusters, written as in "a b", and the set, which a
+// placement "p" puts on groups of them by a strategy, All if there is none.
+func newSet(t testing.TB, clusters, groups string, strategy ...clusterv1alpha1.RolloutStrategy) *world {
+	t.Helper()
+	w := newWorld(t, strings.Fields(clusters)...)
+	w.place("p", groups)
+	w.create(ref("p", strategy...))
+	return w
+}
+
 // member makes an accepted cluster in a cluster set, and its namespace.
 func (w *world) member(name, set string) *clusterv1.ManagedCluster {
 	w.Helper()
-	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.full(name)}})
+	w.Make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.full(name)}})
 	return w.accepted(name, set)
 }
 
@@ -94,31 +94,13 @@ func (w *world) accepted(name, set string) *clusterv1.ManagedCluster {
 		ObjectMeta: metav1.ObjectMeta{Name: w.full(name), Labels: map[string]string{cluster.ClusterSetLabel: set}},
 		Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
 	}
-	w.make(mc)
+	w.Make(mc)
 	return mc
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // restart replaces the controller, as a restart of the hub does.
 func (w *world) restart() {
 	w.controller = replicaset.NewController(w.counting, w.counting, w.clock, false)
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-// make creates an object that goes with the test.
-func (w *world) make(o client.Object) {
-	w.Helper()
-	w.must(w.Create(context.Background(), o))
-	w.Cleanup(func() { w.must(client.IgnoreNotFound(w.Delete(context.Background(), o))) })
 }
 
 // full is the name of a cluster, and of its namespace.
@@ -128,7 +110,7 @@ func (w *world) full(cluster string) string { return w.name + "-" + cluster }
 func (w *world) cluster(name string) *clusterv1.ManagedCluster {
 	w.Helper()
 	mc := &clusterv1.ManagedCluster{}
-	w.must(w.Get(context.Background(), types.NamespacedName{Name: w.full(name)}, mc))
+	w.Must(w.Get(context.Background(), types.NamespacedName{Name: w.full(name)}, mc))
 	return mc
 }
 
@@ -143,25 +125,25 @@ func (w *world) place(name, groups string) {
 	ctx := context.Background()
 	p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
 	if err := w.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-		w.must(w.Create(ctx, p))
+		w.Must(w.Create(ctx, p))
 	}
-	w.must(w.DeleteAllOf(ctx, &clusterv1beta1.PlacementDecision{}, client.InNamespace(w.name), client.MatchingLabels{cluster.PlacementLabel: name}))
+	w.Must(w.DeleteAllOf(ctx, &clusterv1beta1.PlacementDecision{}, client.InNamespace(w.name), client.MatchingLabels{cluster.PlacementLabel: name}))
 	p.Status = clusterv1beta1.PlacementStatus{}
 	for i, field := range strings.Fields(groups) {
 		group, clusters, _ := strings.Cut(field, ":")
 		index, groupName, _ := strings.Cut(group, "/")
 		d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: fmt.Sprintf("%s-decision-%d", name, i), Labels: map[string]string{
 			cluster.PlacementLabel: name, cluster.DecisionGroupIndexLabel: index, cluster.DecisionGroupNameLabel: groupName}}}
-		w.must(w.Create(ctx, d))
+		w.Must(w.Create(ctx, d))
 		d.Status.Decisions = []clusterv1beta1.ClusterDecision{}
 		for c := range strings.SplitSeq(clusters, ",") {
 			d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: w.full(c)})
 			p.Status.NumberOfSelectedClusters++
 		}
-		w.must(w.Status().Update(ctx, d))
+		w.Must(w.Status().Update(ctx, d))
 		p.Status.DecisionGroups = append(p.Status.DecisionGroups, clusterv1beta1.DecisionGroupStatus{DecisionGroupIndex: int32(i), Decisions: []string{d.Name}})
 	}
-	w.must(w.Status().Update(ctx, p))
+	w.Must(w.Status().Update(ctx, p))
 }
 
 // ref names a placement and a strategy, which is All if there is none.
@@ -184,15 +166,15 @@ func (w *world) create(refs ...v1alpha1.LocalPlacementReference) {
 	w.Helper()
 	set := &v1alpha1.ManifestWorkReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web", Labels: map[string]string{"team": "red"}}}
 	set.Spec.PlacementRefs, set.Spec.ManifestWorkTemplate = refs, template("1")
-	w.must(w.Create(context.Background(), set))
+	w.Must(w.Create(context.Background(), set))
 	w.Cleanup(func() {
-		w.must(client.IgnoreNotFound(w.Delete(context.Background(), set)))
+		w.Must(client.IgnoreNotFound(w.Delete(context.Background(), set)))
 		for _, mw := range w.works() {
-			w.must(client.IgnoreNotFound(w.Delete(context.Background(), &mw)))
-			w.release(&mw)
+			w.Must(client.IgnoreNotFound(w.Delete(context.Background(), &mw)))
+			w.Release(&mw)
 		}
 		_, err := w.pass()
-		w.must(err)
+		w.Must(err)
 	})
 }
 
@@ -200,14 +182,14 @@ func (w *world) create(refs ...v1alpha1.LocalPlacementReference) {
 func (w *world) set() *v1alpha1.ManifestWorkReplicaSet {
 	w.Helper()
 	set := &v1alpha1.ManifestWorkReplicaSet{}
-	w.must(w.Get(context.Background(), w.key(), set))
+	w.Must(w.Get(context.Background(), w.key(), set))
 	return set
 }
 
 // change changes the set.
 func (w *world) change(change func(*v1alpha1.ManifestWorkReplicaSet)) {
 	w.Helper()
-	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller may be running
+	w.Must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller may be running
 		set := w.set()
 		change(set)
 		return w.Update(context.Background(), set)
@@ -228,7 +210,7 @@ func (w *world) pass() (reconcile.Result, error) {
 func (w *world) reconcile() reconcile.Result {
 	w.Helper()
 	r, err := w.pass()
-	w.must(err)
+	w.Must(err)
 	return r
 }
 
@@ -236,7 +218,7 @@ func (w *world) reconcile() reconcile.Result {
 func (w *world) works() []workv1.ManifestWork {
 	w.Helper()
 	list := &workv1.ManifestWorkList{}
-	w.must(w.List(context.Background(), list, client.MatchingLabels{work.ReplicaSetLabel: w.name + ".web"}))
+	w.Must(w.List(context.Background(), list, client.MatchingLabels{work.ReplicaSetLabel: w.name + ".web"}))
 	slices.SortFunc(list.Items, func(a, b workv1.ManifestWork) int {
 		return strings.Compare(a.Namespace+"/"+a.Labels[work.PlacementNameLabel], b.Namespace+"/"+b.Labels[work.PlacementNameLabel])
 	})
@@ -305,7 +287,17 @@ func (w *world) agent(mw *workv1.ManifestWork, conditions string) {
 		meta.RemoveStatusCondition(&mw.Status.Conditions, kind)
 		meta.SetStatusCondition(&mw.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", ObservedGeneration: mw.Generation, LastTransitionTime: metav1.NewTime(w.clock.Now())})
 	}
-	w.must(w.Status().Update(context.Background(), mw))
+	w.Must(w.Status().Update(context.Background(), mw))
+}
+
+// done is what agents report of a work that needs nothing more.
+const done = "Applied Available -Progressing"
+
+// finish has agents report that they are done, and the controller look at it.
+func (w *world) finish(clusters string) {
+	w.Helper()
+	w.agents(clusters, done)
+	w.reconcile()
 }
 
 // hold has an agent's finalizer keep the works of clusters.
@@ -314,15 +306,9 @@ func (w *world) hold(clusters ...string) {
 	for _, mw := range w.works() {
 		if slices.Contains(clusters, strings.TrimPrefix(mw.Namespace, w.name+"-")) {
 			mw.Finalizers = []string{work.ManifestWorkFinalizer}
-			w.must(w.Update(context.Background(), &mw))
+			w.Must(w.Update(context.Background(), &mw))
 		}
 	}
-}
-
-// release lets a work go.
-func (w *world) release(mw *workv1.ManifestWork) {
-	w.Helper()
-	w.must(client.IgnoreNotFound(w.Patch(context.Background(), mw, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 }
 
 // reported is the set's status in short.

@@ -24,9 +24,7 @@ const (
 )
 
 func TestProgressiveRolloutStepByStep(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place("p", "0:a,b,c")
-	w.create(ref("p", progressive("2")))
+	w := newSet(t, "a b c", "0:a,b,c", progressive("2"))
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/p=1")
 	w.mustReport(underWay + "ManifestworkApplied:False/NotAsExpected total:2 applied:0 available:0 progressing:0 degraded:0")
@@ -40,19 +38,16 @@ func TestProgressiveRolloutStepByStep(t *testing.T) {
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/p=1 c/p=1")
 
-	w.agents("a c", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a c")
 	w.mustReport(complete + "total:3 applied:3 available:3 progressing:0 degraded:0")
 
 	w.version("2")
 	w.reconcile()
 	w.mustDeliver("a/p=2 b/p=2 c/p=1")
 	w.mustReport(underWay + "ManifestworkApplied:False/NotAsExpected total:2 applied:0 available:0 progressing:0 degraded:0")
-	w.agents("a b", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a b")
 	w.mustDeliver("a/p=2 b/p=2 c/p=2")
-	w.agents("c", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("c")
 	w.mustReport(complete + "total:3 applied:3 available:3 progressing:0 degraded:0")
 }
 
@@ -63,14 +58,11 @@ func TestRolloutGroupByGroup(t *testing.T) {
 		MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupName: "rest"}}}}}))
 	w.reconcile()
 	w.mustDeliver("a/p=1")
-	w.agents("a", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a")
 	w.mustDeliver("a/p=1 c/p=1 d/p=1")
-	w.agents("c", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("c")
 	w.mustDeliver("a/p=1 c/p=1 d/p=1")
-	w.agents("d", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("d")
 	w.mustDeliver("a/p=1 b/p=1 c/p=1 d/p=1")
 	if got, want := w.set().Status.PlacementsSummary[0].AvailableDecisionGroups, "3 (4 / 4 clusters applied)"; got != want {
 		t.Errorf("the decision groups are %q, want %q", got, want)
@@ -78,11 +70,9 @@ func TestRolloutGroupByGroup(t *testing.T) {
 }
 
 func TestFailuresStopARollout(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place("p", "0:a,b,c")
-	w.create(ref("p", progressive("1", func(c *clusterv1alpha1.RolloutConfig) {
+	w := newSet(t, "a b c", "0:a,b,c", progressive("1", func(c *clusterv1alpha1.RolloutConfig) {
 		c.ProgressDeadline, c.MaxFailures = "5m", intstr.FromInt32(1)
-	})))
+	}))
 	w.reconcile()
 	w.agents("a", "Applied Available Progressing Degraded")
 	if r := w.reconcile(); r.RequeueAfter != 5*time.Minute {
@@ -105,11 +95,9 @@ func TestFailuresStopARollout(t *testing.T) {
 }
 
 func TestAClusterThatIsStuckTimesOut(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p", progressive("1", func(c *clusterv1alpha1.RolloutConfig) {
+	w := newSet(t, "a b", "0:a,b", progressive("1", func(c *clusterv1alpha1.RolloutConfig) {
 		c.ProgressDeadline, c.MaxFailures = "2h", intstr.FromInt32(1)
-	})))
+	}))
 	w.reconcile()
 	w.agents("a", "Applied -Available")
 	w.step(time.Hour)
@@ -127,11 +115,9 @@ func TestAClusterThatIsStuckTimesOut(t *testing.T) {
 }
 
 func TestClustersSoak(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p", progressive("1", func(c *clusterv1alpha1.RolloutConfig) { c.MinSuccessTime = "10m" })))
+	w := newSet(t, "a b", "0:a,b", progressive("1", func(c *clusterv1alpha1.RolloutConfig) { c.MinSuccessTime = "10m" }))
 	w.reconcile()
-	w.agents("a", "Applied Available -Progressing")
+	w.agents("a", done)
 	w.step(4 * time.Minute)
 	if r := w.reconcile(); r.RequeueAfter != 6*time.Minute {
 		t.Errorf("the set is looked at again after %s, want 6m", r.RequeueAfter)
@@ -143,9 +129,7 @@ func TestClustersSoak(t *testing.T) {
 }
 
 func TestAPlacementChangesMidRollout(t *testing.T) {
-	w := newWorld(t, "a", "b", "c", "d")
-	w.place("p", "0:b,c,d")
-	w.create(ref("p", progressive("2")))
+	w := newSet(t, "a b c d", "0:b,c,d", progressive("2"))
 	w.reconcile()
 	w.mustDeliver("b/p=1 c/p=1")
 	w.agents("b", "Applied Progressing")
@@ -159,7 +143,7 @@ func TestAPlacementChangesMidRollout(t *testing.T) {
 		t.Errorf("the decision groups are %q, want %q", got, want)
 	}
 
-	w.agents("a b", "Applied Available -Progressing")
+	w.agents("a b", done)
 	w.place("p", "0:a,b") // what was missing leaves
 	w.reconcile()
 	w.mustReport(complete + "total:2 applied:2 available:2 progressing:0 degraded:0")
@@ -167,11 +151,9 @@ func TestAPlacementChangesMidRollout(t *testing.T) {
 
 // Nothing is remembered, so a restart changes nothing.
 func TestAHubRestartsMidRollout(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	w.place("p", "0:a,b,c")
-	w.create(ref("p", progressive("1", func(c *clusterv1alpha1.RolloutConfig) { c.MinSuccessTime = "10m" })))
+	w := newSet(t, "a b c", "0:a,b,c", progressive("1", func(c *clusterv1alpha1.RolloutConfig) { c.MinSuccessTime = "10m" }))
 	w.reconcile()
-	w.agents("a", "Applied Available -Progressing")
+	w.agents("a", done)
 	w.step(4 * time.Minute)
 	w.restart()
 	if r := w.reconcile(); r.RequeueAfter != 6*time.Minute {
@@ -193,8 +175,7 @@ func TestEachPlacementHasItsOwnRollout(t *testing.T) {
 	w.create(ref("p", progressive("1")), ref("q", progressive("1")))
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/q=1")
-	w.agents("a", "Applied Available -Progressing")
-	w.reconcile()
+	w.finish("a")
 	w.mustDeliver("a/p=1 b/p=1 b/q=1")
 	s := w.set().Status.PlacementsSummary
 	if len(s) != 2 || s[0].Name != "p" || s[0].Summary.Total != 2 || s[0].Summary.Available != 1 || s[1].Name != "q" || s[1].Summary.Total != 1 {
@@ -240,9 +221,7 @@ func TestConditionsOfAnEarlierTemplateSayNothing(t *testing.T) {
 		"Available":   {"Applied Available", "Applied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "a", "b")
-			w.place("p", "0:a,b")
-			w.create(ref("p", progressive("1")))
+			w := newSet(t, "a b", "0:a,b", progressive("1"))
 			w.reconcile()
 			w.agents("a", x.before)
 			w.version("2")

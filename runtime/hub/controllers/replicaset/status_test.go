@@ -82,11 +82,9 @@ func TestReports(t *testing.T) {
 
 // A condition that names no generation counts; one of an earlier template does not.
 func TestSummariesAreOfTheTemplateAtHand(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a,b")
 	w.reconcile()
-	w.agents("a b", "Applied Available -Progressing")
+	w.agents("a b", done)
 	w.version("2")
 	w.reconcile()
 	w.mustReport(underWay + "ManifestworkApplied:False/NotAsExpected total:2 applied:0 available:0 progressing:0 degraded:0")
@@ -99,23 +97,21 @@ func TestSummariesAreOfTheTemplateAtHand(t *testing.T) {
 	for i := range mw.Status.Conditions {
 		mw.Status.Conditions[i].ObservedGeneration = 0
 	}
-	w.must(w.Status().Update(context.Background(), &mw))
+	w.Must(w.Status().Update(context.Background(), &mw))
 	w.reconcile()
 	w.mustReport(underWay + "ManifestworkApplied:False/NotAsExpected total:2 applied:1 available:1 progressing:0 degraded:0")
 }
 
 // Decisions come before the placement's own count, and leave before it, too.
 func TestARolloutIsNotCompleteWhileThePlacementContradictsItself(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a")
 	w.reconcile()
-	w.agents("a", "Applied Available -Progressing")
+	w.agents("a", done)
 	claims := func(n int32) {
 		p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p"}}
-		w.must(w.Get(context.Background(), client.ObjectKeyFromObject(p), p))
+		w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(p), p))
 		p.Status.NumberOfSelectedClusters = n
-		w.must(w.Status().Update(context.Background(), p))
+		w.Must(w.Status().Update(context.Background(), p))
 	}
 	claims(2)
 	w.reconcile()
@@ -142,7 +138,7 @@ func TestAMissingPlacementStopsThoseAfterIt(t *testing.T) {
 	w.mustDeliver("a/p=1 b/q=1 b/r=1")
 
 	// When a placement goes, what it brought stays until the set is changed.
-	w.must(w.Delete(context.Background(), &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "q"}}))
+	w.Must(w.Delete(context.Background(), &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "q"}}))
 	w.place("r", "")
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/q=1 b/r=1")
@@ -173,13 +169,11 @@ func TestABadStrategyIsReported(t *testing.T) {
 }
 
 func TestDecisionsWithoutAGroupAreReported(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a 1:b")
-	w.create(ref("p"))
+	w := newSet(t, "a b", "0:a 1:b")
 	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "p-decision-1"}}
-	w.must(w.Get(context.Background(), client.ObjectKeyFromObject(d), d))
+	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(d), d))
 	d.Labels[cluster.DecisionGroupIndexLabel] = "one"
-	w.must(w.Update(context.Background(), d))
+	w.Must(w.Update(context.Background(), d))
 	w.reconcile()
 	w.mustDeliver("")
 	w.mustReport("PlacementVerified:False/NotAsExpected PlacementRolledOut:False/Progressing ManifestworkApplied:False/NotAsExpected total:0 applied:0 available:0 progressing:0 degraded:0")
@@ -237,24 +231,22 @@ func TestNamesThatCantBeLabels(t *testing.T) {
 	ctx := context.Background()
 	set := &v1alpha1.ManifestWorkReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: strings.Repeat("long", 15)}}
 	set.Spec.PlacementRefs, set.Spec.ManifestWorkTemplate = []v1alpha1.LocalPlacementReference{ref("p")}, template("1")
-	w.make(set)
+	w.Make(set)
 	pass := func() {
 		t.Helper()
 		_, err := w.controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)})
-		w.must(err)
+		w.Must(err)
 	}
 	pass()
-	w.must(w.Get(ctx, client.ObjectKeyFromObject(set), set))
+	w.Must(w.Get(ctx, client.ObjectKeyFromObject(set), set))
 	c := meta.FindStatusCondition(set.Status.Conditions, work.ConditionManifestworkApplied)
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != work.ReasonInvalidManifestWorkName || !strings.Contains(c.Message, "no more than 63") || len(set.Status.Conditions) != 1 {
 		t.Errorf("the conditions are %+v", set.Status.Conditions)
 	}
-	before := w.writes.Load()
-	pass()
-	if n := w.writes.Load() - before; n != 0 {
+	if n := w.writes.During(pass); n != 0 {
 		t.Errorf("%d writes in a second pass", n)
 	}
-	w.must(w.Delete(ctx, set))
+	w.Must(w.Delete(ctx, set))
 	pass()
 	if err := w.Get(ctx, client.ObjectKeyFromObject(set), set); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the set is not gone: %v", err)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -29,7 +29,7 @@ func (w *world) run() {
 
 func (w *world) untilDelivered(want string) {
 	w.Helper()
-	testenv.Eventually(w, func() error {
+	w.Eventually(func() error {
 		if got := w.delivered(); got != want {
 			return fmt.Errorf("the works are %q, want %q", got, want)
 		}
@@ -39,7 +39,7 @@ func (w *world) untilDelivered(want string) {
 
 func (w *world) untilReported(want string) {
 	w.Helper()
-	testenv.Eventually(w, func() error {
+	w.Eventually(func() error {
 		if got := w.reported(); got != want {
 			return fmt.Errorf("the status is %s, want %s", got, want)
 		}
@@ -55,28 +55,26 @@ func TestItWatches(t *testing.T) {
 	w.untilReported("PlacementVerified:False/PlacementDecisionNotFound PlacementRolledOut:False/Progressing ManifestworkApplied:False/NotAsExpected total:0 applied:0 available:0 progressing:0 degraded:0")
 	w.place("p", "0:a,b")
 	w.untilDelivered("a/p=1")
-	w.agents("a", "Applied Available -Progressing")
+	w.agents("a", done)
 	w.untilDelivered("a/p=1 b/p=1")
-	w.agents("b", "Applied Available -Progressing")
+	w.agents("b", done)
 	w.untilReported(complete + "total:2 applied:2 available:2 progressing:0 degraded:0")
 	w.version("2")
 	w.untilDelivered("a/p=2 b/p=1")
 	w.place("p", "0:a,c")
 	w.untilDelivered("a/p=2")
-	w.agents("a", "Applied Available -Progressing")
+	w.agents("a", done)
 	w.untilDelivered("a/p=2 c/p=2")
 }
 
 // The cache holds no manifests, and the works are as whole as ever.
 func TestUpdatesFromTheCacheLoseNothing(t *testing.T) {
-	w := newWorld(t, "a")
-	w.place("p", "0:a")
-	w.create(ref("p"))
+	w := newSet(t, "a", "0:a")
 	w.run()
 	w.untilDelivered("a/p=1")
 	mw := w.works()[0]
 	mw.Annotations, mw.Finalizers = map[string]string{"keep": "me"}, []string{work.ManifestWorkFinalizer}
-	w.must(w.Update(context.Background(), &mw))
+	w.Must(w.Update(context.Background(), &mw))
 	w.agents("a", "Applied Available -Progressing Complete")
 	w.version("2")
 	w.untilDelivered("a/p=2")
@@ -87,24 +85,20 @@ func TestUpdatesFromTheCacheLoseNothing(t *testing.T) {
 }
 
 func TestForegroundDeletionEndsByItself(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p"))
-	w.change(func(s *v1alpha1.ManifestWorkReplicaSet) {
-		s.Spec.CascadeDeletionPolicy = v1alpha1.CascadeDeletionPolicyForeground
-	})
+	w := newSet(t, "a b", "0:a,b")
+	w.deleteInForeground()
 	w.run()
 	w.untilDelivered("a/p=1 b/p=1")
 	w.hold("a", "b")
-	w.must(w.Delete(context.Background(), w.set()))
+	w.deleteSet()
 	w.untilDelivered("a/p=1(going) b/p=1(going)")
 	for _, mw := range w.works() {
 		if !w.remains() {
 			t.Fatal("the set is gone before its works")
 		}
-		w.release(&mw)
+		w.Release(&mw)
 	}
-	testenv.Eventually(t, func() error {
+	testkit.Eventually(t, func() error {
 		if w.remains() {
 			return fmt.Errorf("the set is still there")
 		}
@@ -121,10 +115,10 @@ func TestWorksOfSetsWithDotsInTheirNames(t *testing.T) {
 	ctx := context.Background()
 	set := &v1alpha1.ManifestWorkReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web.v1.example"}}
 	set.Spec.PlacementRefs, set.Spec.ManifestWorkTemplate = []v1alpha1.LocalPlacementReference{ref("p", progressive("1"))}, template("1")
-	w.make(set)
+	w.Make(set)
 	works := func(n int) (list *workv1.ManifestWorkList) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			list = &workv1.ManifestWorkList{}
 			err := w.List(ctx, list, client.MatchingLabels{work.ReplicaSetLabel: w.name + ".web.v1.example"})
 			if err == nil && len(list.Items) != n {
@@ -136,9 +130,9 @@ func TestWorksOfSetsWithDotsInTheirNames(t *testing.T) {
 	}
 	w.agent(&works(1).Items[0], "Applied Available")
 	works(2)
-	w.must(w.Delete(ctx, set))
+	w.Must(w.Delete(ctx, set))
 	works(0)
-	testenv.Eventually(t, func() error { // before the controller stops
+	testkit.Eventually(t, func() error { // before the controller stops
 		if err := w.Get(ctx, client.ObjectKeyFromObject(set), set); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the set is still there (%v)", err)
 		}
@@ -148,12 +142,10 @@ func TestWorksOfSetsWithDotsInTheirNames(t *testing.T) {
 
 // The controller looks again by itself when a cluster's time is up.
 func TestTimePasses(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.place("p", "0:a,b")
-	w.create(ref("p", progressive("1", func(c *clusterv1alpha1.RolloutConfig) { c.MinSuccessTime = "2s" })))
+	w := newSet(t, "a b", "0:a,b", progressive("1", func(c *clusterv1alpha1.RolloutConfig) { c.MinSuccessTime = "2s" }))
 	w.clock.SetTime(time.Now().Truncate(time.Second))
 	w.reconcile()
-	w.agents("a", "Applied Available -Progressing")
+	w.agents("a", done)
 	w.run()
 	w.untilReported(underWay + "ManifestworkApplied:True/AsExpected total:1 applied:1 available:1 progressing:0 degraded:0")
 	w.step(2 * time.Second)
