@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/pki"
@@ -101,10 +102,10 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 		}
 		// The server reloads the pair when either file changes and keeps the
 		// old pair while the two do not fit.
-		if err := datadir.WriteFile(files.servingKey, key, 0o600); err != nil {
+		if err := atomicfile.Write(files.servingKey, key, 0o600); err != nil {
 			return err
 		}
-		return datadir.WriteFile(files.servingCert, cert, 0o644)
+		return atomicfile.Write(files.servingCert, cert, 0o644)
 	}
 	issueAdmin := func(now time.Time) error {
 		cert, key, err := ca.Issue(pki.Request{CommonName: "muster-admin", Organizations: []string{"system:masters"}, Lifetime: adminLifetime}, now)
@@ -115,7 +116,7 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 		if err != nil {
 			return err
 		}
-		return datadir.WriteFile(s.Kubeconfig, content, 0o600)
+		return atomicfile.Write(s.Kubeconfig, content, 0o600)
 	}
 	for what, c := range map[string]struct {
 		issue    func(time.Time) error

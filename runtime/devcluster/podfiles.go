@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 )
 
 const (
@@ -98,5 +98,5 @@ func write(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return datadir.WriteFile(name, content, 0o600)
+	return atomicfile.Write(name, content, 0o600)
 }

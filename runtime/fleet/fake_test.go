@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
@@ -96,7 +97,7 @@ func playMuster(command string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := datadir.WriteFile(dir.Path(kubeconfigFile), content, 0o600); err != nil {
+	if err := atomicfile.Write(dir.Path(kubeconfigFile), content, 0o600); err != nil {
 		return err
 	}
 	what := strings.TrimPrefix(command, "dev")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 )
 
 const (
@@ -145,7 +145,7 @@ func (k *Kind) Start(ctx context.Context, name string) (Member, error) {
 	if err := os.MkdirAll(filepath.Dir(m.Kubeconfig), 0o700); err != nil {
 		return m, err
 	}
-	if err := datadir.WriteFile(m.Kubeconfig, []byte(content), 0o600); err != nil {
+	if err := atomicfile.Write(m.Kubeconfig, []byte(content), 0o600); err != nil {
 		return m, err
 	}
 	found, cancel := context.WithTimeoutCause(ctx, foundTimeout, fmt.Errorf("its API server has not answered for %s", foundTimeout))
@@ -187,7 +187,7 @@ func (k *Kind) build(ctx context.Context, name, kubeconfig string) error {
 	if err := os.MkdirAll(filepath.Dir(kubeconfig), 0o700); err != nil {
 		return err
 	}
-	if err := datadir.WriteFile(k.making(name), nil, 0o600); err != nil {
+	if err := atomicfile.Write(k.making(name), nil, 0o600); err != nil {
 		return err
 	}
 	made := make(chan error, 1)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 )
 
 // state is what a fleet remembers from one run to the next. Its methods may be
@@ -117,7 +117,7 @@ func (s *state) change(f func(*stateContent)) error {
 	if err != nil || string(before) == string(after) {
 		return err
 	}
-	if err := datadir.WriteFile(s.path, append(after, '\n'), 0o600); err != nil {
+	if err := atomicfile.Write(s.path, append(after, '\n'), 0o600); err != nil {
 		return fmt.Errorf("remember the fleet: %w", err)
 	}
 	return nil

@@ -1,12 +1,12 @@
 package registration
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 )
 
@@ -33,25 +33,9 @@ func writeFiles(dir string, data map[string][]byte) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		if err := writeFile(filepath.Join(dir, name), data[name]); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, name), data[name], 0o600); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	if _, err := f.Write(content); err != nil {
-		_ = f.Close()
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
 }

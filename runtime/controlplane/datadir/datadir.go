@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 )
 
 const (
@@ -209,23 +211,7 @@ func (d *Dir) writeFormat(program string) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(d.Path(formatFile), append(b, '\n'), 0o600)
-}
-
-// WriteFile replaces the file at name with data, whole or not at all, so that
-// a reader or a crash never meets half of it.
-func WriteFile(name string, data []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return os.Rename(tmp.Name(), name)
+	return atomicfile.Write(d.Path(formatFile), append(b, '\n'), 0o600)
 }
 
 func freeBytes(dir string) (uint64, error) {

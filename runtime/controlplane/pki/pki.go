@@ -25,7 +25,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 )
 
 const (
@@ -95,10 +95,10 @@ func (a *Authority) create(commonName string, now time.Time) error {
 	}
 	// The key goes first: a certificate without its key cannot be used, and
 	// the next start says so; the other way round a crash would go unseen.
-	if err := datadir.WriteFile(a.KeyFile, keyPEM, 0o600); err != nil {
+	if err := atomicfile.Write(a.KeyFile, keyPEM, 0o600); err != nil {
 		return err
 	}
-	if err := datadir.WriteFile(a.CertFile, certPEM, 0o644); err != nil {
+	if err := atomicfile.Write(a.CertFile, certPEM, 0o644); err != nil {
 		return errors.Join(err, os.Remove(a.KeyFile))
 	}
 	a.CertPEM, a.cert, a.key = certPEM, cert, key
@@ -154,7 +154,7 @@ func LoadOrCreateKey(name string) (hash string, err error) {
 		if _, b, err = newKey(); err != nil {
 			return "", err
 		}
-		err = datadir.WriteFile(name, b, 0o600)
+		err = atomicfile.Write(name, b, 0o600)
 	}
 	if err != nil {
 		return "", err
