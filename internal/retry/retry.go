@@ -61,6 +61,9 @@ func (b *Backoff) Wait(ctx context.Context, wake <-chan struct{}) {
 // Sleep waits for the time d, or until ctx ends, or until wake, which may be
 // nil, has an element or is closed. It reports whether it was wake.
 func Sleep(ctx context.Context, clk clock.Clock, d time.Duration, wake <-chan struct{}) (woken bool) {
+	if d <= 0 {
+		return false
+	}
 	timer := clk.NewTimer(d)
 	defer timer.Stop()
 	select {

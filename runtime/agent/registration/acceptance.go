@@ -4,27 +4,25 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
 // followStanding says in the log how the cluster stands with the hub.
 func (s *session) followStanding(ctx context.Context) {
-	changed := s.clusters.Subscribe()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+	loop.Run(ctx, s.Clock, s.clusters.Subscribe(), loop.Never, func(context.Context) time.Duration {
 		mc, _ := s.clusters.Get(s.ClusterName)
 		level, state := s.standing(mc)
 		s.say(level, state)
-	}
+		return loop.Never
+	})
 }
 
 func (s *session) standing(mc *clusterv1.ManagedCluster) (slog.Level, string) {
@@ -38,7 +36,7 @@ func (s *session) standing(mc *clusterv1.ManagedCluster) (slog.Level, string) {
 		return slog.LevelInfo, fmt.Sprintf("the hub %s is letting the cluster go, cleaning up behind its works", server)
 	case accepted == nil:
 		return slog.LevelInfo, s.waitingForAcceptance()
-	case accepted.Status == "True":
+	case accepted.Status == metav1.ConditionTrue:
 		return slog.LevelInfo, fmt.Sprintf("the cluster is registered with the hub %s", server)
 	}
 	return slog.LevelWarn, fmt.Sprintf("the hub %s has denied the cluster, waiting to be accepted again: clusteradm accept --clusters %s", server, s.ClusterName)
@@ -70,10 +68,10 @@ func (s *session) watchAsBootstrap(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	refused := make(chan struct{}, 1)
+	refused := loop.NewSignal()
 	clusters := s.mirrorCluster(hub, func(err error) {
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			signal(refused)
+			refused.Set()
 		}
 	})
 	changed := clusters.Subscribe()

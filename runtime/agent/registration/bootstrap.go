@@ -126,7 +126,7 @@ func (r *Registration) obtain(ctx context.Context, hub client.WithWatch, names i
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.source.changed:
+			case <-r.changed:
 			}
 			if now, err := r.source.current(); err == nil && !bytes.Equal(now.Content, b.Content) {
 				cancel(errSourceChanged)

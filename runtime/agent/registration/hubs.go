@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -118,30 +119,18 @@ func (s *session) watchHub(ctx context.Context) {
 	if !s.several() {
 		return
 	}
-	changed := s.clusters.Subscribe()
 	s.contact()
-	wait := s.HubTimeout
-	for {
-		silence := s.Clock.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-changed:
-			if mc, ok := s.clusters.Get(s.ClusterName); ok && mc.DeletionTimestamp.IsZero() && !mc.Spec.AcceptsClient() {
-				s.end(errDenied)
-			}
-		case <-silence.C():
-			if s.lost(ctx) {
-				s.end(errSilent)
-			}
+	loop.Run(ctx, s.Clock, s.clusters.Subscribe(), s.HubTimeout, func(ctx context.Context) time.Duration {
+		if mc, ok := s.clusters.Get(s.ClusterName); ok && mc.DeletionTimestamp.IsZero() && !mc.Spec.AcceptsClient() {
+			s.end(errDenied)
+		} else if s.lost(ctx) {
+			s.end(errSilent)
 		}
-		silence.Stop()
-		if ctx.Err() != nil {
-			return
+		if left := s.HubTimeout - s.Clock.Since(*s.lastContact.Load()); left > 0 {
+			return left
 		}
-		if wait = s.HubTimeout - s.Clock.Since(*s.lastContact.Load()); wait <= 0 {
-			wait = s.HubTimeout // it answers, and the next heartbeat is still to come
-		}
-	}
+		return s.HubTimeout // it answers, and the next heartbeat is still to come
+	})
 }
 
 // lost tells whether the hub has to be given up: it has not been heard of for as

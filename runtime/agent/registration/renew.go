@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -22,24 +23,14 @@ func (s *session) renewals(ctx context.Context) {
 	requester := s.requester(s.identity().Names, func(level slog.Level, what string, args ...any) { s.Log.Log(ctx, level, what, args...) })
 	requester.Renewing = true
 	requester.Halted = func() { s.reportCertificate(metav1.ConditionFalse, cluster.MessageTooManyRequests) }
-	for {
-		due := s.Clock.NewTimer(s.renewAt().Sub(s.Clock.Now()))
-		renew := false
-		select {
-		case <-ctx.Done():
-		case <-due.C():
-			renew = true
-		case <-s.stored:
-			renew = s.adoptStored(ctx)
-		}
-		due.Stop()
-		if ctx.Err() != nil {
-			return
-		}
-		if renew {
+	due := s.renewAt()
+	loop.Run(ctx, s.Clock, s.stored, due.Sub(s.Clock.Now()), func(ctx context.Context) time.Duration {
+		if !s.Clock.Now().Before(due) || s.adoptStored(ctx) {
 			s.renew(ctx, requester)
 		}
-	}
+		due = s.renewAt()
+		return due.Sub(s.Clock.Now())
+	})
 }
 
 func (s *session) renewAt() time.Time {
@@ -128,7 +119,7 @@ func (s *session) use(id identity.Identity) error {
 	s.mu.Unlock()
 	s.noteExpiry(id)
 	s.publish(id)
-	signal(s.renewed)
+	s.changed.Set()
 	return nil
 }
 

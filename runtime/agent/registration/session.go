@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -36,12 +37,10 @@ type session struct {
 
 	// shut and open have an element when the hub has begun to refuse to show
 	// the ManagedCluster, and to show it.
-	shut, open chan struct{}
+	shut, open loop.Signal
 	// hidden has an element when the hub has refused to show the ManagedCluster
 	// another time.
-	hidden chan struct{}
-	// renewed has an element when the identity has another certificate.
-	renewed  chan struct{}
+	hidden   loop.Signal
 	lastBeat atomic.Pointer[time.Time]
 	// lastContact is when the hub answered last.
 	lastContact atomic.Pointer[time.Time]
@@ -66,7 +65,7 @@ func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
 	defer end(nil)
 	s := &session{
 		Registration: r, credentials: credentials, hub: hub, end: end, id: id,
-		shut: make(chan struct{}, 1), open: make(chan struct{}, 1), hidden: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+		shut: loop.NewSignal(), open: loop.NewSignal(), hidden: loop.NewSignal(),
 	}
 	s.lastBeat.Store(&time.Time{})
 	s.clusters = s.mirrorCluster(hub, s.clusterReport)
@@ -197,23 +196,12 @@ func (s *session) runAccepted(ctx context.Context) {
 
 // guard ends the session when its identity becomes useless.
 func (s *session) guard(ctx context.Context) {
-	for {
-		expires := s.Clock.NewTimer(s.expiry().Sub(s.Clock.Now()))
-		select {
-		case <-ctx.Done():
-		case <-expires.C():
-		case <-s.renewed:
-		case <-s.source.changed:
-		}
-		expires.Stop()
-		if ctx.Err() != nil {
-			return
-		}
+	loop.Run(ctx, s.Clock, s.changed, s.remaining(), func(context.Context) time.Duration {
 		if err := s.checkIdentity(); err != nil {
 			s.end(err)
-			return
 		}
-	}
+		return s.remaining()
+	})
 }
 
 func (s *session) checkIdentity() error {
@@ -225,12 +213,13 @@ func (s *session) checkIdentity() error {
 	return id.Check(id.Names, endpointOf(bootstrap), s.Clock.Now())
 }
 
-func (s *session) expiry() time.Time {
+// remaining is how much longer the certificate is valid.
+func (s *session) remaining() time.Duration {
 	_, notAfter, err := s.identity().Validity()
 	if err != nil {
-		return s.Clock.Now() // Check says what is wrong with it
+		return 0 // Check says what is wrong with it
 	}
-	return notAfter
+	return notAfter.Sub(s.Clock.Now())
 }
 
 // clusterReport is told how watching the ManagedCluster goes.
@@ -241,13 +230,13 @@ func (s *session) clusterReport(err error) {
 	}
 	switch {
 	case err == nil:
-		drain(s.shut)
-		signal(s.open)
+		s.shut.Clear()
+		s.open.Set()
 		return
 	case apierrors.IsForbidden(err):
-		drain(s.open)
-		signal(s.shut)
-		signal(s.hidden)
+		s.open.Clear()
+		s.shut.Set()
+		s.hidden.Set()
 		s.say(slog.LevelInfo, s.waitingForAcceptance())
 	case apierrors.IsUnauthorized(err):
 		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: when the hub was set up anew, delete the Secret %s/%s to register again",
@@ -259,18 +248,4 @@ func (s *session) clusterReport(err error) {
 
 func (s *session) waitingForAcceptance() string {
 	return fmt.Sprintf("waiting for the hub to accept the cluster: clusteradm accept --clusters %s", s.ClusterName)
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-func drain(ch chan struct{}) {
-	select {
-	case <-ch:
-	default:
-	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -28,8 +29,8 @@ type source struct {
 	namespace string
 	// secret mirrors the Secret; nil when only the file counts.
 	secret *mirror.Mirror[*corev1.Secret]
-	// changed has an element when the Secret may have changed.
-	changed <-chan struct{}
+	// changed has news when the Secret may have changed.
+	changed loop.Signal
 
 	mu sync.Mutex
 	// first is what the Secret held when it was first seen.

@@ -1,5 +1,12 @@
 // Package certificate gets an agent its certificate from the hub, and says when
-// to renew it.
+// to renew it. It reads and creates CertificateSigningRequests; storing the
+// certificate is up to the caller.
+//
+// The Manager of k8s.io/client-go/util/certificate, which kubelets use, gives a
+// request up after 15 minutes and makes another one. A cluster may wait for days
+// until the hub's people accept it, and each new request counts against the
+// limit on requests per agent. The Manager also follows the real clock only, and
+// has no way to continue a request with another client.
 package certificate
 
 import (

@@ -23,10 +23,10 @@ import (
 var ErrCreate = errors.New("the request could not be created")
 
 // Requester asks a hub for certificates. It keeps the key of a request that is
-// under way, in memory only, so that an interrupted Obtain can be taken up
-// again; the key is lost with the process. Not for concurrent use.
+// under way, in memory only, so that the next Obtain continues an interrupted
+// one; the key is lost with the process. It is not safe for concurrent use.
 type Requester struct {
-	// Names are whom the certificate is for.
+	// Names are those in the certificate's subject.
 	Names identity.Names
 	// Renewing tells that the hub is asked under the agent's own name, as opposed
 	// to that of a bootstrap identity.
@@ -50,8 +50,7 @@ type Requester struct {
 // Obtain returns a certificate and its key. It waits for the hub to approve and
 // to sign the request, however long that takes, through outages of the hub. It
 // returns an error only when ctx ends, when the request can't be created, or
-// when the hub stops taking the caller's credentials, which waiting does not
-// mend.
+// when the hub no longer takes the caller's credentials.
 func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, keyPEM []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	requests := mirror.New(mirror.Options[*certificatesv1.CertificateSigningRequest]{

@@ -1,5 +1,11 @@
-// Package heartbeat gives the hub a sign of life from time to time, by renewing
-// the lease that the hub keeps for the cluster.
+// Package heartbeat gives the hub a sign of life in every period, by renewing
+// the lease that the hub keeps for the cluster. It reads the ManagedCluster from
+// a mirror and writes only the lease.
+//
+// The lease controller of k8s.io/component-helpers, which kubelets use, creates
+// the lease when it is missing, which an agent may not. Its period is fixed and
+// has no jitter, while the hub sets and changes the agent's period. client-go's
+// leaderelection takes a lease away from others, and there are none.
 package heartbeat
 
 import (
@@ -18,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -56,44 +63,38 @@ func Period(c *clusterv1.ManagedCluster) time.Duration {
 // the cluster. It returns when ctx ends.
 func Run(ctx context.Context, o Options) {
 	h := &heart{Options: o}
-	changed := o.Clusters.Subscribe()
-	period := time.Duration(0)
-	due := o.Clock.NewTimer(time.Hour)
-	defer func() { due.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			now := h.period()
-			if now == period {
-				continue
-			}
-			period = now
-			h.failing = nil
-		case <-due.C():
-		}
-		due.Stop()
-		if period == 0 {
-			continue // until the ManagedCluster changes
-		}
-		due = o.Clock.NewTimer(h.beat(ctx, period))
-	}
+	loop.Run(ctx, o.Clock, o.Clusters.Subscribe(), loop.Never, h.pass)
 }
 
 // heart is what the loop remembers from one beat to the next.
 type heart struct {
 	Options
-	// lease is as the hub returned it last. Nobody else writes it, so that
+	// lease is as the hub returned it last. Nothing else writes it, so that
 	// there is mostly no need to read it again.
 	lease *coordinationv1.Lease
+	// period is the present one, 0 for none, and due the time of the next beat.
+	period time.Duration
+	due    time.Time
 	// failing is how long to wait while renewals fail; nil while they work.
 	failing *retry.Backoff
 }
 
-func (h *heart) period() time.Duration {
+// pass renews the lease when that is due, or when the period has changed, and
+// returns after how long to look again.
+func (h *heart) pass(ctx context.Context) time.Duration {
 	c, _ := h.Clusters.Get(h.ClusterName)
-	return Period(c)
+	if period := Period(c); period != h.period {
+		h.period, h.due, h.failing = period, h.Clock.Now(), nil
+	}
+	if h.period == 0 {
+		return loop.Never
+	}
+	if left := h.due.Sub(h.Clock.Now()); left > 0 {
+		return left
+	}
+	after := h.beat(ctx, h.period)
+	h.due = h.Clock.Now().Add(after)
+	return after
 }
 
 // beat renews the lease and returns after how long to do so again.
@@ -135,7 +136,7 @@ func (h *heart) renew(ctx context.Context) error {
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(h.Clock.Now()))
 	err := h.Hub.Update(ctx, lease)
 	if apierrors.IsConflict(err) {
-		return fmt.Errorf("renew the lease, which somebody else has changed: %w", err)
+		return fmt.Errorf("renew the lease, which something else has changed: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("renew the lease %s/%s: %w", h.ClusterName, cluster.LeaseName, err)

@@ -1,10 +1,16 @@
 // Package mirror keeps copies of the few objects that an agent looks at, by a
-// list and a watch of exactly those.
+// list and a watch of exactly those. It imports internal/retry, the loop that it
+// notifies, and nothing else of muster.
 //
-// Informers of client-go do the same for whole kinds. A mirror differs in what
-// an agent of a fleet needs: it can be told to try again at once, it reports
-// what keeps it from working in place of logging it, its waits end with its
-// context, and it is quiet towards a hub that doesn't know the agent yet.
+// The works' half of the agent uses controller-runtime's cache, which does the
+// same. Registration can't, because it depends on what a cache keeps to itself:
+//   - It has to know when the hub answers again, not only that it does not:
+//     client-go's reflectors report failures to an error handler, and no success.
+//   - It has to try again at once when another identity sees that the cluster was
+//     accepted. A reflector waits for up to 30 seconds, and can't be woken.
+//   - A refused connection must be reported. A reflector that watches keeps it to
+//     itself and tries again.
+//   - Its waits follow a fake clock in tests. A reflector in a cache does not.
 package mirror
 
 import (
@@ -25,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 )
 
 // watchTimeout is after how long the server ends a watch, so that one that has
@@ -47,8 +54,8 @@ type Options[T client.Object] struct {
 	Strip func(T)
 	// Same, if set, tells that an update changed nothing of interest.
 	Same func(old, new T) bool
-	// Report, if set, is told of every failure, and of a first success (nil)
-	// after the start or a failure. It must not block.
+	// Report, if set, is called with every failure, and with nil for the first
+	// success after the start or a failure. It must not block.
 	Report func(error)
 
 	Backoff *wait.Backoff // how to wait after errors; retry.Watch by default
@@ -58,13 +65,13 @@ type Options[T client.Object] struct {
 // Mirror holds copies of the selected objects. Make it with New, and Run it.
 type Mirror[T client.Object] struct {
 	o      Options[T]
-	wake   chan struct{}
+	wake   loop.Signal
 	filled chan struct{}
 
 	mu          sync.Mutex
 	objects     map[types.NamespacedName]T
 	isFilled    bool
-	subscribers []chan struct{}
+	subscribers []loop.Signal
 }
 
 // New makes a mirror, which is empty until it runs.
@@ -80,7 +87,7 @@ func New[T client.Object](o Options[T]) *Mirror[T] {
 	}
 	return &Mirror[T]{
 		o:       o,
-		wake:    make(chan struct{}, 1),
+		wake:    loop.NewSignal(),
 		filled:  make(chan struct{}),
 		objects: map[types.NamespacedName]T{},
 	}
@@ -89,18 +96,22 @@ func New[T client.Object](o Options[T]) *Mirror[T] {
 // Filled is closed once the mirror has shown the server's objects.
 func (m *Mirror[T]) Filled() <-chan struct{} { return m.filled }
 
-// Subscribe returns a channel that has an element whenever something may have
-// changed since the last time it was received from. Several changes make one
-// element. It has one from the start if the mirror is filled already.
-func (m *Mirror[T]) Subscribe() <-chan struct{} {
+// Subscribe returns a signal that Notify was called with.
+func (m *Mirror[T]) Subscribe() loop.Signal {
+	news := loop.NewSignal()
+	m.Notify(news)
+	return news
+}
+
+// Notify sets news whenever something may have changed, and at once if the
+// mirror is filled already.
+func (m *Mirror[T]) Notify(news loop.Signal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ch := make(chan struct{}, 1)
-	m.subscribers = append(m.subscribers, ch)
+	m.subscribers = append(m.subscribers, news)
 	if m.isFilled {
-		ch <- struct{}{}
+		news.Set()
 	}
-	return ch
 }
 
 // Objects are all objects, in no order. They are shared: do not change them.
@@ -128,7 +139,7 @@ func (m *Mirror[T]) GetNamespaced(namespace, name string) (T, bool) {
 }
 
 // Wake ends the wait after a failure, and makes the next one short.
-func (m *Mirror[T]) Wake() { signal(m.wake) }
+func (m *Mirror[T]) Wake() { m.wake.Set() }
 
 // Run mirrors until ctx ends.
 func (m *Mirror[T]) Run(ctx context.Context) {
@@ -156,8 +167,8 @@ func (m *Mirror[T]) Run(ctx context.Context) {
 	}
 }
 
-// listAndWatch returns when the objects have to be listed anew. A watch that
-// ends in order is taken up again where it ended.
+// listAndWatch returns when the objects have to be listed again. A watch that
+// ends in order is continued where it ended.
 func (m *Mirror[T]) listAndWatch(ctx context.Context, working func()) error {
 	list := m.o.List.DeepCopyObject().(client.ObjectList)
 	if err := m.o.Client.List(ctx, list, m.o.Select...); err != nil {
@@ -228,7 +239,7 @@ func (m *Mirror[T]) handle(e watch.Event, version *string) error {
 }
 
 // ignoreExpired makes no error of a watch that fell too far behind: listing
-// anew is all there is to do.
+// again is all there is to do.
 func ignoreExpired(err error) error {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return nil
@@ -302,14 +313,7 @@ func (m *Mirror[T]) strip(o T) {
 
 // notify is called with m.mu held.
 func (m *Mirror[T]) notify() {
-	for _, ch := range m.subscribers {
-		signal(ch)
-	}
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default: // there is one to receive already
+	for _, news := range m.subscribers {
+		news.Set()
 	}
 }

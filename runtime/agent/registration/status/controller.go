@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -78,7 +79,7 @@ type Controller struct {
 	facts      *facts
 	present    *mirror.Mirror[*corev1.Namespace]
 	namespaces namespaces
-	trigger    chan struct{}
+	news       loop.Signal
 
 	// written is what the last write returned, and base the version it was
 	// computed from: until the mirror has moved on from base, written is news.
@@ -106,7 +107,7 @@ func New(o Options) *Controller {
 		Options:    o,
 		prober:     prober{client: o.LocalREST, clock: o.Clock},
 		namespaces: namespaces{client: o.Local, label: label},
-		trigger:    make(chan struct{}, 1),
+		news:       loop.NewSignal(),
 		failing:    retry.New(o.Clock, retry.Quick(30*time.Second)),
 		nodes: mirror.New(mirror.Options[*corev1.Node]{
 			Client: o.Local, List: &corev1.NodeList{}, Clock: o.Clock, Strip: stripNode, Same: sameNode,
@@ -130,12 +131,7 @@ func reporter(log *slog.Logger, what string) func(error) {
 }
 
 // Trigger makes the controller look again.
-func (c *Controller) Trigger() {
-	select {
-	case c.trigger <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) Trigger() { c.news.Set() }
 
 // SetCertificate makes the controller report how the renewal of the agent's
 // certificate went.
@@ -154,26 +150,12 @@ func (c *Controller) Run(ctx context.Context) {
 	running.Go(func() { c.nodes.Run(ctx) })
 	running.Go(func() { c.facts.run(ctx) })
 	running.Go(func() { c.present.Run(ctx) })
-	claims, properties := c.facts.changed()
-	changes := []<-chan struct{}{c.nodes.Subscribe(), c.present.Subscribe(), c.Clusters.Subscribe()}
+	c.facts.notify(c.news)
+	c.nodes.Notify(c.news)
+	c.present.Notify(c.news)
+	c.Clusters.Notify(c.news)
 	c.awaitFilled(ctx)
-	timer := c.Clock.NewTimer(0)
-	for {
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
-		case <-c.trigger:
-		case <-claims:
-		case <-properties:
-		case <-changes[0]:
-		case <-changes[1]:
-		case <-changes[2]:
-		}
-		timer.Stop()
-		timer = c.Clock.NewTimer(c.pass(ctx))
-	}
+	loop.Run(ctx, c.Clock, c.news, 0, c.pass)
 }
 
 func (c *Controller) awaitFilled(ctx context.Context) {

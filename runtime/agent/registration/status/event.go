@@ -12,9 +12,12 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// availabilityEvent is what to tell the hub's people when the availability of
-// a cluster has changed, or nil when it has not. An agent may create events
-// but not count them up, so each change is an event of its own.
+// availabilityEvent is the event for the hub when the availability of a cluster
+// has changed, or nil when it has not.
+//
+// It is made by hand, because client-go's recorders patch the event that they
+// find to count it up, which an agent may not, and name the machine as the
+// reporting instance, where upstream's agents name themselves.
 func availabilityEvent(old, new *clusterv1.ManagedCluster, instance string, now metav1.MicroTime) *eventsv1.Event {
 	was := meta.FindStatusCondition(old.Status.Conditions, cluster.ConditionAvailable)
 	is := meta.FindStatusCondition(new.Status.Conditions, cluster.ConditionAvailable)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	aboutv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/about/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -82,16 +83,14 @@ func (f *facts) run(ctx context.Context) {
 // known is closed once all facts are known.
 func (f *facts) known() <-chan struct{} { return f.all }
 
-// changed returns channels that have an element whenever claims, or properties,
-// may have changed; a nil one never has.
-func (f *facts) changed() (claims, properties <-chan struct{}) {
+// notify sets news whenever claims or properties may have changed.
+func (f *facts) notify(news loop.Signal) {
 	if f.claims != nil {
-		claims = f.claims.Subscribe()
+		f.claims.Notify(news)
 	}
 	if f.properties != nil {
-		properties = f.properties.Subscribe()
+		f.properties.Notify(news)
 	}
-	return claims, properties
 }
 
 // objects are the facts, as claims. A property wins over a claim of its name.

@@ -1,0 +1,83 @@
+package registration
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// Options say which cluster to register, and how. The agent's package sets and
+// checks them.
+type Options struct {
+	ClusterName string
+	// AgentName tells the agent from others of the cluster; by default that of
+	// the stored identity, or a random one.
+	AgentName string
+	// Namespace of the managed cluster that holds the agent's Secrets.
+	Namespace string
+	// BootstrapKubeconfig is a file. When it is missing, and when the Secret
+	// cluster.BootstrapSecret changes while the agent runs, that Secret's
+	// content is used.
+	BootstrapKubeconfig string
+	// BootstrapKubeconfigs are files of which each leads to a hub that the
+	// cluster may belong to, in the order of preference. They take the place of
+	// BootstrapKubeconfig and the Secret.
+	BootstrapKubeconfigs []string
+	// HubTimeout is how long the present one of several hubs may be out of reach
+	// before another one is looked for; DefaultHubTimeout by default.
+	HubTimeout time.Duration
+	// Dir, if set, is a folder that gets the stored identity as files, for other
+	// programs.
+	Dir string
+	// UserAgent is what the agent calls itself in requests.
+	UserAgent string
+
+	// CertificateExpiration is the lifetime to ask for, in seconds; 0 leaves it
+	// to the hub.
+	CertificateExpiration int32
+	// Annotations are put on the ManagedCluster when it is created here.
+	Annotations map[string]string
+	// ClientConfigs are addresses of the managed cluster, for its ManagedCluster.
+	ClientConfigs []clusterv1.ClientConfig
+	Claims        status.ClaimRules
+	// HealthPeriod is how often the API server of the managed cluster is asked
+	// how it is while it is well.
+	HealthPeriod time.Duration
+
+	// Local is the managed cluster; LocalREST its API server.
+	Local     client.WithWatch
+	LocalREST rest.Interface
+
+	// Accepted is run beside registration from the moment on when the hub has
+	// accepted the cluster. Its ctx ends, and Accepted has to return, when the
+	// identity can't be used any longer; with the next one it is run anew.
+	Accepted func(ctx context.Context, hub Hub) error
+	// Ready, if set, is waited for before anything is reported to the hub.
+	Ready <-chan struct{}
+
+	Metrics Metrics
+	Clock   clock.Clock
+	Log     *slog.Logger
+}
+
+// Hub is a hub that knows the agent.
+type Hub struct {
+	// Config gives access with the agent's identity, also when the certificate
+	// is renewed.
+	Config *rest.Config
+	// Host is the hub's address exactly as in the agent's kubeconfig.
+	Host string
+}
+
+// Metrics are told what happens. Every field may be nil.
+type Metrics struct {
+	Beat               func()
+	CertificateExpires func(time.Time)
+}
