@@ -49,13 +49,25 @@ func Setup(w io.Writer, verbosity int, json bool) logr.Logger {
 	}
 	slog.SetDefault(slog.New(handler))
 
-	library := logr.FromSlogHandler(libraryHandler{handler})
+	library := Library(slog.Default())
 	klog.SetLoggerWithOptions(library, klog.ContextualLogger(true))
 	ctrllog.SetLogger(library)
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	_ = flags.Set("v", strconv.Itoa(verbosity)) // a number is always accepted
 	return library
+}
+
+// Library returns log for libraries that want a logr.Logger. What they call
+// information is written from verbosity 1 on.
+func Library(log *slog.Logger) logr.Logger {
+	return logr.FromSlogHandler(libraryHandler{log.Handler()})
+}
+
+// NewContext returns a context that makes libraries write to log, with its
+// attributes, what they log in calls with that context.
+func NewContext(ctx context.Context, log *slog.Logger) context.Context {
+	return logr.NewContext(ctx, Library(log))
 }
 
 // levelName writes the levels below debug, which slog calls "DEBUG+3" or

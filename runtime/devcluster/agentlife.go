@@ -10,18 +10,19 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 )
 
 const (
-	// An agent that ends is started again after firstBackoff, then after twice
-	// as long, up to maxBackoff; one that ran for steadyAfter begins anew.
-	firstBackoff = time.Second
-	maxBackoff   = 30 * time.Second
-	steadyAfter  = time.Minute
+	// steadyAfter is how long an agent has to run for its next failure to count as
+	// the first.
+	steadyAfter = time.Minute
 
-	// setupRetry is after how long what keeps an agent from starting is looked
-	// at again when nothing is heard before.
+	// setupRetry is after how long the start of an agent is tried again, unless a
+	// Secret changes before.
 	setupRetry = 10 * time.Second
 
 	// readyAfter is how long an agent has to run to count as running: one that
@@ -29,10 +30,18 @@ const (
 	// pod whose probe never succeeds.
 	readyAfter = 200 * time.Millisecond
 
-	// stopTimeout is how long an agent may take to end once it was told to; one
-	// that takes longer is left behind, so that it holds up nobody.
+	// stopTimeout is how long an agent may take to end. One that takes longer is
+	// left behind, so that it does not hold up its cluster.
 	stopTimeout = 5 * time.Second
 )
+
+// restartPolicy is how long to wait before an agent that ended is started again:
+// as in the kubelet without jitter, but shorter.
+func restartPolicy() wait.Backoff {
+	b := retry.Restart(30 * time.Second)
+	b.Jitter = 0
+	return b
+}
 
 // errEnded is why an agent that returned without an error is started again.
 var errEnded = errors.New("the agent ended by itself")
@@ -40,6 +49,7 @@ var errEnded = errors.New("the agent ended by itself")
 // agentPod is the agent of one pod.
 type agentPod struct {
 	*agents
+	log     *slog.Logger
 	pod     *corev1.Pod
 	args    []string
 	file    func(string) (string, error)
@@ -55,7 +65,7 @@ type agentPod struct {
 
 func (p *agentPod) volumesDir() string { return filepath.Join(p.dir, "volumes") }
 
-// process is how the agent fares.
+// process returns the state of the agent.
 func (p *agentPod) process() process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,49 +84,39 @@ func (p *agentPod) set(now process) {
 
 // live runs the agent again and again until ctx ends.
 func (p *agentPod) live(ctx context.Context) {
-	log := slog.With("pod", key(p.pod))
 	defer func() {
 		if err := os.RemoveAll(p.dir); err != nil {
-			log.Warn("remove the files of an agent's pod", "err", err)
+			p.log.Warn("remove the files of an agent's pod", "err", err)
 		}
 	}()
-	backoff, restarts := firstBackoff, int32(0)
-	for {
+	backoff, restarts := retry.New(p.clock, restartPolicy()), int32(0)
+	for ctx.Err() == nil {
 		token, err := p.setUp(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
 			p.set(process{message: err.Error(), restarts: restarts})
-			select {
-			case <-ctx.Done():
-				return
-			case <-p.renewed:
-			case <-p.clock.After(setupRetry):
-			}
+			retry.Sleep(ctx, p.clock, setupRetry, p.renewed)
 			continue
 		}
 		started := p.clock.Now()
-		log.Info("starting the agent of a klusterlet", "args", p.args)
+		p.log.Info("starting the agent of a klusterlet", "args", p.args)
 		err = p.once(ctx, token, process{running: true, startedAt: started, restarts: restarts})
 		if ctx.Err() != nil {
 			return
 		}
 		if p.clock.Since(started) >= steadyAfter {
-			backoff = firstBackoff
+			backoff.Reset()
 		}
 		ended := process{failed: true, startedAt: started, restarts: restarts, message: errEnded.Error()}
 		if err != nil {
 			ended.message, ended.exitCode = err.Error(), 1
 		}
-		log.Warn("an agent ended and is started again", "after", backoff, "reason", ended.message)
+		after := backoff.Next()
+		p.log.Warn("an agent ended and is started again", "after", after, "reason", ended.message)
 		p.set(ended)
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.clock.After(backoff):
-		}
-		backoff = min(2*backoff, maxBackoff)
+		retry.Sleep(ctx, p.clock, after, nil)
 		restarts++
 	}
 }
@@ -136,7 +136,7 @@ func (p *agentPod) once(ctx context.Context, renewToken time.Time, running proce
 	config := rest.CopyConfig(&p.server)
 	config.BearerTokenFile = p.tokenFile()
 	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx, AgentPod{Args: p.args, Config: config, File: p.file}) }()
+	go func() { ended <- p.run(ctx, AgentPod{Args: p.args, Config: config, File: p.file, Log: p.log}) }()
 	token := p.clock.NewTimer(renewToken.Sub(p.clock.Now()))
 	defer token.Stop()
 	ready := p.clock.NewTimer(readyAfter)
@@ -150,19 +150,19 @@ func (p *agentPod) once(ctx context.Context, renewToken time.Time, running proce
 			case err := <-ended:
 				return err
 			case <-p.clock.After(stopTimeout):
-				slog.Warn("an agent does not end and is left behind", "pod", key(p.pod), "after", stopTimeout)
+				p.log.Warn("an agent does not end and is left behind", "after", stopTimeout)
 			}
 			return ctx.Err()
 		case <-ready.C():
 			p.set(running)
 		case <-p.renewed:
 			if err := p.writeVolumes(); err != nil {
-				slog.Warn("update the files of an agent's pod", "pod", key(p.pod), "err", err)
+				p.log.Warn("update the files of an agent's pod", "err", err)
 			}
 		case <-token.C():
 			next, err := p.writeToken(ctx)
 			if err != nil {
-				slog.Warn("renew the token of an agent's pod: trying again", "pod", key(p.pod), "after", setupRetry, "err", err)
+				p.log.Warn("renew the token of an agent's pod: trying again", "after", setupRetry, "err", err)
 				next = p.clock.Now().Add(setupRetry)
 			}
 			token.Reset(next.Sub(p.clock.Now()))

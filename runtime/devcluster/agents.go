@@ -3,6 +3,7 @@ package devcluster
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ type agentOptions struct {
 	run    func(ctx context.Context, pod AgentPod) error
 	clock  clock.WithTicker
 	client kubernetes.Interface
+	log    *slog.Logger
 	// dir holds a folder of files for each pod.
 	dir string
 	// server is the dev cluster, without credentials.
@@ -30,7 +32,7 @@ type agentOptions struct {
 // agents runs the agents of the klusterlets' pods, one for each pod.
 type agents struct {
 	agentOptions
-	// changed is told the pod of which an agent's process changed.
+	// changed is called with the pod whose agent has changed its state.
 	changed func(types.NamespacedName)
 	secrets corelisters.SecretLister
 
@@ -40,16 +42,16 @@ type agents struct {
 }
 
 func newAgents(o agentOptions) (*agents, error) {
-	// What an earlier process left holds credentials, and belongs to nobody.
+	// What an earlier process left holds credentials, and is of no use.
 	if err := os.RemoveAll(o.dir); err != nil {
 		return nil, fmt.Errorf("remove the files of earlier pods: %w", err)
 	}
 	return &agents{agentOptions: o, pods: map[types.UID]*agentPod{}}, nil
 }
 
-// observe tells how the agent in a pod fares, and in which container it is,
-// starting it when it has not been. The container is "" for a pod without one.
-// ctx is what the agent's life ends with.
+// observe returns the state of the agent in a pod, and the container that it is
+// in, "" for a pod without an agent. It starts an agent that has not been
+// started, which runs until ctx ends at the latest.
 func (a *agents) observe(ctx context.Context, pod *corev1.Pod) (container string, _ process) {
 	c, args, ok := agentContainer(pod)
 	if !ok || a.run == nil {
@@ -72,6 +74,7 @@ func (a *agents) start(ctx context.Context, pod *corev1.Pod, c corev1.Container,
 	ctx, cancel := context.WithCancel(ctx)
 	p := &agentPod{
 		agents:  a,
+		log:     a.log.With("pod", key(pod)),
 		pod:     pod,
 		volumes: mountedSecrets(pod, c),
 		dir:     filepath.Join(a.dir, string(pod.UID)),
@@ -103,7 +106,7 @@ func (a *agents) stop(pod types.NamespacedName, except types.UID) {
 	}
 }
 
-// stopping makes the agent of one pod end and tells whether it is still about.
+// stopping makes the agent of one pod end and reports whether it still runs.
 func (a *agents) stopping(uid types.UID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,7 +125,7 @@ func (a *agents) secretChanged(secret types.NamespacedName) {
 		if p.pod.Namespace == secret.Namespace && slices.ContainsFunc(p.volumes, func(v secretVolume) bool { return v.secret == secret.Name }) {
 			select {
 			case p.renewed <- struct{}{}:
-			default: // it has one to see to already
+			default: // there is one to receive already
 			}
 		}
 	}

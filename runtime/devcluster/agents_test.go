@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,7 +156,7 @@ func barePod(t *testing.T, clk *clocktesting.FakeClock, run func(context.Context
 		}, metav1.CreateOptions{})
 		return err
 	})
-	a, err := newAgents(agentOptions{run: run, clock: clk, client: admin, dir: t.TempDir()})
+	a, err := newAgents(agentOptions{run: run, clock: clk, log: slog.New(slog.DiscardHandler), client: admin, dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,9 @@ type Options struct {
 	// RunAgent runs the agent of a pod until ctx ends. Without it a klusterlet's
 	// pod is simulated like any other.
 	RunAgent func(ctx context.Context, pod AgentPod) error
+	// Log is the program's logger, to which the cluster's name is added; nothing
+	// is logged by default.
+	Log *slog.Logger
 	// Clock is the real one by default.
 	Clock clock.WithTicker
 }
@@ -62,6 +66,8 @@ type AgentPod struct {
 	// File tells where a file of the pod is on this machine. It fails for all that
 	// is in no Secret that the pod mounts.
 	File func(name string) (string, error)
+	// Log is the dev cluster's logger, with the pod's name.
+	Log *slog.Logger
 }
 
 func (o *Options) complete() error {
@@ -74,6 +80,10 @@ func (o *Options) complete() error {
 	if reasons := validation.IsDNS1123Label(o.Name); len(reasons) > 0 {
 		return fmt.Errorf("--name %q cannot be the name of a cluster: %s", o.Name, strings.Join(reasons, "; "))
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Log = o.Log.With("devcluster", o.Name)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -98,9 +108,11 @@ type Cluster struct {
 
 	server *controlplane.Server
 	stop   context.CancelFunc
-	failed error // of the controllers; read once they have ended
 	done   chan struct{}
 	err    error
+
+	mu     sync.Mutex
+	failed error // of the controllers
 }
 
 // Start runs a dev cluster until ctx ends or Stop is called, and returns when
@@ -203,25 +215,33 @@ func (c *Cluster) controllers(ctx context.Context, o Options, dir *datadir.Dir) 
 		run:    o.RunAgent,
 		clock:  o.Clock,
 		client: client,
+		log:    o.Log,
 		dir:    dir.Path("pods"),
 		server: rest.Config{Host: c.server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: c.server.CAData}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	simulator, err := newSimulator(client, factory, agents, o.Clock)
+	simulator, err := newSimulator(client, factory, agents, o.Clock, o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("start the simulator of pods: %w", err)
 	}
-	running = append(running, simulator.Run)
 
 	group := &sync.WaitGroup{}
-	group.Go(func() {
-		if c.failed = c.server.RunControllers(ctx, controlplane.ControllerOptions{}); c.failed != nil {
-			c.stop()
-		}
-	})
+	group.Go(func() { c.fail(c.server.RunControllers(ctx, controlplane.ControllerOptions{})) })
 	factory.Start(ctx.Done())
+	group.Go(func() { c.fail(simulator.Run(ctx)) })
 	group.Go(func() { controlplane.RunAll(ctx, running) })
 	return group, nil
+}
+
+// fail stops the cluster when a controller has returned an error.
+func (c *Cluster) fail(err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	c.failed = errors.Join(c.failed, err)
+	c.mu.Unlock()
+	c.stop()
 }

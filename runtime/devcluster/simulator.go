@@ -2,6 +2,7 @@ package devcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -16,103 +17,108 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
 
+// simulatorWorkers is how many pods are looked at at a time.
 const simulatorWorkers = 8
 
 // simulator is the scheduler and the kubelet of a dev cluster: it gives pods a
-// node, reports them running, and lets deleted ones go.
+// node, reports them running, and removes deleted ones.
 type simulator struct {
-	client kubernetes.Interface
-	pods   corelisters.PodLister
-	synced []cache.InformerSynced
-	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	agents *agents
-	clock  clock.Clock
+	client     kubernetes.Interface
+	pods       corelisters.PodLister
+	synced     []cache.InformerSynced
+	controller controller.Controller
+	agents     *agents
+	clock      clock.Clock
 }
 
-func newSimulator(client kubernetes.Interface, f informers.SharedInformerFactory, a *agents, clk clock.Clock) (*simulator, error) {
+// newSimulator makes a simulator that reads from the informers of f, which the
+// caller starts.
+func newSimulator(clientset kubernetes.Interface, f informers.SharedInformerFactory, a *agents, clk clock.Clock, log *slog.Logger) (*simulator, error) {
 	pods, secrets := f.Core().V1().Pods(), f.Core().V1().Secrets()
 	s := &simulator{
-		client: client,
+		client: clientset,
 		pods:   pods.Lister(),
-		queue:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+		synced: []cache.InformerSynced{pods.Informer().HasSynced, secrets.Informer().HasSynced},
 		agents: a,
 		clock:  clk,
 	}
-	a.changed = s.queue.Add
 	a.secrets = secrets.Lister()
-	podHandler, err := pods.Informer().AddEventHandler(onEvent(func(o metav1.Object) { s.queue.Add(key(o)) }))
+	var err error
+	s.controller, err = controller.NewUnmanaged("pods", controller.Options{
+		Reconciler:              s,
+		MaxConcurrentReconciles: simulatorWorkers,
+		SkipNameValidation:      ptr.To(true), // a process may have several dev clusters
+		Logger:                  logging.Library(log),
+	})
 	if err != nil {
 		return nil, err
 	}
-	secretHandler, err := secrets.Informer().AddEventHandler(onEvent(func(o metav1.Object) { a.secretChanged(key(o)) }))
-	if err != nil {
-		return nil, err
+	// Agents bring their files up to date by themselves: a change of a Secret
+	// needs no pass over the pods.
+	secretChanged := func(_ context.Context, o client.Object) []reconcile.Request {
+		a.secretChanged(key(o))
+		return nil
 	}
-	s.synced = []cache.InformerSynced{podHandler.HasSynced, secretHandler.HasSynced}
-	return s, nil
+	return s, errors.Join(
+		s.controller.Watch(&source.Informer{Informer: pods.Informer(), Handler: &handler.EnqueueRequestForObject{}}),
+		s.controller.Watch(&source.Informer{Informer: secrets.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(secretChanged)}),
+		s.controller.Watch(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			a.changed = func(pod types.NamespacedName) { q.Add(reconcile.Request{NamespacedName: pod}) }
+			return nil
+		})),
+	)
 }
 
 // Run simulates until ctx ends and all agents have stopped.
-func (s *simulator) Run(ctx context.Context) {
+func (s *simulator) Run(ctx context.Context) error {
 	defer s.agents.wait()
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
-		return
-	}
-	context.AfterFunc(ctx, s.queue.ShutDown)
-	workers := make([]controlplane.Controller, simulatorWorkers)
-	for i := range workers {
-		workers[i] = s.work
-	}
-	controlplane.RunAll(ctx, workers)
-}
-
-func (s *simulator) work(ctx context.Context) {
-	for {
-		k, stop := s.queue.Get()
-		if stop {
-			return
-		}
-		err := s.sync(ctx, k)
-		switch {
-		case err == nil:
-			s.queue.Forget(k)
-		case ctx.Err() == nil:
-			if !apierrors.IsConflict(err) { // somebody else wrote; the informer catches up
-				slog.Warn("simulate a pod: trying again", "pod", k, "err", err)
-			}
-			s.queue.AddRateLimited(k)
-		}
-		s.queue.Done(k)
-	}
-}
-
-// sync brings one pod one step further.
-func (s *simulator) sync(ctx context.Context, k types.NamespacedName) error {
-	pod, err := s.pods.Pods(k.Namespace).Get(k.Name)
-	if apierrors.IsNotFound(err) {
-		s.agents.stop(k, "")
 		return nil
 	}
-	if err != nil {
-		return err
+	if err := s.controller.Start(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("simulate pods: %w", err)
 	}
-	s.agents.stop(k, pod.UID) // of an earlier pod of the same name
+	return nil
+}
+
+// Reconcile brings one pod one step further. The agent of a pod ends with ctx,
+// which is that of Run.
+func (s *simulator) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	pod, err := s.pods.Pods(r.Namespace).Get(r.Name)
+	if apierrors.IsNotFound(err) {
+		s.agents.stop(r.NamespacedName, "")
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s.agents.stop(r.NamespacedName, pod.UID) // of an earlier pod of the same name
 	if pod.DeletionTimestamp != nil && s.agents.stopping(pod.UID) {
-		return nil // its end brings us back
+		return reconcile.Result{}, nil // a.changed queues the pod when its agent has ended
 	}
 	switch next(pod) {
 	case bind:
-		return s.bind(ctx, pod)
+		err = s.bind(ctx, pod)
 	case finish:
-		return s.finish(ctx, pod)
+		err = s.finish(ctx, pod)
 	case report:
-		return s.report(ctx, pod)
+		err = s.report(ctx, pod)
 	}
-	return nil
+	// A pod that something else has changed or deleted is queued when the informer
+	// has seen that.
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return reconcile.Result{}, err
 }
 
 func (s *simulator) bind(ctx context.Context, pod *corev1.Pod) error {
@@ -120,10 +126,10 @@ func (s *simulator) bind(ctx context.Context, pod *corev1.Pod) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
 	}, metav1.CreateOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone, another one, or bound already: the informer tells
+	if err != nil {
+		return fmt.Errorf("bind the pod: %w", err)
 	}
-	return err
+	return nil
 }
 
 func (s *simulator) finish(ctx context.Context, pod *corev1.Pod) error {
@@ -131,10 +137,10 @@ func (s *simulator) finish(ctx context.Context, pod *corev1.Pod) error {
 		GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions:      metav1.NewUIDPreconditions(string(pod.UID)),
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	if err != nil {
+		return fmt.Errorf("delete the pod: %w", err)
 	}
-	return err
+	return nil
 }
 
 func (s *simulator) report(ctx context.Context, pod *corev1.Pod) error {
@@ -146,26 +152,10 @@ func (s *simulator) report(ctx context.Context, pod *corev1.Pod) error {
 	changed := pod.DeepCopy()
 	changed.Status = status
 	_, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
-		return fmt.Errorf("report its status: %w", err)
+		return fmt.Errorf("report the pod's status: %w", err)
 	}
 	return nil
-}
-
-// onEvent calls f with every object that is added, changed or deleted.
-func onEvent(f func(metav1.Object)) cache.ResourceEventHandler {
-	object := func(o any) {
-		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
-		}
-		if m, ok := o.(metav1.Object); ok {
-			f(m)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: object, UpdateFunc: func(_, o any) { object(o) }, DeleteFunc: object}
 }
 
 func key(o metav1.Object) types.NamespacedName {
