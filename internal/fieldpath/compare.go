@@ -9,7 +9,7 @@ import (
 // compare compares two plain values of one type, numbers with numbers. What
 // cannot be compared is an error.
 func compare(a any, operator string, b any) (bool, error) {
-	order, err := orderOf(a, b)
+	order, err := compareSameType(a, b)
 	if err != nil {
 		return false, err
 	}
@@ -35,7 +35,9 @@ func compare(a any, operator string, b any) (bool, error) {
 	return false, fmt.Errorf("unrecognized filter operator %s", operator)
 }
 
-func orderOf(a, b any) (int, error) {
+// compareSameType is negative, 0 or positive, as cmp.Compare is. Truth values are
+// equal or not.
+func compareSameType(a, b any) (int, error) {
 	switch a := a.(type) {
 	case string:
 		if b, ok := b.(string); ok {
@@ -66,14 +68,14 @@ func orderOf(a, b any) (int, error) {
 	return 0, fmt.Errorf("%s and %s cannot be compared", kindOf(a), kindOf(b))
 }
 
-// order compares values of any type as jq does: null, false, true, numbers,
+// jqOrder compares values of any type as jq does: null, false, true, numbers,
 // texts, lists, objects. Of two lists or objects it only tells whether they are
 // the same.
-func order(a, b any) int {
-	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
+func jqOrder(a, b any) int {
+	if c := cmp.Compare(jqTypeRank(a), jqTypeRank(b)); c != 0 {
 		return c
 	}
-	if c, err := orderOf(a, b); err == nil {
+	if c, err := compareSameType(a, b); err == nil {
 		return c
 	}
 	if a == nil || reflect.DeepEqual(a, b) {
@@ -82,7 +84,8 @@ func order(a, b any) int {
 	return -1
 }
 
-func rank(v any) int {
+// jqTypeRank orders values of different types.
+func jqTypeRank(v any) int {
 	switch v := v.(type) {
 	case nil:
 		return 0

@@ -1,7 +1,9 @@
-// Package fieldpath reads and removes fields of objects by paths that others
-// write: JSONPath, as kubectl's, and the paths of jq. Both are evaluated here
-// and not by their libraries, which bound neither time nor memory: a path looks
-// at so many values of an object at the most.
+// Package fieldpath reads and removes fields of objects by paths that users
+// write: JSONPath in kubectl's dialect, and the paths of jq. The libraries only
+// parse them. The evaluation is here, because the libraries bound neither time nor
+// memory; here a path looks at maxVisits values of an object at most.
+//
+// Objects are given as JSON decodes them. The package imports nothing of muster.
 package fieldpath
 
 import (
@@ -20,7 +22,7 @@ const (
 // ErrLimit marks a path that would look at too many values of an object.
 var ErrLimit = fmt.Errorf("it looks at more than %d values of the object: begin it with the names of fields", maxVisits)
 
-// errTooLong is the refusal of a path that is longer than MaxLength.
+// tooLong refuses a path that is longer than MaxLength.
 func tooLong(path string) error {
 	if len(path) <= MaxLength {
 		return nil
@@ -40,5 +42,5 @@ func (v *visits) take(n int) error {
 	return nil
 }
 
-// errNoPath is what is wrong with text that is no path.
+// errEmpty refuses text without a path.
 var errEmpty = errors.New("it is empty: write a path such as .spec.replicas")

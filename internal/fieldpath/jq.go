@@ -16,8 +16,7 @@ const (
 
 // JQPath is a jq expression that is a path, ready to be evaluated: names,
 // indices, ranges, .[], "?", pipes, commas, and select() with comparisons of
-// paths and plain values, joined by and, or and not. It may be used by many at
-// once.
+// paths and plain values, joined by and, or and not. It is safe for concurrent use.
 type JQPath struct {
 	text  string
 	query *gojq.Query
@@ -47,23 +46,23 @@ func ParseJQ(path string) (*JQPath, error) {
 // The object is changed in place as far as maps go; lists are replaced. ErrLimit
 // is for a path that looks at too much, and nothing is removed then.
 func (p *JQPath) Delete(object map[string]any) error {
-	e := &evaluation{newVisits()}
+	e := &jqEvaluation{newVisits()}
 	places, err := e.path(p.query, []place{{value: object}})
 	if err != nil {
 		return err
 	}
-	doomed := &removal{}
+	removed := &removal{}
 	for _, at := range places {
 		if at.path == nil {
 			return errors.New("it leads to the whole object, of which nothing would be left")
 		}
-		doomed.add(at)
+		removed.add(at)
 	}
-	doomed.apply(object)
+	removed.apply(object)
 	return nil
 }
 
-// place is a value and the way to it: the keys and indices from the end on.
+// place is a value and its path in the object, the last step first.
 type place struct {
 	value any
 	path  *step
@@ -89,34 +88,36 @@ func (p place) list() (list []any, start, end int, ok bool) {
 	return list, 0, len(list), ok
 }
 
-// removal is a tree of what is to be removed from a value.
+// removal is a tree of what to remove from a value.
 type removal struct {
+	// whole is that the value itself is removed.
 	whole bool
 	below map[any]*removal
 }
 
-func (r *removal) at(path *step) *removal {
+// node is the part of the tree at a path, which it creates if need be.
+func (r *removal) node(path *step) *removal {
 	if path == nil {
 		return r
 	}
-	above := r.at(path.before)
-	if above.below == nil {
-		above.below = map[any]*removal{}
+	parent := r.node(path.before)
+	if parent.below == nil {
+		parent.below = map[any]*removal{}
 	}
-	if above.below[path.key] == nil {
-		above.below[path.key] = &removal{}
+	if parent.below[path.key] == nil {
+		parent.below[path.key] = &removal{}
 	}
-	return above.below[path.key]
+	return parent.below[path.key]
 }
 
 func (r *removal) add(p place) {
-	node := r.at(p.path)
+	n := r.node(p.path)
 	if p.window == nil {
-		node.whole = true
+		n.whole = true
 		return
 	}
 	for i := p.window.start; i < p.window.end; i++ {
-		node.at(&step{nil, i}).whole = true
+		n.node(&step{nil, i}).whole = true
 	}
 }
 

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/itchyny/gojq"
 )
 
-// evaluation walks an object along a path that the grammar has let through.
-type evaluation struct{ visits *visits }
+// jqEvaluation walks an object along a path that the grammar has let through.
+type jqEvaluation struct{ visits *visits }
 
-func (e *evaluation) path(q *gojq.Query, from []place) ([]place, error) {
+func (e *jqEvaluation) path(q *gojq.Query, from []place) ([]place, error) {
 	if err := e.visits.take(len(from) + 1); err != nil {
 		return nil, err
 	}
@@ -33,10 +32,10 @@ func (e *evaluation) path(q *gojq.Query, from []place) ([]place, error) {
 	return slices.Concat(left, right), nil
 }
 
-func (e *evaluation) term(t *gojq.Term, from []place) ([]place, error) {
+func (e *jqEvaluation) term(t *gojq.Term, from []place) ([]place, error) {
 	n := len(t.SuffixList)
 	if n == 0 {
-		return e.first(t, from)
+		return e.head(t, from)
 	}
 	rest, last := *t, t.SuffixList[n-1]
 	rest.SuffixList = t.SuffixList[:n-1]
@@ -50,7 +49,7 @@ func (e *evaluation) term(t *gojq.Term, from []place) ([]place, error) {
 	return e.suffix(last, from)
 }
 
-func (e *evaluation) suffix(s *gojq.Suffix, from []place) ([]place, error) {
+func (e *jqEvaluation) suffix(s *gojq.Suffix, from []place) ([]place, error) {
 	if s.Index != nil {
 		return e.index(s.Index, from)
 	}
@@ -59,7 +58,7 @@ func (e *evaluation) suffix(s *gojq.Suffix, from []place) ([]place, error) {
 
 // optional is a term with "?" behind it: what goes wrong at a place is no error,
 // and leaves out that place only. The "?" is about the last step.
-func (e *evaluation) optional(t *gojq.Term, from []place) ([]place, error) {
+func (e *jqEvaluation) optional(t *gojq.Term, from []place) ([]place, error) {
 	attempt := func(p []place) ([]place, error) { return e.term(t, p) }
 	if n := len(t.SuffixList); n > 0 && !t.SuffixList[n-1].Optional {
 		before, last := *t, t.SuffixList[n-1]
@@ -81,8 +80,8 @@ func (e *evaluation) optional(t *gojq.Term, from []place) ([]place, error) {
 	return out, e.visits.take(len(from))
 }
 
-// first is a term without what follows it.
-func (e *evaluation) first(t *gojq.Term, from []place) ([]place, error) {
+// head evaluates a term without its suffixes.
+func (e *jqEvaluation) head(t *gojq.Term, from []place) ([]place, error) {
 	switch t.Type {
 	case gojq.TermTypeIdentity:
 		return from, e.visits.take(len(from))
@@ -105,7 +104,7 @@ func (e *evaluation) first(t *gojq.Term, from []place) ([]place, error) {
 }
 
 // items are the values in lists and maps.
-func (e *evaluation) items(from []place) ([]place, error) {
+func (e *jqEvaluation) items(from []place) ([]place, error) {
 	var out []place
 	for _, p := range from {
 		if list, start, end, ok := p.list(); ok {
@@ -131,7 +130,7 @@ func (e *evaluation) items(from []place) ([]place, error) {
 	return out, nil
 }
 
-func (e *evaluation) index(i *gojq.Index, from []place) ([]place, error) {
+func (e *jqEvaluation) index(i *gojq.Index, from []place) ([]place, error) {
 	if err := e.visits.take(len(from)); err != nil {
 		return nil, err
 	}
@@ -205,132 +204,3 @@ func slicePlace(i *gojq.Index, p place) (place, error) {
 	from, to := bound(i.Start, start), bound(i.End, end)
 	return place{value: p.value, path: p.path, window: &window{from, max(from, to)}}, nil
 }
-
-// condition evaluates what select() is given at a place. It may have several
-// results.
-func (e *evaluation) condition(q *gojq.Query, at place) ([]any, error) {
-	if err := e.visits.take(1); err != nil {
-		return nil, err
-	}
-	if v, ok := literal(q); ok {
-		return []any{v}, nil
-	}
-	switch q.Op {
-	case gojq.OpPipe:
-		return e.pipe(q, at)
-	case gojq.OpComma:
-		left, err := e.condition(q.Left, at)
-		if err != nil {
-			return nil, err
-		}
-		right, err := e.condition(q.Right, at)
-		return slices.Concat(left, right), err
-	}
-	if q.Term == nil {
-		return e.operator(q, at)
-	}
-	switch t := q.Term; {
-	case t.Type == gojq.TermTypeQuery && len(t.SuffixList) == 0:
-		return e.condition(t.Query, at)
-	case t.Type == gojq.TermTypeFunc && t.Func.Name != "select":
-		return e.test(t.Func, at.value)
-	}
-	places, err := e.term(q.Term, []place{at})
-	out := make([]any, 0, len(places))
-	for _, p := range places {
-		if list, start, end, ok := p.list(); ok && p.window != nil {
-			out = append(out, list[start:end])
-		} else {
-			out = append(out, p.value)
-		}
-	}
-	return out, err
-}
-
-// pipe hands the results of one side to the other.
-func (e *evaluation) pipe(q *gojq.Query, at place) ([]any, error) {
-	left, err := e.condition(q.Left, at)
-	if err != nil {
-		return nil, err
-	}
-	var out []any
-	for _, v := range left {
-		found, err := e.condition(q.Right, place{value: v, path: at.path})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	}
-	return out, nil
-}
-
-func (e *evaluation) operator(q *gojq.Query, at place) ([]any, error) {
-	left, err := e.condition(q.Left, at)
-	if err != nil {
-		return nil, err
-	}
-	var out []any
-	for _, l := range left {
-		if q.Op == gojq.OpAnd && !truth(l) || q.Op == gojq.OpOr && truth(l) {
-			out = append(out, truth(l))
-			continue
-		}
-		right, err := e.condition(q.Right, at)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range right {
-			out = append(out, operate(q.Op, l, r))
-		}
-		if err := e.visits.take(len(right)); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func operate(op gojq.Operator, l, r any) bool {
-	switch op {
-	case gojq.OpEq:
-		return order(l, r) == 0
-	case gojq.OpNe:
-		return order(l, r) != 0
-	case gojq.OpLt:
-		return order(l, r) < 0
-	case gojq.OpLe:
-		return order(l, r) <= 0
-	case gojq.OpGt:
-		return order(l, r) > 0
-	case gojq.OpGe:
-		return order(l, r) >= 0
-	}
-	return truth(r) // and, or
-}
-
-// test asks something of a value.
-func (e *evaluation) test(f *gojq.Func, v any) ([]any, error) {
-	if f.Name == "not" {
-		return []any{!truth(v)}, nil
-	}
-	arg, _ := literal(f.Args[0])
-	text := arg.(string)
-	if f.Name == "has" {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("%s has no field %q to ask for", kindOf(v), text)
-		}
-		_, there := m[text]
-		return []any{there}, nil
-	}
-	s, ok := v.(string)
-	if !ok {
-		return nil, fmt.Errorf("%s of %s: it has to be a text", f.Name, kindOf(v))
-	}
-	if f.Name == "startswith" {
-		return []any{strings.HasPrefix(s, text)}, nil
-	}
-	return []any{strings.HasSuffix(s, text)}, nil
-}
-
-// truth is what jq takes for true.
-func truth(v any) bool { return v != nil && v != false }

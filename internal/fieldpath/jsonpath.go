@@ -3,7 +3,6 @@ package fieldpath
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
@@ -19,8 +18,8 @@ const (
 	maxFilters = 2
 )
 
-// JSONPath is a JSONPath that is ready to be evaluated. It may be used by many
-// at once.
+// JSONPath is a JSONPath that is ready to be evaluated. It is safe for concurrent
+// use.
 type JSONPath struct{ steps []jsonpath.Node }
 
 // ParseJSONPath reads a JSONPath in kubectl's dialect, with or without braces
@@ -48,17 +47,17 @@ func ParseJSONPath(path string) (*JSONPath, error) {
 	if !ok {
 		return nil, errors.New("it is text and no path")
 	}
-	c := &census{}
+	c := &pathSize{}
 	if err := c.count(list.Nodes, 0); err != nil {
 		return nil, err
 	}
 	return &JSONPath{list.Nodes}, nil
 }
 
-// census counts what is in a path.
-type census struct{ steps, descents int }
+// pathSize counts the steps and the ".." of a path.
+type pathSize struct{ steps, descents int }
 
-func (c *census) count(nodes []jsonpath.Node, filters int) error {
+func (c *pathSize) count(nodes []jsonpath.Node, filters int) error {
 	for _, node := range nodes {
 		if c.steps++; c.steps > maxSteps {
 			return fmt.Errorf("it has more than %d steps", maxSteps)
@@ -99,225 +98,6 @@ func (c *census) count(nodes []jsonpath.Node, filters int) error {
 // no particular order. A field that is missing yields no value and no error;
 // ErrLimit is for a path that looks at too much.
 func (p *JSONPath) Find(object any) ([]any, error) {
-	w := &walk{visits: newVisits()}
-	return w.all(p.steps, []any{object})
-}
-
-type walk struct{ visits *visits }
-
-// all takes the steps one after the other.
-func (w *walk) all(steps []jsonpath.Node, from []any) ([]any, error) {
-	var err error
-	for _, step := range steps {
-		if err = w.visits.take(len(from) + 1); err != nil {
-			return nil, err
-		}
-		if from, err = w.step(step, from); err != nil {
-			return nil, err
-		}
-	}
-	return from, nil
-}
-
-func (w *walk) step(step jsonpath.Node, from []any) ([]any, error) {
-	switch n := step.(type) {
-	case *jsonpath.ListNode:
-		return w.all(n.Nodes, from)
-	case *jsonpath.TextNode:
-		return []any{n.Text}, nil
-	case *jsonpath.IntNode:
-		return slices.Repeat([]any{int64(n.Value)}, len(from)), nil
-	case *jsonpath.FloatNode:
-		return slices.Repeat([]any{n.Value}, len(from)), nil
-	case *jsonpath.BoolNode:
-		return slices.Repeat([]any{n.Value}, len(from)), nil
-	case *jsonpath.FieldNode:
-		var out []any
-		for _, v := range from {
-			if m, ok := v.(map[string]any); ok {
-				if below, ok := m[n.Value]; ok {
-					out = append(out, below)
-				}
-			}
-		}
-		return out, nil
-	case *jsonpath.WildcardNode:
-		var out []any
-		for _, v := range from {
-			below := children(v)
-			if err := w.visits.take(len(below)); err != nil {
-				return nil, err
-			}
-			out = append(out, below...)
-		}
-		return out, nil
-	case *jsonpath.RecursiveNode:
-		var out []any
-		for _, v := range from {
-			var err error
-			if out, err = w.below(v, out); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case *jsonpath.UnionNode:
-		var out []any
-		for _, branch := range n.Nodes {
-			found, err := w.all(branch.Nodes, from)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, found...)
-		}
-		return out, nil
-	case *jsonpath.ArrayNode:
-		return w.items(n, from)
-	case *jsonpath.FilterNode:
-		return w.filter(n, from)
-	}
-	return nil, fmt.Errorf("it has a step that is not supported: %s", step)
-}
-
-// children are the values in a value.
-func children(v any) []any {
-	switch v := v.(type) {
-	case []any:
-		return v
-	case map[string]any:
-		out := make([]any, 0, len(v))
-		for _, x := range v {
-			out = append(out, x)
-		}
-		return out
-	}
-	return nil
-}
-
-// below adds a value and all in it that hold something.
-func (w *walk) below(v any, out []any) ([]any, error) {
-	inside := children(v)
-	if text, ok := v.(string); len(inside) == 0 && (!ok || text == "") {
-		return out, nil
-	}
-	if err := w.visits.take(1 + len(inside)); err != nil {
-		return nil, err
-	}
-	out = append(out, v)
-	var err error
-	for _, x := range inside {
-		if out, err = w.below(x, out); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// items selects items of lists by index, from the end where it is negative, or a
-// range of them.
-func (w *walk) items(n *jsonpath.ArrayNode, from []any) ([]any, error) {
-	var out []any
-	for _, v := range from {
-		if v == nil {
-			continue
-		}
-		list, ok := v.([]any)
-		if !ok {
-			return nil, fmt.Errorf("%s is not array or slice", kindOf(v))
-		}
-		start, end, step := 0, len(list), 1
-		if n.Params[0].Known {
-			if start = n.Params[0].Value; start < 0 {
-				start += len(list)
-			}
-		}
-		if n.Params[1].Known {
-			if end = n.Params[1].Value; end < 0 || end == 0 && n.Params[1].Derived {
-				end += len(list)
-			}
-		}
-		if start == end {
-			return out, nil
-		}
-		switch {
-		case start < 0 || start >= len(list):
-			return nil, fmt.Errorf("array index out of bounds: index %d, length %d", start, len(list))
-		case end < 0 || end > len(list):
-			return nil, fmt.Errorf("array index out of bounds: index %d, length %d", end-1, len(list))
-		case start > end:
-			return nil, fmt.Errorf("starting index %d is greater than ending index %d", start, end)
-		}
-		if n.Params[2].Known {
-			if step = n.Params[2].Value; step <= 0 {
-				return nil, errors.New("step must be > 0")
-			}
-		}
-		if err := w.visits.take((end - start) / step); err != nil {
-			return nil, err
-		}
-		for i := start; i < end; i += step {
-			out = append(out, list[i])
-		}
-	}
-	return out, nil
-}
-
-// filter keeps the items of lists for which a comparison holds.
-func (w *walk) filter(n *jsonpath.FilterNode, from []any) ([]any, error) {
-	var out []any
-	for _, v := range from {
-		list, ok := v.([]any)
-		if !ok {
-			return nil, fmt.Errorf("%s is not array or slice and cannot be filtered", kindOf(v))
-		}
-		for _, item := range list {
-			left, err := w.all(n.Left.Nodes, []any{item})
-			if errors.Is(err, ErrLimit) {
-				return nil, err
-			}
-			if n.Operator == "exists" {
-				if len(left) > 0 {
-					out = append(out, item)
-				}
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			right, err := w.all(n.Right.Nodes, []any{item})
-			if err != nil {
-				return nil, err
-			}
-			switch {
-			case len(left) == 0 || len(right) == 0:
-				continue
-			case len(left) > 1 || len(right) > 1:
-				return nil, errors.New("can only compare one element at a time")
-			}
-			holds, err := compare(left[0], n.Operator, right[0])
-			if err != nil {
-				return nil, err
-			}
-			if holds {
-				out = append(out, item)
-			}
-		}
-	}
-	return out, nil
-}
-
-// kindOf names the type of a value as JSON does.
-func kindOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "an array"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	}
-	return "a number"
+	e := &jsonPathEvaluation{newVisits()}
+	return e.all(p.steps, []any{object})
 }
