@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
@@ -27,15 +28,15 @@ const negligible = 20
 
 // constant are functions that take the same time whatever they are given, or
 // that hand on what they are given.
-var constant = map[string]bool{
-	"size": true, "_[_]": true, "_[?_]": true, "_?._": true, "@not_strictly_false": true, "dyn": true, "type": true,
-	"hasValue": true, "value": true, "or": true, "orValue": true, "first": true, "last": true, "hasConditions": true,
-}
+var constant = sets.New(
+	"size", "_[_]", "_[?_]", "_?._", "@not_strictly_false", "dyn", "type",
+	"hasValue", "value", "or", "orValue", "first", "last", "hasConditions",
+)
 
 // CallCost implements interpreter.ActualCostEstimator.
 func (e *estimator) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	known := e.CostEstimator.CallCost(function, overload, args, result)
-	if constant[function] {
+	if constant.Has(function) {
 		return known
 	}
 	cost := 0

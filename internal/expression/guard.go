@@ -47,7 +47,7 @@ func guarded(env *cel.Env) cel.ProgramOption {
 			return i, nil
 		}
 		run := matcher(call.Function())
-		if !matchers[call.Function()] {
+		if !matchers.Has(call.Function()) {
 			var err error
 			if run, err = implementation(env, call.Function(), call.OverloadID()); err != nil {
 				return nil, err

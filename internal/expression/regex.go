@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // states is about how many states a regular expression has once its repetitions
@@ -52,7 +53,7 @@ func statesOf(r *syntax.Regexp) int {
 func checkPatterns(a *ast.AST) error {
 	var found error
 	ast.PostOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || !matchers[e.AsCall().FunctionName()] {
+		if e.Kind() != ast.CallKind || !matchers.Has(e.AsCall().FunctionName()) {
 			return
 		}
 		call, at := e.AsCall(), 1
@@ -72,7 +73,7 @@ func checkPatterns(a *ast.AST) error {
 }
 
 // matchers are the functions that take a regular expression.
-var matchers = map[string]bool{"matches": true, "find": true, "findAll": true}
+var matchers = sets.New("matches", "find", "findAll")
 
 // matcher is such a function, guarded. It keeps the last regular expression
 // compiled, which mostly is the only one.

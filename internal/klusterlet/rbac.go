@@ -4,6 +4,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -40,10 +41,10 @@ func registrationRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: read()},
-		{APIGroups: []string{"cluster.open-cluster-management.io"}, Resources: []string{"clusterclaims"}, Verbs: read()},
+		{APIGroups: []string{cluster.GroupName}, Resources: []string{"clusterclaims"}, Verbs: read()},
 		{APIGroups: []string{"about.k8s.io"}, Resources: []string{"clusterproperties"}, Verbs: read()},
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch"}},
-		{APIGroups: []string{"work.open-cluster-management.io"}, Resources: []string{"appliedmanifestworks", "appliedmanifestworks/status", "appliedmanifestworks/finalizers"}, Verbs: write()},
+		{APIGroups: []string{work.GroupName}, Resources: []string{"appliedmanifestworks", "appliedmanifestworks/status", "appliedmanifestworks/finalizers"}, Verbs: write()},
 		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}},
 		{NonResourceURLs: []string{"/livez", "/healthz"}, Verbs: []string{"get"}},

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -87,9 +88,7 @@ func ensureDefinition(ctx context.Context, client apiextensions.CustomResourceDe
 			if have.Annotations == nil {
 				have.Annotations = map[string]string{}
 			}
-			for k, v := range want.Annotations {
-				have.Annotations[k] = v
-			}
+			maps.Copy(have.Annotations, want.Annotations)
 			conversion := conversionFor(want, have)
 			have.Spec = want.Spec
 			have.Spec.Conversion = conversion

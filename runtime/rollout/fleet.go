@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -12,14 +14,14 @@ type fleet struct {
 	// groups are in the order of their indexes, each with its clusters in the
 	// order of their names.
 	groups   []Group
-	clusters map[string]struct{}
+	clusters sets.Set[string]
 }
 
 // newFleet sorts groups. A placement writes a group in slices, so several
 // elements may have one index: they are one group.
 func newFleet(groups []Group) fleet {
 	byIndex := map[int32]*Group{}
-	f := fleet{clusters: map[string]struct{}{}}
+	f := fleet{clusters: sets.New[string]()}
 	for _, g := range groups {
 		whole, ok := byIndex[g.Index]
 		if !ok {
@@ -28,7 +30,7 @@ func newFleet(groups []Group) fleet {
 		}
 		for _, c := range g.Clusters {
 			whole.Clusters = append(whole.Clusters, c)
-			f.clusters[c] = struct{}{}
+			f.clusters.Insert(c)
 		}
 	}
 	for _, index := range slices.Sorted(maps.Keys(byIndex)) {
@@ -40,10 +42,7 @@ func newFleet(groups []Group) fleet {
 	return f
 }
 
-func (f fleet) has(cluster string) bool {
-	_, ok := f.clusters[cluster]
-	return ok
-}
+func (f fleet) has(cluster string) bool { return f.clusters.Has(cluster) }
 
 // divide tells the groups that mandatory selects from the rest. A name selects
 // all groups that have it; without a name the index does, which is 0 when it is

@@ -3,6 +3,8 @@ package rollout
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -40,10 +42,10 @@ func (r routine) decide(f fleet) Result {
 // perCluster keeps size clusters under way. Clusters that have the change come
 // before those that do not.
 func (r routine) perCluster(groups []Group, size, maxFailures int) (result Result) {
-	have := map[string]struct{}{}
+	have := sets.New[string]()
 	failures := 0
 	for _, s := range r.existing {
-		have[s.Cluster] = struct{}{}
+		have.Insert(s.Cluster)
 		if !result.MaxFailureBreach || s.Status != ToApply {
 			s = r.examine(&result, s)
 		}
@@ -61,7 +63,7 @@ func (r routine) perCluster(groups []Group, size, maxFailures int) (result Resul
 		return result
 	}
 	for _, c := range clustersOf(groups) {
-		if _, ok := have[c]; ok {
+		if have.Has(c) {
 			continue
 		}
 		result.ToRollout = append(result.ToRollout, ClusterStatus{Cluster: c, Status: ToApply})

@@ -11,17 +11,11 @@ const (
 	// InstallNamespaceAnnotation carries v1alpha1's spec.installNamespace in
 	// v1beta1, which has no such field.
 	InstallNamespaceAnnotation = "addon.open-cluster-management.io/v1alpha1-install-namespace"
-	// HostingClusterAnnotation names the cluster that an add-on's agent runs in
-	// when it is not the managed cluster itself.
-	HostingClusterAnnotation = "addon.open-cluster-management.io/hosting-cluster-name"
 	// OlderFieldsAnnotation carries, in v1beta1 and as JSON, what only v1alpha1 has
 	// fields for, so that a client of v1beta1 loses none of it. It is absent where
 	// there is nothing to carry, and never stored. It is muster's own; upstream
 	// drops these fields.
 	OlderFieldsAnnotation = "muster-fleet.io/v1alpha1-fields"
-	// LifecycleAnnotation says who manages an add-on: absent for the add-on
-	// manager, empty or "self" for nobody.
-	LifecycleAnnotation = "addon.open-cluster-management.io/lifecycle"
 )
 
 // ReservedNoDefault is the name in v1beta1's default configurations that says
@@ -43,17 +37,11 @@ const DefaultInstallNamespace = "open-cluster-management-agent-addon"
 
 // Condition types of a ManagedClusterAddOn.
 const (
-	ConditionAvailable           = "Available"
-	ConditionManifestApplied     = "ManifestApplied"
-	ConditionRegistrationApplied = "RegistrationApplied"
-	ConditionProgressing         = "Progressing"
-	ConditionConfigured          = "Configured"
-	ConditionTokenReady          = "TokenInfrastructureReady"
+	ConditionAvailable   = "Available"
+	ConditionProgressing = "Progressing"
 )
 
 // Reasons of the Available condition that follow from an add-on's lease.
 const (
-	ReasonLeaseUpdated       = "ManagedClusterAddOnLeaseUpdated"
 	ReasonLeaseUpdateStopped = "ManagedClusterAddOnLeaseUpdateStopped"
-	ReasonLeaseNotFound      = "ManagedClusterAddOnLeaseNotFound"
 )

@@ -50,5 +50,6 @@ func (e *executors) check(ctx context.Context, a admission.Attributes, field str
 		return nil
 	}
 	// Upstream's clients expect this code instead of Forbidden.
-	return apierrors.NewBadRequest(fmt.Sprintf("user %s cannot manipulate the Manifestwork with executor %s/%s in namespace %s", a.GetUserInfo().GetName(), sa.Namespace, sa.Name, a.GetNamespace()))
+	return apierrors.NewBadRequest(fmt.Sprintf("user %s "+work.RefusedExecutor+" %s/%s in namespace %s",
+		a.GetUserInfo().GetName(), sa.Namespace, sa.Name, a.GetNamespace()))
 }

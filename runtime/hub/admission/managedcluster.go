@@ -194,7 +194,7 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 			Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclustersets", Subresource: "join", Name: set,
 		}) {
 			return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
-				fmt.Errorf("user %q cannot add/remove a ManagedCluster to/from ManagedClusterSet %q", a.GetUserInfo().GetName(), set))
+				fmt.Errorf("user %q "+cluster.RefusedSetMembership+" %q", a.GetUserInfo().GetName(), set))
 		}
 	}
 	return nil
@@ -240,7 +240,7 @@ func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attribute
 		Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: name,
 	}) {
 		return apierrors.NewForbidden(schema.GroupResource{Group: cluster.GroupName, Resource: "managedclusters/accept"}, name,
-			fmt.Errorf("user %q cannot update the HubAcceptsClient field", a.GetUserInfo().GetName()))
+			fmt.Errorf("user %q "+cluster.RefusedAcceptance, a.GetUserInfo().GetName()))
 	}
 	if exists {
 		if err := cluster.NamespaceOf(name, ns.Labels); err != nil {

@@ -44,7 +44,7 @@ func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attr
 		return nil // only finalizers change; with nobody to take them off, they can be by hand
 	}
 	if !p.enabled {
-		return apierrors.NewBadRequest("ManifestWorkReplicaSet feature is disabled")
+		return apierrors.NewBadRequest(work.RefusedReplicaSet)
 	}
 	was, is := before.Spec.ManifestWorkTemplate.Workload, now.Spec.ManifestWorkTemplate.Workload
 	if a.GetOperation() == admission.Create || a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(was, is) {

@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 const (
@@ -92,8 +95,8 @@ func (p readable) read(kind schema.GroupVersionKind, content map[string]any) err
 // quantities are the places where served kinds have quantities: paths to maps
 // of quantities. A * in a path is each item of a list.
 var quantities = map[schema.GroupKind][][]string{
-	{Group: "cluster.open-cluster-management.io", Kind: "ManagedCluster"}: {{"status", "capacity"}, {"status", "allocatable"}},
-	{Group: "addon.open-cluster-management.io", Kind: "AddOnDeploymentConfig"}: {
+	{Group: cluster.GroupName, Kind: "ManagedCluster"}: {{"status", "capacity"}, {"status", "allocatable"}},
+	{Group: addon.GroupName, Kind: "AddOnDeploymentConfig"}: {
 		{"spec", "resourceRequirements", "*", "resources", "limits"}, {"spec", "resourceRequirements", "*", "resources", "requests"},
 	},
 }

@@ -39,7 +39,7 @@ func (p *setBindings) Validate(ctx context.Context, a admission.Attributes, _ ad
 		Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclustersets", Subresource: "bind", Name: set,
 	}) {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), binding.Name,
-			fmt.Errorf("user %q is not allowed to bind cluster set %q", a.GetUserInfo().GetName(), set))
+			fmt.Errorf("user %q "+cluster.RefusedSetBinding+" %q", a.GetUserInfo().GetName(), set))
 	}
 	return nil
 }

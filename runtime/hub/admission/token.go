@@ -153,16 +153,14 @@ func (p tokenLabels) Admit(_ context.Context, a admission.Attributes, _ admissio
 // stamped adds a token's labels to the labels of a new cluster. A cluster that
 // has another value for one of them is refused.
 func stamped(labels, of map[string]string) (map[string]string, error) {
-	out := map[string]string{}
-	for k, v := range labels {
-		out[k] = v
-	}
 	for k, v := range of {
-		if have, ok := out[k]; ok && have != v {
+		if have, ok := labels[k]; ok && have != v {
 			return nil, fmt.Errorf("creates clusters with the label %s=%s, and this one says %s=%s: leave the label out", k, v, k, have)
 		}
-		out[k] = v
 	}
+	out := map[string]string{}
+	maps.Copy(out, labels)
+	maps.Copy(out, of)
 	return out, nil
 }
 

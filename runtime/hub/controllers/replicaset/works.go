@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -119,30 +120,12 @@ func canonical(raw []byte) []byte {
 	if err := decoder.Decode(&v); err != nil {
 		return raw
 	}
-	dropCreationTimestamps(v)
+	creationtimestamp.RemoveNull(v)
 	out, err := json.Marshal(v)
 	if err != nil {
 		return raw
 	}
 	return out
-}
-
-func dropCreationTimestamps(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if metadata, ok := v["metadata"].(map[string]any); ok {
-			if t, ok := metadata["creationTimestamp"]; ok && t == nil {
-				delete(metadata, "creationTimestamp")
-			}
-		}
-		for _, x := range v {
-			dropCreationTimestamps(x)
-		}
-	case []any:
-		for _, x := range v {
-			dropCreationTimestamps(x)
-		}
-	}
 }
 
 // behind tells whether the snapshot's works are other than those on the server.
