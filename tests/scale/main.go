@@ -1,5 +1,5 @@
 // Command scale measures a hub from outside: how long it takes to start, what
-// it keeps in memory, and how many requests a cluster costs. The numbers come
+// it has in memory, and how many requests a cluster costs. The numbers come
 // from the operating system and from the API server's own counters.
 package main
 
@@ -30,6 +30,8 @@ func main() {
 	muster := flag.String("muster", "bin/muster", "the muster binary to measure")
 	clusters := flag.Int("clusters", 300, "how many clusters to accept; 0 leaves out all but --fleet")
 	fleet := flag.Int("fleet", 5000, "how many clusters the hub has when the requests of single agents are measured; 0 leaves that out")
+	loadedFleet := flag.Int("loaded", 0,
+		"how many clusters report, get a work and give heartbeats as fast as the hub takes it; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
 	logging.Setup(io.Discard, 0, false)
@@ -39,6 +41,9 @@ func main() {
 	}
 	if err == nil && *fleet > 0 {
 		err = measureFleet(context.Background(), *muster, *fleet)
+	}
+	if err == nil && *loadedFleet > 0 {
+		err = measureLoaded(context.Background(), *muster, *loadedFleet, *settle)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -75,8 +80,11 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		}
 		defer func() { _ = h.stop() }()
 		before := h.cpu()
-		time.Sleep(settle)
-		fmt.Printf("%-48s %8.1f MB\n", fmt.Sprintf("resident after %s at rest", settle), h.resident())
+		held, err := h.observe(settle)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-48s %s\n", fmt.Sprintf("hub's memory after %s at rest", settle), held)
 		fmt.Printf("%-48s %8.2f %% of a core\n", "CPU at rest", 100*(h.cpu()-before).Seconds()/settle.Seconds())
 
 		config, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
@@ -94,7 +102,7 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		if err := acceptClusters(ctx, h, config, c, "cluster", clusters); err != nil {
 			return err
 		}
-		fmt.Printf("%-48s %8.1f MB\n", fmt.Sprintf("resident with %d clusters", clusters), h.resident())
+		fmt.Printf("%-48s %8.1f MB anonymous\n", fmt.Sprintf("hub's memory with %d clusters", clusters), h.anonymous())
 	}
 	return nil
 }
@@ -172,16 +180,6 @@ func (p *process) cpu() time.Duration {
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * 10 * time.Millisecond
-}
-
-// resident is the process's resident memory in megabytes.
-func (p *process) resident() float64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
-	return mb(pages * int64(os.Getpagesize()))
 }
 
 func mb(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -116,14 +116,14 @@ func (s *steady) cost(what string, n float64, own float64, do func() (reads floa
 	took := time.Since(begin).Seconds()
 	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per "+what,
 		(after.writes-before.writes-own)/n, max(0, reads-s.readRate*took)/n, (after.conflicts-before.conflicts)/n)
-	if s.readRate == 0 { // the first measurement is that of the rest, and tells all its reads
+	if s.readRate == 0 { // the first measurement is that of the rest, and prints all its reads
 		s.readRate = reads / took
 	}
 	return nil
 }
 
 // rest lets the cluster be for a while that is too short for a heartbeat, and
-// long enough for everything else that somebody might do every few seconds.
+// long enough for everything else that is done every few seconds.
 func (s *steady) rest(d time.Duration) error {
 	return s.cost(fmt.Sprintf("%s of rest between heartbeats", d), 1, 0, func() (float64, error) {
 		time.Sleep(d)
