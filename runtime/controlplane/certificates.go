@@ -84,8 +84,10 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 	if err := o.checkKeys(); err != nil {
 		return files, err
 	}
-	clk := clock.RealClock{}
-	ca, err := pki.LoadOrCreateAuthority(o.Dir.Path("pki"), o.Name+"-ca", clk.Now())
+	// Clients verify the authority and the serving certificate, by the real time.
+	// The server itself verifies the administrator's, by o.Clock.
+	realClock := clock.RealClock{}
+	ca, err := pki.LoadOrCreateAuthority(o.Dir.Path("pki"), o.Name+"-ca", realClock.Now())
 	if err != nil {
 		return files, err
 	}
@@ -95,7 +97,26 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 	if s.ServiceAccountKeyHash, err = pki.LoadOrCreateKey(files.serviceAccountKey); err != nil {
 		return files, err
 	}
-	issueServing := func(now time.Time) error {
+	for what, c := range map[string]struct {
+		issue    func(time.Time) error
+		lifetime time.Duration
+		clock    clock.Clock
+	}{
+		"serving": {o.servingIssuer(ca, files), servingLifetime, realClock},
+		"admin":   {s.adminIssuer(o, ca), adminLifetime, o.Clock},
+	} {
+		if err := c.issue(c.clock.Now()); err != nil {
+			return files, fmt.Errorf("issue the %s certificate: %w", what, err)
+		}
+		go pki.Rotate(ctx, c.clock, c.lifetime, what, c.issue)
+	}
+	return files, nil
+}
+
+// servingIssuer returns a function that issues the serving certificate and
+// writes it to its files.
+func (o *Options) servingIssuer(ca *pki.Authority, files certificateFiles) func(now time.Time) error {
+	return func(now time.Time) error {
 		cert, key, err := ca.Issue(pki.Request{CommonName: o.Name, Hosts: o.servingHosts(), Lifetime: servingLifetime}, now)
 		if err != nil {
 			return err
@@ -107,25 +128,22 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 		}
 		return atomicfile.Write(files.servingCert, cert, 0o644)
 	}
-	issueAdmin := func(now time.Time) error {
+}
+
+// adminIssuer returns a function that issues the administrator's certificate and
+// writes the kubeconfig with it.
+func (s *Server) adminIssuer(o Options, ca *pki.Authority) func(now time.Time) error {
+	return func(now time.Time) error {
 		cert, key, err := ca.Issue(pki.Request{CommonName: "muster-admin", Organizations: []string{"system:masters"}, Lifetime: adminLifetime}, now)
 		if err != nil {
 			return err
 		}
-		content, err := kubeconfig.Config{Cluster: o.Name, User: "admin", Server: s.URL, CAData: ca.CertPEM, CertData: cert, KeyData: key}.YAML()
+		content, err := kubeconfig.Config{
+			Cluster: o.Name, User: "admin", Server: s.URL, CAData: ca.CertPEM, CertData: cert, KeyData: key,
+		}.YAML()
 		if err != nil {
 			return err
 		}
 		return atomicfile.Write(s.Kubeconfig, content, 0o600)
 	}
-	for what, c := range map[string]struct {
-		issue    func(time.Time) error
-		lifetime time.Duration
-	}{"serving": {issueServing, servingLifetime}, "admin": {issueAdmin, adminLifetime}} {
-		if err := c.issue(clk.Now()); err != nil {
-			return files, fmt.Errorf("issue the %s certificate: %w", what, err)
-		}
-		go pki.Rotate(ctx, clk, c.lifetime, what, c.issue)
-	}
-	return files, nil
 }

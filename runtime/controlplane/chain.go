@@ -40,12 +40,13 @@ const serviceAccountIssuer = "https://kubernetes.default.svc"
 // aggregation, the built-in resources, custom resources.
 func buildChain(ctx context.Context, o Options, listener net.Listener, files certificateFiles, etcdServers []string) (*aggregatorapiserver.APIAggregator, error) {
 	opts := serverOptions(o, listener, files, etcdServers)
-	if o.Clock != nil {
-		ca, err := newClientCA(files.caCert, o.Clock)
-		if err != nil {
-			return nil, err
-		}
-		opts.Authentication.ClientCert.CAContentProvider = ca
+	ca, err := newClientCA(files.caCert, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	opts.Authentication.ClientCert.CAContentProvider = ca
+	if err := setWatchCacheGates(); err != nil {
+		return nil, err
 	}
 	if o.Flavour == Full {
 		return buildFull(ctx, o, opts)
@@ -141,7 +142,7 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 	resolver := webhook.NewDefaultServiceResolver()
 	auth := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, native.Generic.EgressSelector, native.Generic.LoopbackClientConfig, native.Generic.TracerProvider)
 	// With a master count of one, a new custom resource is served at once; with
-	// more, Kubernetes waits five seconds for the other servers to hear of it.
+	// more, Kubernetes waits five seconds for the other servers to see it.
 	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*native.Generic, native.VersionedInformers, initializers, completed, 1, resolver, auth)
 	if err != nil {
 		return nil, fmt.Errorf("configure custom resources: %w", err)
@@ -184,17 +185,17 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 	return controlplaneapiserver.CreateAggregatorServer(aggregation.Complete(), nativeServer.GenericAPIServer, crds, crdsServed, controlplaneapiserver.DefaultGenericAPIServicePriorities())
 }
 
-// adjust changes what has no option: the version that is told, more
-// authorizers, a guard, more ready checks.
+// adjust changes what has no option: the version that is served, more authorizers,
+// a guard, more ready checks.
 func adjust(generic *genericapiserver.Config, o Options) error {
 	generic.EffectiveVersion = withServedVersion(generic.EffectiveVersion)
 	generic.ReadyzChecks = append(generic.ReadyzChecks, o.ReadyChecks...)
 	generic.ShutdownWatchTerminationGracePeriod = watchTimeout
-	// API servers that share a store tell each other by leases that they live,
-	// which nothing here asks about: six writes a minute of a server that is idle.
+	// API servers that share a store renew leases to show each other that they
+	// live, which nothing here reads: six writes a minute of an idle server.
 	generic.DisabledPostStartHooks.Insert("start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector")
-	// By others, straight in the store, they tell where they are: six more, that
-	// no count of requests shows.
+	// They publish their addresses in others, written straight to the store: six
+	// more, which no count of requests shows.
 	generic.DisabledPostStartHooks.Insert("peer-endpoint-reconciler-controller")
 	if o.FlowOf != nil {
 		generic.FlowControl = newFairness(o.FlowOf)

@@ -79,11 +79,12 @@ type Options struct {
 	AdmissionPlugins []AdmissionPlugin
 	// Conversions convert custom resources between their versions.
 	Conversions []Conversion
-	// Clock tells when client certificates have expired; the real one by default.
-	Clock clock.PassiveClock
+	// Clock decides when client certificates have expired, and when the
+	// administrator's is renewed; the real one by default.
+	Clock clock.Clock
 	// ReadyChecks must pass before /readyz does.
 	ReadyChecks []healthz.HealthChecker
-	// Open tells whether the server takes requests of others than this process.
+	// Open reports whether the server takes requests of others than this process.
 	// Before, these get 503 and are asked to come back in a second, which clients
 	// do, and which is better than a refusal by rules that are not all there yet.
 	// Health checks are answered at any time. nil is open from the start.
@@ -103,6 +104,9 @@ type AdmissionPlugin struct {
 }
 
 func (o *Options) complete() error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	if o.BindAddress == nil {
 		o.BindAddress = net.IPv4(127, 0, 0, 1)
 	}

@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// watchTimeout is the time in which watches are told, one after the other,
-	// that the server stops. Unless they end, connections stay open.
+	// watchTimeout is the time over which watches are ended, one after the other,
+	// when the server stops. A connection stays open as long as its watches.
 	watchTimeout = time.Second
 
-	// drainTimeout is how long requests may take to end after the server was
-	// told to stop. A client takes up to a second to let its connection go.
+	// drainTimeout is how long requests may take to end once the server stops. A
+	// client takes up to a second to close its connection.
 	drainTimeout = watchTimeout + 2*time.Second
 
-	// hooksTimeout is how long a stop waits for a start that is under way.
+	// hooksTimeout is how long a stop waits for a start that has not finished.
 	hooksTimeout = 2 * time.Second
 
-	// stopTimeout is how long a server may take to end that was told to. What
-	// takes longer waits for a store that doesn't answer, and is left behind.
+	// stopTimeout is how long a stop may take. What takes longer waits for a store
+	// that doesn't answer, and is not waited for.
 	stopTimeout = drainTimeout + 2*time.Second
 )
 
@@ -47,8 +47,8 @@ type Server struct {
 	CAData []byte
 	// CAFile and CAKeyFile sign client certificates.
 	CAFile, CAKeyFile string
-	// ServiceAccountKeyHash tells the key that signs service-account tokens from
-	// others: a SHA-256 of its public half, in hexadecimal.
+	// ServiceAccountKeyHash identifies the key that signs service-account tokens:
+	// the SHA-256 of its public half, in hexadecimal.
 	ServiceAccountKeyHash string
 
 	serviceAccountKey string // a file
@@ -83,8 +83,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	select {
 	case err = <-started:
 	case <-ctx.Done():
-		// It is waited for, so that nothing writes to the data directory any more.
-		// What waits for a store that doesn't answer takes no notice of ctx, though.
+		// Wait for the start to end, so that nothing writes to the data directory any
+		// more, but not for ever: a start that waits for a store ignores ctx.
 		err = ctx.Err()
 		ended := make(chan struct{})
 		go func() {
@@ -115,28 +115,42 @@ func (s *Server) shutdown() {
 	s.stop()
 }
 
-// start starts everything. What runs does so until ctx ends; startCtx only ends
+// store is where the API server keeps its objects: an etcd in this process, or an
+// external one, which this process neither stops nor watches.
+type store struct {
+	endpoints []string
+	stop      func()
+	failed    <-chan error // nil for an external etcd
+}
+
+func startStore(ctx context.Context, o Options) (store, error) {
+	if len(o.EtcdServers) > 0 {
+		return store{endpoints: o.EtcdServers, stop: func() {}}, nil
+	}
+	embedded, err := etcd.Start(ctx, o.Dir.Path("etcd"), o.Dir.Path("run"))
+	if err != nil {
+		return store{}, err
+	}
+	return store{endpoints: []string{embedded.Endpoint}, stop: embedded.Stop, failed: embedded.Err()}, nil
+}
+
+// start starts everything. What it starts runs until ctx ends; startCtx ends only
 // the start.
 func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Listener) error {
 	files, err := s.issueCertificates(ctx, o)
 	if err != nil {
 		return err
 	}
-	endpoints := o.EtcdServers
-	stopEtcd := func() {}
-	etcdErr := (<-chan error)(nil)
-	if len(endpoints) == 0 {
-		store, err := etcd.Start(startCtx, o.Dir.Path("etcd"), o.Dir.Path("run"))
-		if err != nil {
-			return err
-		}
-		endpoints, stopEtcd, etcdErr = []string{store.Endpoint}, store.Stop, store.Err()
-	}
-	aggregator, err := buildChain(ctx, o, listener, files, endpoints)
+	objects, err := startStore(startCtx, o)
 	if err != nil {
-		stopEtcd()
+		return err
+	}
+	aggregator, err := buildChain(ctx, o, listener, files, objects.endpoints)
+	if err != nil {
+		objects.stop()
 		if len(o.EtcdServers) > 0 && errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("no answer from etcd at %s: look whether it runs, and whether --etcd-cafile, --etcd-certfile and --etcd-keyfile are what it takes: %w", strings.Join(o.EtcdServers, ","), err)
+			return fmt.Errorf("no answer from etcd at %s: look whether it runs, "+
+				"and whether --etcd-cafile, --etcd-certfile and --etcd-keyfile are what it takes: %w", strings.Join(o.EtcdServers, ","), err)
 		}
 		return err
 	}
@@ -148,19 +162,27 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 	s.paths.Handle("/metrics", metricsHandler())
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
-		stopEtcd()
+		objects.stop()
 		return fmt.Errorf("prepare the API server: %w", err)
 	}
+	s.serve(ctx, o, prepared.Run, objects)
+	return nil
+}
+
+// serve runs the API server in the background until ctx ends or the store fails.
+// Then it stops the store, sets s.err and closes s.done.
+func (s *Server) serve(ctx context.Context, o Options, run func(context.Context) error, objects store) {
 	serverCtx, stopServer := context.WithCancelCause(ctx)
 	storeFailed := make(chan struct{})
 	go func() {
-		if err, ok := <-etcdErr; ok && err != nil {
+		if err, ok := <-objects.failed; ok && err != nil {
 			close(storeFailed)
-			stopServer(explainDiskFull(fmt.Errorf("the store in %s stopped: %w: start again; if that doesn't help, put the data directory back from a backup", o.Dir.Path("etcd"), err), o.Dir))
+			stopServer(explainDiskFull(fmt.Errorf("the store in %s stopped: %w: start again; "+
+				"if that doesn't help, put the data directory back from a backup", o.Dir.Path("etcd"), err), o.Dir))
 		}
 	}()
 	ended := make(chan error, 1)
-	go func() { ended <- prepared.Run(serverCtx) }()
+	go func() { ended <- run(serverCtx) }()
 	go func() {
 		defer close(s.done)
 		select {
@@ -168,17 +190,16 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 		case <-serverCtx.Done():
 			select {
 			case s.err = <-ended:
-			case <-storeFailed: // what is under way can't end well any more
+			case <-storeFailed: // requests under way can't succeed any more
 			case <-time.After(stopTimeout):
 			}
 		}
-		stopEtcd()
+		objects.stop()
 		if cause := context.Cause(serverCtx); s.err == nil && !errors.Is(cause, context.Canceled) {
 			s.err = cause
 		}
 		stopServer(nil)
 	}()
-	return nil
 }
 
 // WaitReady returns when /readyz says ok, or with the reason why it never will.
