@@ -1,0 +1,171 @@
+// Package gctuner sets the garbage collector of a control plane's process by its
+// load.
+//
+// GOGC is how much may be allocated between two collections, as a percentage of
+// the live heap. A collection costs the same with any percentage, so the
+// percentage decides how often that is paid. A hub's live heap is almost all
+// caches: at rest it hardly allocates, so a small percentage costs no CPU and
+// saves memory. When many clusters join or report, a small percentage takes up
+// to half of the CPU. So the percentage is small at rest and large under load,
+// and what it allows beyond the live heap has an upper limit, which makes the
+// percentage smaller again as the fleet grows.
+//
+// It imports nothing of muster.
+package gctuner
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// restPercent is GOGC at rest, and the smallest under load.
+	restPercent = 50
+	// busyPercent is GOGC under load, as long as headroom allows it.
+	busyPercent = 150
+	// headroom is how many bytes may be allocated between two collections under
+	// load, where restPercent does not allow more.
+	headroom = 512 << 20
+
+	// busyShare is the share of one processor from which on collecting counts as
+	// load, and restShare the one below which the load is over. Between them lies
+	// what a change of the percentage itself changes.
+	busyShare, restShare = 0.04, 0.01
+
+	// period is how often the load is looked at, and window how many periods it
+	// is averaged over: a large heap is collected only a few times a minute.
+	period = 5 * time.Second
+	window = 6
+
+	// limitShare is the part of a container's memory that the Go runtime may use;
+	// the rest is for what it does not count.
+	limitShare = 0.9
+)
+
+// Run sets GOGC by the load until ctx ends, and once the memory limit of the
+// container that the process runs in, if there is one. The environment variables
+// GOGC and GOMEMLIMIT each take precedence over what it would set.
+func Run(ctx context.Context, clk clock.WithTicker) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		if limit := containerLimit(os.ReadFile); limit > 0 {
+			debug.SetMemoryLimit(int64(limitShare * float64(limit)))
+		}
+	}
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	t := tuner{read: read, set: func(percent int) { debug.SetGCPercent(percent) }}
+	t.run(ctx, clk)
+}
+
+// usage is what the collector has cost so far, and what it keeps.
+type usage struct {
+	at   time.Time
+	cpu  float64 // seconds, without those of processors that had nothing else to do
+	live uint64  // bytes that the last collection has found in use
+}
+
+// tuner decides about the percentage.
+type tuner struct {
+	read func() usage
+	set  func(percent int)
+
+	percent int
+	busy    bool
+	past    []usage // at most window+1, the oldest first
+}
+
+func (t *tuner) run(ctx context.Context, clk clock.WithTicker) {
+	t.busy = true // a start is load
+	t.apply(busyPercent)
+	ticker := clk.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		t.observe(clk.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+	}
+}
+
+// observe takes one measurement and sets the percentage that follows from it.
+func (t *tuner) observe(now time.Time) {
+	u := t.read()
+	u.at = now
+	t.past = append(t.past, u)
+	if len(t.past) > window+1 {
+		t.past = t.past[1:]
+	}
+	switch share := share(t.past[0], u); {
+	case share > busyShare:
+		t.busy = true
+	case share < restShare && len(t.past) == window+1:
+		t.busy = false
+	}
+	t.apply(percentFor(t.busy, u.live))
+}
+
+func (t *tuner) apply(percent int) {
+	if percent != t.percent {
+		t.percent = percent
+		t.set(percent)
+	}
+}
+
+// share is how much of one processor was spent collecting between two
+// measurements.
+func share(from, to usage) float64 {
+	elapsed := to.at.Sub(from.at).Seconds()
+	if elapsed <= 0 {
+		return 0
+	}
+	return (to.cpu - from.cpu) / elapsed
+}
+
+// percentFor is the percentage for a live heap of that many bytes.
+func percentFor(busy bool, live uint64) int {
+	if !busy {
+		return restPercent
+	}
+	if live == 0 {
+		return busyPercent
+	}
+	// In steps of ten, as each change stops the program for a moment.
+	fits := int(headroom*10/live) * 10
+	return max(restPercent, min(busyPercent, fits))
+}
+
+// read asks the Go runtime.
+func read() usage {
+	const total, idle, live = "/cpu/classes/gc/total:cpu-seconds", "/cpu/classes/gc/mark/idle:cpu-seconds", "/gc/heap/live:bytes"
+	samples := []metrics.Sample{{Name: total}, {Name: idle}, {Name: live}}
+	metrics.Read(samples)
+	return usage{cpu: samples[0].Value.Float64() - samples[1].Value.Float64(), live: samples[2].Value.Uint64()}
+}
+
+// containerLimit is the memory limit, in bytes, of the control group that the
+// process sees as its own, or 0 if there is none.
+func containerLimit(readFile func(string) ([]byte, error)) uint64 {
+	// Version 2 of control groups, then version 1.
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		content, err := readFile(path)
+		if err != nil {
+			continue
+		}
+		limit, err := strconv.ParseUint(strings.TrimSpace(string(content)), 10, 64)
+		if err != nil || limit > 1<<60 { // "max", and what version 1 has for it
+			return 0
+		}
+		return limit
+	}
+	return 0
+}

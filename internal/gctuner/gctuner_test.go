@@ -1,0 +1,113 @@
+package gctuner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+const mib = 1 << 20
+
+func TestPercentFor(t *testing.T) {
+	for _, tc := range []struct {
+		what string
+		busy bool
+		live uint64
+		want int
+	}{
+		{"at rest, small", false, 30 * mib, 50},
+		{"at rest, large", false, 2000 * mib, 50},
+		{"before the first collection", true, 0, 150},
+		{"under load, small", true, 100 * mib, 150},
+		{"under load, as much as the headroom", true, 512 * mib, 100},
+		{"under load, large", true, 3000 * mib, 50},
+	} {
+		if got := percentFor(tc.busy, tc.live); got != tc.want {
+			t.Errorf("%s: got %d, want %d", tc.what, got, tc.want)
+		}
+	}
+}
+
+// The percentage is large from the start on, small once collecting has cost
+// nothing for a while, and large again as soon as it costs something.
+func TestThePercentageFollowsTheLoad(t *testing.T) {
+	var set []int
+	now := usage{live: 100 * mib}
+	tuner := tuner{read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	at := time.Now()
+	clk := clocktesting.NewFakeClock(at)
+	tuner.run(ctx, clk) // returns after one measurement
+	for range window - 1 {
+		at = at.Add(period)
+		tuner.observe(at)
+	}
+	if want := []int{150}; !slices.Equal(set, want) {
+		t.Fatalf("before a whole window: set %v, want %v", set, want)
+	}
+	at = at.Add(period)
+	tuner.observe(at)
+	if want := []int{150, 50}; !slices.Equal(set, want) {
+		t.Fatalf("after a window at rest: set %v, want %v", set, want)
+	}
+	now.cpu += 0.02 * period.Seconds()
+	at = at.Add(period)
+	tuner.observe(at)
+	if want := []int{150, 50}; !slices.Equal(set, want) {
+		t.Fatalf("with a little load: set %v, want %v", set, want)
+	}
+	now.cpu += 0.5 * period.Seconds()
+	at = at.Add(period)
+	tuner.observe(at)
+	if want := []int{150, 50, 150}; !slices.Equal(set, want) {
+		t.Fatalf("under load: set %v, want %v", set, want)
+	}
+	now.cpu, now.live = now.cpu+10, 512*mib
+	at = at.Add(period)
+	tuner.observe(at)
+	if want := []int{150, 50, 150, 100}; !slices.Equal(set, want) {
+		t.Fatalf("with a larger heap: set %v, want %v", set, want)
+	}
+}
+
+// What the user sets stays. GOGC=off, for one, is a percentage too.
+func TestTheEnvironmentTakesPrecedence(t *testing.T) {
+	t.Setenv("GOGC", "off")
+	t.Setenv("GOMEMLIMIT", "off")
+	Run(context.Background(), nil) // would fail without a clock if it set anything
+}
+
+func TestReadKnowsItsMetrics(t *testing.T) {
+	if u := read(); u.cpu < 0 {
+		t.Errorf("the collector has used %f s", u.cpu)
+	}
+}
+
+func TestContainerLimit(t *testing.T) {
+	const v2, v1 = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+	for _, tc := range []struct {
+		files map[string]string
+		want  uint64
+	}{
+		{nil, 0},
+		{map[string]string{v2: "536870912\n"}, 512 * mib},
+		{map[string]string{v2: "max\n"}, 0},
+		{map[string]string{v1: "536870912\n"}, 512 * mib},
+		{map[string]string{v1: "9223372036854771712\n"}, 0},
+	} {
+		got := containerLimit(func(path string) ([]byte, error) {
+			if content, ok := tc.files[path]; ok {
+				return []byte(content), nil
+			}
+			return nil, errors.New("not there")
+		})
+		if got != tc.want {
+			t.Errorf("%v: got %d, want %d", tc.files, got, tc.want)
+		}
+	}
+}
