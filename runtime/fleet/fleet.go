@@ -25,7 +25,10 @@ const (
 	hubFolder      = "hub"
 	clustersFolder = "clusters"
 	kubeconfigFile = "admin.kubeconfig"
-	logFile        = "muster.log"
+
+	// agentProgram is the program with the agent alone.
+	agentProgram = "muster-agent"
+	logFile      = "muster.log"
 
 	// startTimeout is how long one member may take to become ready.
 	startTimeout = 3 * time.Minute
@@ -106,14 +109,14 @@ func Open(path, program string) (*Fleet, error) {
 }
 
 // kind is the driver of clusters in containers, with the image that the provider
-// asks for by default: it is made of the very program that runs, and needs no
-// registry.
+// asks for by default: it is made of agentProgram beside the program that runs, or
+// of that itself, and needs no registry.
 func (f *Fleet) kind(o UpOptions) (Driver, error) {
 	k, err := NewKind(f.clusters())
 	if err != nil || o.Clusters == 0 {
 		return k, err
 	}
-	image, err := NewImage(f.program, klusterlet.DefaultImage())
+	image, err := NewImage(f.agent(), klusterlet.DefaultImage())
 	if err != nil {
 		o.notice("no image of the agent is put into the clusters, so %s has to come from a registry: %v", klusterlet.DefaultImage(), err)
 		return k, nil
@@ -121,6 +124,19 @@ func (f *Fleet) kind(o UpOptions) (Driver, error) {
 	k.UseImage(image)
 	return k, nil
 }
+
+// agent is the program that the agent's image is made of. The complete program is
+// an agent, too, but four times as large.
+func (f *Fleet) agent() string {
+	agent := filepath.Join(filepath.Dir(f.program), agentProgram)
+	if info, err := os.Stat(agent); err == nil && info.Mode().IsRegular() {
+		return agent
+	}
+	return f.program
+}
+
+// HubKubeconfig is the hub's kubeconfig file in the fleet's folder at path.
+func HubKubeconfig(path string) string { return kubeconfigOf(filepath.Join(path, hubFolder)) }
 
 // Close lets another process take the fleet. What runs goes on running.
 func (f *Fleet) Close() { _ = f.lock.Close() }

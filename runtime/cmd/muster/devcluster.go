@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/residency"
+	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/devcluster"
 )
 
@@ -32,13 +33,13 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
   kubectl --kubeconfig ./cluster1/admin.kubeconfig create deployment web --image nginx`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := setupLogging(cmd); err != nil {
+			if _, err := cli.SetupLogging(cmd); err != nil {
 				return err
 			}
-			go residency.Keep(cmd.Context(), clock.RealClock{})
+			go gctuner.Run(cmd.Context(), clock.RealClock{})
 			c, err := devcluster.Start(cmd.Context(), o)
 			if cmd.Context().Err() != nil && c == nil {
-				return nil // told to end before it was ready
+				return nil // it was stopped before it was ready
 			}
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
 )
 
@@ -27,7 +28,7 @@ the folder afterwards.`,
   muster down --data-dir .demo && rm -r .demo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := setupLogging(cmd); err != nil {
+			if _, err := cli.SetupLogging(cmd); err != nil {
 				return err
 			}
 			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {

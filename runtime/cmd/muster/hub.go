@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/residency"
+	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
@@ -35,7 +36,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
   muster hub --data-dir /var/lib/muster --bind-address 0.0.0.0 --external-url https://hub.example.org:6443`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := setupLogging(cmd)
+			log, err := cli.SetupLogging(cmd)
 			if err != nil {
 				return err
 			}
@@ -43,7 +44,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.CleanedResources, err = gc.ParseResources(cleaned); err != nil {
 				return fmt.Errorf("--gc-resource-list: %w", err)
 			}
-			go residency.Keep(cmd.Context(), clock.RealClock{})
+			go gctuner.Run(cmd.Context(), clock.RealClock{})
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
 			})
@@ -54,14 +55,22 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	f.IPVar(&o.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to listen on")
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 takes a free one")
 	f.StringVar(&o.ExternalURL, "external-url", "", "where agents and users reach the hub, when that is not the address that it listens on")
-	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an external etcd cluster, which several hubs may share that have the same pki folder in their data directories; without it, etcd runs inside the hub")
+	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil,
+		"URLs of an external etcd cluster, which several hubs may share that have the same pki folder in their data directories; "+
+			"without it, etcd runs inside the hub")
 	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
-	f.BoolVar(&o.ReplaceLostKeys, "replace-lost-keys", false, "start though the certificate authority or the service-account key that the store was made with is lost: every cluster has to join again then, and every kubeconfig and token of before is void")
-	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil, "users whose certificate requests are approved; new clusters are then accepted by themselves, once")
-	f.StringSliceVar(&cleaned, "gc-resource-list", nil, "what is deleted with a cluster from its namespace, one kind after the other, each as group/version/resource (default "+gc.FormatResources(gc.DefaultResources())+")")
-	f.StringToStringVar(&o.Labels, "labels", nil, "labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")
+	f.BoolVar(&o.ReplaceLostKeys, "replace-lost-keys", false,
+		"start though the certificate authority or the service-account key that the store was made with is lost: "+
+			"every cluster has to join again then, and every kubeconfig and token of before is void")
+	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil,
+		"users whose certificate requests are approved; new clusters are then accepted by themselves, once")
+	f.StringSliceVar(&cleaned, "gc-resource-list", nil,
+		"what is deleted with a cluster from its namespace, one kind after the other, each as group/version/resource "+
+			"(default "+gc.FormatResources(gc.DefaultResources())+")")
+	f.StringToStringVar(&o.Labels, "labels", nil,
+		"labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")
 	f.IntVar(&o.ManifestLimit, "manifest-limit", work.DefaultManifestLimit, "greatest total size of a work's manifests, in bytes")
 	features.AddFlag(f, gates)
 	_ = cmd.MarkFlagRequired("data-dir")

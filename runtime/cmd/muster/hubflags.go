@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
 )
 
 // hubFlags say which hub a command talks to.
@@ -19,7 +19,7 @@ type hubFlags struct {
 }
 
 func (f *hubFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.dataDir, "data-dir", ".muster", "data directory of \"muster up\"")
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", fleetDir, "data directory of \"muster up\"")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub, instead of the one in the data directory")
 }
 
@@ -27,10 +27,11 @@ func (f *hubFlags) add(cmd *cobra.Command) {
 func (f *hubFlags) client() (client.Client, error) {
 	path := f.kubeconfig
 	if path == "" {
-		path = filepath.Join(f.dataDir, "hub", "admin.kubeconfig")
+		path = fleet.HubKubeconfig(f.dataDir)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("there is no kubeconfig %s: start a hub with \"muster up\", or name its kubeconfig with --kubeconfig", path)
+		return nil, fmt.Errorf("there is no kubeconfig %s: "+
+			"start a hub with \"muster up\", or name its kubeconfig with --kubeconfig", path)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {

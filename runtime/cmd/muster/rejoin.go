@@ -34,8 +34,8 @@ before: because the agent's namespace was lost, or the cluster was rebuilt.
 
 A hub approves no second agent for a cluster that has joined, so that a leaked
 bootstrap token makes none. The token in this kubeconfig may, once. The agent
-that comes with it takes the place of the one from before, of which the hub
-takes nothing any more. The cluster has to be accepted.
+that comes with it replaces the one from before, whose requests the hub then
+refuses. The cluster has to be accepted.
 
 With Terraform none of this is needed: muster_klusterlet joins again by itself
 when it has to install the agent again.`,

@@ -25,7 +25,7 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Print a fleet's clusters, placement decisions and works",
 		Long: `Prints what a hub knows of its fleet: which clusters are accepted, joined and
-available, which of them placements chose, and how the works in them fare.
+available, which of them placements chose, and the state of the works in them.
 
 The hub is the one of "muster up" in the data directory, or any that a
 kubeconfig reaches.`,

@@ -8,19 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
 )
 
-// fleetDir is where the fleet of `muster up` is when nothing else is said.
+// fleetDir is the default folder of a fleet.
 const fleetDir = ".muster"
 
-func newUpCommand() *cobra.Command {
-	var dir string
-	o := fleet.UpOptions{}
-	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Start a hub and a few clusters on this machine",
-		Long: `Starts a hub and a few clusters, waits until they are ready, prints where their
+const upLong = `Starts a hub and a few clusters, waits until they are ready, prints where their
 kubeconfigs are, and leaves them running. The clusters are not joined to the
 hub: that is what terraform apply does.
 
@@ -33,18 +28,20 @@ starts a real agent.
 
 With --driver kind a cluster is a real one in a container, made with kind. The
 clusters are made first; the hub then listens at the gateway of their network,
-where pods reach it, and the agent's image, made of this very program, is put
-into their nodes: no registry is needed. A node that has stopped is started
-again, and a cluster whose making was cut short is made again. Where containers
-run in a virtual machine or without root (Docker Desktop, podman), the gateway is
-no address of this machine: say where pods reach it (see the last example).
+where pods reach it, and the agent's image, made of the program muster-agent
+beside this one, or else of this very program, is put into their nodes: no
+registry is needed. A node that has stopped is started again, and a cluster whose
+making was cut short is made again. Where containers run in a virtual machine or
+without root (Docker Desktop, podman), the gateway is no address of this machine:
+say where pods reach it (see the last example).
 
   ` + fleet.KindImageEnv + `   node image in place of kind's default
   ` + fleet.KindConfigEnv + `  path of a kind configuration in place of muster's
 
 The hub stays where it listened last, unless another address is given: then it
-is started again there, and clusters that have joined it have to join again.`,
-		Example: `  # A hub and three clusters
+is started again there, and clusters that have joined it have to join again.`
+
+const upExample = `  # A hub and three clusters
   muster up
 
   # Five clusters in a folder of one's own
@@ -54,39 +51,56 @@ is started again there, and clusters that have joined it have to join again.`,
   muster up --driver kind --clusters 2
 
   # Real nodes that reach this machine at 192.0.2.10
-  muster up --driver kind --hub-bind-address 0.0.0.0 --hub-external-url https://192.0.2.10:6443`,
-		Args: cobra.NoArgs,
+  muster up --driver kind --hub-bind-address 0.0.0.0 --hub-external-url https://192.0.2.10:6443`
+
+func newUpCommand() *cobra.Command {
+	var dir string
+	o := fleet.UpOptions{}
+	cmd := &cobra.Command{
+		Use:     "up",
+		Short:   "Start a hub and a few clusters on this machine",
+		Long:    upLong,
+		Example: upExample,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := setupLogging(cmd); err != nil {
+			if _, err := cli.SetupLogging(cmd); err != nil {
 				return err
 			}
-			f, err := fleet.Open(dir, "")
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			o.Notice = func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) }
-			o.Progress = func(p fleet.Progress) { printProgress(cmd.ErrOrStderr(), p) }
-			members, err := f.Up(cmd.Context(), o)
-			for i, m := range members {
-				members[i] = f.RelativeTo(dir, m)
-			}
-			if printErr := printMembers(cmd.OutOrStdout(), members); err == nil {
-				err = printErr
-			}
-			if err == nil {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "\nAll of it runs until: muster down --data-dir %s\n", dir)
-			}
-			return err
+			return runUp(cmd, dir, o)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&dir, "data-dir", fleetDir, "folder of the fleet; made when it does not exist")
 	flags.IntVar(&o.Clusters, "clusters", 3, "how many clusters there shall be")
 	flags.StringVar(&o.Driver, "driver", fleet.DriverDevcluster, "kind of cluster: devcluster or kind")
-	flags.StringVar(&o.HubBindAddress, "hub-bind-address", "", "address that the hub listens on (default the last one; at first 127.0.0.1, or the gateway of the containers' network)")
-	flags.StringVar(&o.HubExternalURL, "hub-external-url", "", "where agents reach the hub, when that is not the address that it listens on; the hub takes the URL's port")
+	flags.StringVar(&o.HubBindAddress, "hub-bind-address", "",
+		"address that the hub listens on (default the last one; at first 127.0.0.1, or the gateway of the containers' network)")
+	flags.StringVar(&o.HubExternalURL, "hub-external-url", "",
+		"where agents reach the hub, when that is not the address that it listens on; the hub takes the URL's port")
 	return cmd
+}
+
+// runUp starts the fleet in the folder dir and prints its members, also those of
+// a start that fails half-way.
+func runUp(cmd *cobra.Command, dir string, o fleet.UpOptions) error {
+	f, err := fleet.Open(dir, "")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	o.Notice = func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) }
+	o.Progress = func(p fleet.Progress) { printProgress(cmd.ErrOrStderr(), p) }
+	members, err := f.Up(cmd.Context(), o)
+	for i, m := range members {
+		members[i] = f.RelativeTo(dir, m)
+	}
+	if printErr := printMembers(cmd.OutOrStdout(), members); err == nil {
+		err = printErr
+	}
+	if err == nil {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "\nAll of it runs until: muster down --data-dir %s\n", dir)
+	}
+	return err
 }
 
 func printProgress(w io.Writer, p fleet.Progress) {
