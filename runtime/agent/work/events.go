@@ -12,7 +12,10 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	klog "k8s.io/klog/v2"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -48,11 +51,11 @@ func newEvents(hub *rest.Config, httpClient *http.Client, scheme *runtime.Scheme
 	}, nil
 }
 
-func (e *events) stop() { e.broadcaster.Shutdown() }
+func (e *events) Stop() { e.broadcaster.Shutdown() }
 
-// tell tells what fails of a work with the status that it has now. attempts is
+// failing tells what fails of a work with the status that it has now. attempts is
 // how often it has failed in a row.
-func (e *events) tell(mw *workv1.ManifestWork, outcomes []outcome, attempts int) {
+func (e *events) failing(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) {
 	for _, text := range e.news(mw, outcomes, attempts) {
 		e.recorder.Event(mw, corev1.EventTypeWarning, work.ReasonManifestFailed, text)
 	}
@@ -64,7 +67,7 @@ func (e *events) truncated(mw *workv1.ManifestWork, message string) {
 }
 
 // news is what has not been told yet, and remembers it as told.
-func (e *events) news(mw *workv1.ManifestWork, outcomes []outcome, attempts int) []string {
+func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	failing := map[int32]string{}
@@ -72,17 +75,17 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []outcome, attempts int)
 	for _, entry := range mw.Status.ResourceStatus.Manifests {
 		m := entry.ResourceMeta
 		c := meta.FindStatusCondition(entry.Conditions, work.ConditionApplied)
-		if int(m.Ordinal) >= len(outcomes) || outcomes[m.Ordinal].applied == nil || c == nil {
+		if int(m.Ordinal) >= len(outcomes) || outcomes[m.Ordinal].Applied == nil || c == nil {
 			continue
 		}
 		before, told := e.told[mw.Name][m.Ordinal]
-		if attempts < passing && !triedRarely(outcomes[m.Ordinal].applied) {
+		if attempts < passing && !decide.RetriedRarely(outcomes[m.Ordinal].Applied) {
 			if told {
 				failing[m.Ordinal] = before
 			}
 			continue
 		}
-		text := fmt.Sprintf("Manifest %d, %s %s: %s", m.Ordinal, m.Kind, qualified(m.Namespace, m.Name), c.Message)
+		text := fmt.Sprintf("Manifest %d, %s %s: %s", m.Ordinal, m.Kind, klog.KRef(m.Namespace, m.Name).String(), c.Message)
 		if len(text) > maxEventMessage {
 			text = strings.ToValidUTF8(text[:maxEventMessage-3], "") + "..."
 		}
@@ -99,15 +102,8 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []outcome, attempts int)
 	return out
 }
 
-func (e *events) forget(name string) {
+func (e *events) Forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.told, name)
-}
-
-func qualified(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }

@@ -3,6 +3,7 @@ package work_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -72,6 +73,7 @@ func (f *fixture) start(o work.Options) {
 	done := make(chan error, 1)
 	o.ClusterName, o.AgentID, o.HubHost = f.hub, f.agentID, f.hubHost
 	o.Hub, o.ManagedCluster = env.Config("test-hub"), env.Config("test-agent")
+	o.Log = slog.Default()
 	if f.wrap != nil {
 		o.ManagedCluster.Wrap(f.wrap)
 	}

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -11,9 +12,13 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// patience is how long a copy of a work is waited for that is up to date. A hub
+// copyTimeout is how long to wait for a copy of a work that is up to date. A hub
 // that was restored from a backup may never send one: its versions start over.
-const patience = 5 * time.Second
+const copyTimeout = 5 * time.Second
+
+// errOutdated says that the cache has yet to learn what this agent has written.
+// The work is woken then.
+var errOutdated = errors.New("the copy of the work is older than what was written")
 
 // freshness knows which versions of works this agent has written, so that no
 // work is judged by a copy from before: that would only end in a conflict.
@@ -34,8 +39,8 @@ func newFreshness(clock clock.PassiveClock) *freshness {
 	return &freshness{clock: clock, written: map[string]writtenVersion{}, waiting: map[string]bool{}}
 }
 
-// wrote notes what became of a work by a write of ours.
-func (f *freshness) wrote(mw *workv1.ManifestWork) {
+// Wrote notes what became of a work by a write of ours.
+func (f *freshness) Wrote(mw *workv1.ManifestWork) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.written[mw.Name] = writtenVersion{mw.ResourceVersion, f.clock.Now()}
@@ -47,7 +52,7 @@ func (f *freshness) outdated(mw *workv1.ManifestWork) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.written[mw.Name]
-	if !older(mw.ResourceVersion, last.version) || f.clock.Since(last.at) >= patience {
+	if !older(mw.ResourceVersion, last.version) || f.clock.Since(last.at) >= copyTimeout {
 		delete(f.waiting, mw.Name)
 		return false
 	}
@@ -62,7 +67,7 @@ func (f *freshness) waits(name string) bool {
 	return f.waiting[name]
 }
 
-func (f *freshness) forget(name string) {
+func (f *freshness) Forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.written, name)
@@ -80,9 +85,8 @@ func older(a, b string) bool {
 	return err == nil && x < y
 }
 
-// get reads a work from the cache. It is nil while the cache has yet to learn
-// what this agent has written; the work is woken then.
-func (a *agent) get(ctx context.Context, name string) (*workv1.ManifestWork, error) {
+// Get reads a work from the cache, or returns errOutdated.
+func (a *agent) Get(ctx context.Context, name string) (*workv1.ManifestWork, error) {
 	// The second look is for a copy that came while the first was judged, too
 	// early to wake a work that was not waiting yet.
 	for range 2 {
@@ -94,5 +98,5 @@ func (a *agent) get(ctx context.Context, name string) (*workv1.ManifestWork, err
 			return mw, nil
 		}
 	}
-	return nil, nil
+	return nil, errOutdated
 }

@@ -23,15 +23,15 @@ func TestCopiesFromBeforeAWriteAreOutdated(t *testing.T) {
 		}
 	}
 	expect("before any write", mw("9"), false)
-	f.wrote(mw("10"))
+	f.Wrote(mw("10"))
 	expect("a copy from before", mw("9"), true)
 	expect("the copy that was written", mw("10"), false)
 	expect("a copy from before again", mw("9"), true)
 	expect("a later copy", mw("100"), false)
 	expect("a version that is no number", mw("x"), false)
-	clk.SetTime(clk.Now().Add(patience))
+	clk.SetTime(clk.Now().Add(copyTimeout))
 	expect("a hub whose versions start over", mw("3"), false)
-	f.wrote(mw("4"))
-	f.forget("w")
+	f.Wrote(mw("4"))
+	f.Forget("w")
 	expect("another work of the name", mw("3"), false)
 }

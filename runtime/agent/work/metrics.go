@@ -70,13 +70,13 @@ func (m *Metrics) conflict(kind string) {
 	}
 }
 
-// see notes the state of a work.
-func (m *Metrics) see(mw *workv1.ManifestWork) { m.set(mw.Name, stateOf(mw)) }
+// setState notes the state of a work.
+func (m *Metrics) setState(mw *workv1.ManifestWork) { m.Set(mw.Name, stateOf(mw)) }
 
-// forget notes that a work is gone.
-func (m *Metrics) forget(name string) { m.set(name, "") }
+// Forget notes that a work is gone.
+func (m *Metrics) Forget(name string) { m.Set(name, "") }
 
-func (m *Metrics) set(name, state string) {
+func (m *Metrics) Set(name, state string) {
 	if m == nil {
 		return
 	}

@@ -22,6 +22,7 @@ const (
 // when the function says so.
 type queue struct {
 	what      string
+	log       *slog.Logger
 	reconcile func(ctx context.Context, name string) (again time.Duration, err error)
 	keys      workqueue.TypedRateLimitingInterface[string]
 	running   sync.WaitGroup
@@ -33,15 +34,15 @@ type queue struct {
 // errWaiting marks what only takes its time: it is tried again without a word.
 var errWaiting = errors.New("it is waited for")
 
-func newQueue(what string, reconcile func(context.Context, string) (time.Duration, error)) *queue {
+func newQueue(what string, log *slog.Logger, reconcile func(context.Context, string) (time.Duration, error)) *queue {
 	return &queue{
-		what: what, reconcile: reconcile, told: map[string]string{},
+		what: what, log: log, reconcile: reconcile, told: map[string]string{},
 		keys: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry)),
 	}
 }
 
 func (q *queue) add(name string)    { q.keys.Add(name) }
-func (q *queue) forget(name string) { q.keys.Forget(name) }
+func (q *queue) Forget(name string) { q.keys.Forget(name) }
 
 // failures is how often in a row a name has failed.
 func (q *queue) failures(name string) int { return q.keys.NumRequeues(name) }
@@ -55,8 +56,8 @@ func (q *queue) run(ctx context.Context, workers int) {
 	}
 }
 
-// stop waits until the calls that are under way have returned.
-func (q *queue) stop() {
+// Stop waits until the calls that are under way have returned.
+func (q *queue) Stop() {
 	q.keys.ShutDown()
 	q.running.Wait()
 }
@@ -89,11 +90,11 @@ func (q *queue) complain(name string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.failures(name) < passing || errors.Is(err, errWaiting) || q.told[name] == cause(err) {
-		slog.Debug("trying again", "what", q.what, "name", name, "err", err)
+		q.log.Debug("trying again", "what", q.what, "name", name, "err", err)
 		return
 	}
 	q.told[name] = cause(err)
-	slog.Warn("this fails again and again, and is tried again at least once a minute; the conditions and events of the work on the hub tell more", "what", q.what, "name", name, "err", err)
+	q.log.Warn("this fails again and again, and is tried again at least once a minute; the conditions and events of the work on the hub tell more", "what", q.what, "name", name, "err", err)
 }
 
 // recovered notes that a name has not failed, and logs that it had.
@@ -102,7 +103,7 @@ func (q *queue) recovered(name string) {
 	defer q.mu.Unlock()
 	if _, ok := q.told[name]; ok {
 		delete(q.told, name)
-		slog.Info("this no longer fails", "what", q.what, "name", name)
+		q.log.Info("this no longer fails", "what", q.what, "name", name)
 	}
 }
 

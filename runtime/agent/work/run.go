@@ -13,8 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -27,6 +30,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/executor"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/memory"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/watches"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -95,18 +103,19 @@ type agent struct {
 
 	hub, local           client.Client // read from caches
 	hubCache, localCache cache.Cache
-	objects              *objects
+	mapper               meta.RESTMapper
+	objects              *applier.Applier
+	rights               *executor.Rights
+	grants               *executor.Grants // nil without the gate ExecutorValidatingCaches
 	events               *events
 	metrics              *Metrics
-	rules                *rules
-	maxRaw               int  // the longest JSON that feedback may hold; 0 for none
+	inspector            *inspect.Inspector
 	derive               bool // Progressing and Degraded without rules
-	watches              *watches
-	memory               *memory
+	watches              *watches.Watches
+	memory               *memory.Memory
 	freshness            *freshness
-	rooms                *rooms
-	writers              chan struct{}
-	slow                 chan struct{} // the turn of works whose rules take long
+	writers              *semaphore.Weighted
+	log                  *slog.Logger
 
 	works, applied *queue
 }
@@ -124,14 +133,18 @@ func newAgent(o Options) (*agent, error) {
 	if o.Features == nil {
 		o.Features = features.NewAgent()
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	a := &agent{
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: work.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, clock: o.Clock,
 		metrics: o.Metrics, derive: o.Features.Enabled(features.DerivedProgressing),
-		memory: newMemory(), freshness: newFreshness(o.Clock), rooms: newRooms(), writers: make(chan struct{}, writers), slow: make(chan struct{}, slowInspections),
+		memory: memory.New(), freshness: newFreshness(o.Clock), writers: semaphore.NewWeighted(writers), log: o.Log,
 	}
+	maxRaw := 0
 	if o.Features.Enabled(features.RawFeedbackJSONString) {
-		a.maxRaw = o.MaxJSONRawLength
+		maxRaw = o.MaxJSONRawLength
 	}
 	if a.agentID == "" {
 		a.agentID = a.hubHash
@@ -139,7 +152,7 @@ func newAgent(o Options) (*agent, error) {
 	hub := configFor(o.Hub)
 	local := configFor(o.ManagedCluster)
 	var err error
-	if a.rules, err = newRules(); err != nil {
+	if a.inspector, err = inspect.New(o.Clock, maxRaw); err != nil {
 		return nil, err
 	}
 	if a.hub, a.hubCache, err = cached(hub, cache.Options{DefaultNamespaces: map[string]cache.Config{o.ClusterName: {}}}); err != nil {
@@ -152,8 +165,7 @@ func newAgent(o Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	mapper, err := apiutil.NewDynamicRESTMapper(local, httpClient)
-	if err != nil {
+	if a.mapper, err = apiutil.NewDynamicRESTMapper(local, httpClient); err != nil {
 		return nil, err
 	}
 	dyn, err := dynamic.NewForConfigAndClient(local, httpClient)
@@ -175,13 +187,14 @@ func newAgent(o Options) (*agent, error) {
 	if a.events, err = newEvents(hub, hubHTTP, api.NewScheme()); err != nil {
 		return nil, err
 	}
-	a.objects = &objects{client: dyn, mapper: mapper, reviews: direct, config: local, metrics: a.metrics}
 	if o.Features.Enabled(features.ExecutorValidatingCaches) {
-		a.objects.grants = newGrants(meta, o.Clock, a.rightsChanged)
+		a.grants = executor.NewGrants(meta, o.Clock, o.Log, a.rightsChanged)
 	}
-	a.works = newQueue("manifestwork", a.reconcileWork)
-	a.applied = newQueue("appliedmanifestwork", a.reconcileApplied)
-	a.watches = newWatches(meta, o.Clock, func(name string) { a.works.add(name) })
+	a.rights = executor.NewRights(direct, local, a.grants)
+	a.objects = applier.New(dyn, a.rights, func() { a.metrics.conflict(updateConflict) })
+	a.works = newQueue("manifestwork", o.Log, a.reconcileWork)
+	a.applied = newQueue("appliedmanifestwork", o.Log, a.reconcileApplied)
+	a.watches = watches.New(meta, o.Clock, o.Log, func(name string) { a.works.add(name) })
 	return a, nil
 }
 
@@ -212,7 +225,7 @@ func cached(config *rest.Config, o cache.Options) (client.Client, cache.Cache, e
 func (a *agent) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer a.events.stop()
+	defer a.events.Stop()
 	defer a.metrics.reset()
 	if err := a.listen(ctx); err != nil {
 		return err
@@ -223,20 +236,20 @@ func (a *agent) run(ctx context.Context) error {
 	// Without a full view of both sides nothing can be judged: a work that is
 	// not in the cache yet would count as gone.
 	if a.hubCache.WaitForCacheSync(ctx) && a.localCache.WaitForCacheSync(ctx) {
-		a.watches.start(ctx)
-		if a.objects.grants != nil {
-			a.objects.grants.start(ctx)
+		a.watches.Start(ctx)
+		if a.grants != nil {
+			a.grants.Start(ctx)
 		}
 		go a.applied.run(ctx, workers)
 		go a.works.run(ctx, workers)
 		<-ctx.Done()
 	}
 	cancel()
-	a.works.stop()
-	a.applied.stop()
-	a.watches.stop()
-	if a.objects.grants != nil {
-		a.objects.grants.stop()
+	a.works.Stop()
+	a.applied.Stop()
+	a.watches.Stop()
+	if a.grants != nil {
+		a.grants.Stop()
 	}
 	return errors.Join(<-errs, <-errs)
 }
@@ -251,7 +264,7 @@ func (a *agent) listen(ctx context.Context) error {
 		AddFunc:    func(o any) { a.workChanged(nil, o) },
 		UpdateFunc: func(was, is any) { a.workChanged(was, is) },
 		DeleteFunc: func(o any) {
-			if mw, ok := object[*workv1.ManifestWork](o); ok {
+			if mw, ok := watches.ObjectOf[*workv1.ManifestWork](o); ok {
 				a.works.add(mw.Name)
 				a.applied.add(work.AppliedManifestWorkName(a.hubHash, mw.Name))
 			}
@@ -273,7 +286,7 @@ func (a *agent) listen(ctx context.Context) error {
 			}
 		},
 		DeleteFunc: func(o any) {
-			if amw, ok := object[*workv1.AppliedManifestWork](o); ok && amw.Spec.HubHash == a.hubHash {
+			if amw, ok := watches.ObjectOf[*workv1.AppliedManifestWork](o); ok && amw.Spec.HubHash == a.hubHash {
 				a.works.add(amw.Spec.ManifestWorkName)
 			}
 		},
@@ -288,11 +301,11 @@ func (a *agent) workChanged(was, is any) {
 	if was != nil {
 		before := was.(*workv1.ManifestWork)
 		same := before.ResourceVersion != mw.ResourceVersion && before.Generation == mw.Generation &&
-			len(before.Finalizers) == len(mw.Finalizers) && equalMaps(before.Labels, mw.Labels) &&
+			len(before.Finalizers) == len(mw.Finalizers) && maps.Equal(before.Labels, mw.Labels) &&
 			before.DeletionTimestamp.IsZero() == mw.DeletionTimestamp.IsZero()
 		switch {
 		case !same:
-			a.works.forget(mw.Name)
+			a.works.Forget(mw.Name)
 		case !a.freshness.waits(mw.Name):
 			return
 		}
@@ -306,7 +319,7 @@ func (a *agent) workChanged(was, is any) {
 
 // rightsChanged queues the works whose executors may have gained or lost rights.
 func (a *agent) rightsChanged() {
-	for _, name := range a.memory.doubtRights() {
+	for _, name := range a.memory.DoubtRights() {
 		a.works.add(name)
 	}
 }
@@ -315,28 +328,6 @@ func (a *agent) appliedChanged(o any) {
 	if amw, ok := o.(*workv1.AppliedManifestWork); ok {
 		a.applied.add(amw.Name)
 	}
-}
-
-// object is the object of an event, also of one that says that a deletion was
-// missed.
-func object[T any](o any) (T, bool) {
-	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = gone.Obj
-	}
-	t, ok := o.(T)
-	return t, ok
-}
-
-func equalMaps(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
-			return false
-		}
-	}
-	return true
 }
 
 // workKey is where a work is on the hub.

@@ -1,0 +1,141 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// Hash identifies a content.
+type Hash [sha256.Size]byte
+
+// Manifest is one object of a work with how it is to be treated.
+type Manifest struct {
+	Meta           workv1.ManifestResourceMeta
+	Required       *unstructured.Unstructured
+	GVR            schema.GroupVersionResource
+	Hash           Hash
+	Strategy       workv1.UpdateStrategy
+	FeedbackRules  []workv1.FeedbackRule
+	ConditionRules []workv1.ConditionRule
+	// Executor is who has to be allowed to do with the object what is done.
+	Executor *workv1.ManifestWorkExecutor
+	Owned    bool
+	// Completed says that the manifest has done its work and is not to be applied
+	// any more.
+	Completed   bool
+	UnknownKind bool // the cluster does not serve it
+	// Err says why the manifest cannot be applied at all.
+	Err error
+}
+
+// Key is where an object is in the managed cluster.
+type Key struct {
+	schema.GroupResource
+	Namespace, Name string
+}
+
+// KeyOf is where an object of a resource is. Without a name it stands for all
+// objects of the resource.
+func KeyOf(gvr schema.GroupVersionResource, namespace, name string) Key {
+	return Key{GroupResource: gvr.GroupResource(), Namespace: namespace, Name: name}
+}
+
+// Key is where the manifest's object is in the managed cluster.
+func (m *Manifest) Key() Key {
+	return KeyOf(m.GVR, m.Meta.Namespace, m.Meta.Name)
+}
+
+// Identifier is how an AppliedManifestWork names the manifest's object.
+func (m *Manifest) Identifier() workv1.ResourceIdentifier {
+	return workv1.ResourceIdentifier{Group: m.Meta.Group, Resource: m.Meta.Resource, Name: m.Meta.Name, Namespace: m.Meta.Namespace}
+}
+
+// identified reports whether it is known which object the manifest is for.
+func (m *Manifest) identified() bool { return m.Err == nil }
+
+// Read reads the manifests of a work and finds the resource of each.
+func Read(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*Manifest {
+	out := make([]*Manifest, 0, len(mw.Spec.Workload.Manifests))
+	reported := EntriesOf(mw.Status.ResourceStatus.Manifests)
+	for i, raw := range mw.Spec.Workload.Manifests {
+		m := &Manifest{Meta: workv1.ManifestResourceMeta{Ordinal: int32(i)}, Executor: mw.Spec.Executor}
+		m.Err = m.read(raw.Raw, mapper)
+		if m.Err == nil {
+			option := optionFor(mw.Spec.ManifestConfigs, m.Meta)
+			m.Strategy, m.FeedbackRules, m.ConditionRules = option.strategy, option.feedback, option.rules
+			m.Owned = isOwned(mw.Spec.DeleteOption, m.Meta) && m.Strategy.Type != workv1.UpdateStrategyTypeReadOnly
+			m.Hash = hashOf(raw.Raw, m.Strategy, m.FeedbackRules, m.ConditionRules, m.Owned)
+			m.Completed = m.HasRule(work.ConditionComplete) && wasCompleted(reported, m.Meta)
+			if m.Strategy.Type != workv1.UpdateStrategyTypeServerSideApply {
+				makeComparable(m.Required)
+			}
+			if m.Strategy.Type == workv1.UpdateStrategyTypeUpdate {
+				markServiceSpec(m.Required)
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func (m *Manifest) read(raw []byte, mapper meta.RESTMapper) error {
+	required := &unstructured.Unstructured{}
+	if err := required.UnmarshalJSON(raw); err != nil {
+		return fmt.Errorf("the manifest is not a Kubernetes object: %w", err)
+	}
+	gvk := required.GroupVersionKind()
+	m.Meta.Group, m.Meta.Version, m.Meta.Kind = gvk.Group, gvk.Version, gvk.Kind
+	m.Meta.Name, m.Meta.Namespace = required.GetName(), required.GetNamespace()
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		m.UnknownKind = true
+		return fmt.Errorf("the server doesn't have a resource type %q", gvk.Kind)
+	}
+	if err != nil {
+		return fmt.Errorf("find the resource of the kind %s: %w", gvk, err)
+	}
+	m.GVR, m.Meta.Resource = mapping.Resource, mapping.Resource.Resource
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		m.Meta.Namespace = ""
+		required.SetNamespace("")
+	} else if m.Meta.Namespace == "" {
+		return errors.New("metadata.namespace is missing: the kind is namespaced, and nothing is assumed")
+	}
+	if m.Meta.Name == "" {
+		return errors.New("metadata.name is missing: give the object a name of its own, as metadata.generateName would make another one at each look")
+	}
+	required.SetUID("")
+	removeNullCreationTimestamp(required.Object)
+	m.Required = required
+	return nil
+}
+
+func (m *Manifest) HasRule(condition string) bool {
+	return slices.ContainsFunc(m.ConditionRules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
+}
+
+// wasCompleted reports whether a manifest's object has been seen completed.
+func wasCompleted(reported entries, m workv1.ManifestResourceMeta) bool {
+	entry := reported.Find(m)
+	return entry != nil && meta.IsStatusConditionTrue(entry.Conditions, work.ConditionComplete)
+}
+
+func hashOf(raw []byte, parts ...any) Hash {
+	h := sha256.New()
+	h.Write(raw)
+	for _, p := range parts {
+		data, _ := json.Marshal(p) // of types of the API, which always can be
+		h.Write(data)
+	}
+	return Hash(h.Sum(nil))
+}

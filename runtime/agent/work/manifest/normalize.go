@@ -1,0 +1,61 @@
+package manifest
+
+import (
+	"encoding/base64"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// makeComparable gives an object the form in which the server returns it, as far
+// as that decides whether it has to be written.
+func makeComparable(required *unstructured.Unstructured) {
+	delete(required.Object, "status")
+	if IsCore(required, "Secret") {
+		foldStringData(required.Object)
+	}
+	if IsAggregated(required) {
+		delete(required.Object, "rules") // which the cluster fills in
+	}
+}
+
+// removeNullCreationTimestamp drops what Go programs write for an object that
+// was never created, in pod templates too: it would count as a change.
+func removeNullCreationTimestamp(object map[string]any) {
+	for k, v := range object {
+		if k == "creationTimestamp" && v == nil {
+			delete(object, k)
+			continue
+		}
+		if below, ok := v.(map[string]any); ok {
+			removeNullCreationTimestamp(below)
+		}
+	}
+}
+
+// foldStringData does what the API server does with it, so that a secret can be
+// compared with what the server has.
+func foldStringData(object map[string]any) {
+	plain, found, err := unstructured.NestedStringMap(object, "stringData")
+	if !found || err != nil {
+		return
+	}
+	data, _, _ := unstructured.NestedMap(object, "data")
+	if data == nil {
+		data = map[string]any{}
+	}
+	for k, v := range plain {
+		data[k] = base64.StdEncoding.EncodeToString([]byte(v))
+	}
+	object["data"] = data
+	delete(object, "stringData")
+}
+
+func IsAggregated(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == rbacv1.GroupName && gvk.Kind == "ClusterRole" && o.Object["aggregationRule"] != nil
+}
+
+func IsCore(o *unstructured.Unstructured, kind string) bool {
+	return o.GetAPIVersion() == "v1" && o.GetKind() == kind
+}

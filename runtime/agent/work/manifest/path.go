@@ -1,0 +1,104 @@
+package manifest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
+)
+
+// removePointer removes what a JSON pointer (RFC 6901) leads to, if anything.
+func removePointer(object map[string]any, p string) error {
+	rest, ok := strings.CutPrefix(p, "/")
+	if !ok || rest == "" {
+		return fmt.Errorf("the JSON pointer %q does not name a field: write one such as /spec/replicas", p)
+	}
+	parts := strings.Split(rest, "/")
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(strings.ReplaceAll(parts[i], "~1", "/"), "~0", "~")
+	}
+	remove(object, parts)
+	return nil
+}
+
+// remove returns a value without what the path in it leads to.
+func remove(value any, path []string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		below, ok := v[path[0]]
+		switch {
+		case !ok:
+		case len(path) == 1:
+			delete(v, path[0])
+		default:
+			v[path[0]] = remove(below, path[1:])
+		}
+	case []any:
+		i, err := strconv.Atoi(path[0])
+		switch {
+		case err != nil || i < 0 || i >= len(v):
+		case len(path) == 1:
+			return append(v[:i:i], v[i+1:]...)
+		default:
+			v[i] = remove(v[i], path[1:])
+		}
+	}
+	return value
+}
+
+// removePath removes the field that ends a JSON path from all that the path
+// before it leads to. Items of lists cannot be removed this way.
+func removePath(object map[string]any, p string) error {
+	parent, field, err := splitPath(p)
+	if err != nil {
+		return err
+	}
+	if parent == "" {
+		delete(object, field)
+		return nil
+	}
+	path, err := fieldpath.ParseJSONPath(parent)
+	if err != nil {
+		return fmt.Errorf("the JSON path %q cannot be read: %w", p, err)
+	}
+	holders, err := path.Find(object)
+	if err != nil {
+		return fmt.Errorf("the JSON path %q: %w", p, err)
+	}
+	for _, v := range holders {
+		if holder, ok := v.(map[string]any); ok {
+			delete(holder, field)
+		}
+	}
+	return nil
+}
+
+// splitPath splits a JSON path into the field at its end and what comes before.
+func splitPath(p string) (parent, field string, err error) {
+	path := strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(p, "{"), "}"), "$")
+	bad := fmt.Errorf("the JSON path %q does not end in the name of a field: write one such as .spec.replicas or .spec.template.spec.containers[*].image", p)
+	if quoted, ok := strings.CutSuffix(path, "']"); ok {
+		i := strings.LastIndex(quoted, "['")
+		if i < 0 || i+2 == len(quoted) {
+			return "", "", bad
+		}
+		return quoted[:i], quoted[i+2:], nil
+	}
+	// A dot after a backslash belongs to the name.
+	i := len(path)
+	for {
+		i = strings.LastIndex(path[:i], ".")
+		if i < 0 {
+			return "", "", bad
+		}
+		if i == 0 || path[i-1] != '\\' {
+			break
+		}
+	}
+	field = strings.ReplaceAll(path[i+1:], `\.`, ".")
+	if field == "" || strings.ContainsAny(field, "[]*?()@'\"") {
+		return "", "", bad
+	}
+	return path[:i], field, nil
+}

@@ -1,0 +1,54 @@
+package memory
+
+import "time"
+
+const (
+	// freeCorrections is how often an object is restored at once. A person who
+	// edits by hand never notices that there is a limit.
+	freeCorrections = 10
+	// firstPause is the first pause between two corrections beyond that; each is
+	// twice as long as the one before, up to longestPause.
+	firstPause   = time.Second
+	longestPause = 4 * time.Minute
+	// quiet is how long nothing may have had to be restored for the count to
+	// start again.
+	quiet = time.Minute
+)
+
+// Corrections are how often an object had to be restored lately although its
+// manifest had not changed. Two works that disagree about an object, or a
+// controller that always reverts what the agent does, would otherwise keep the
+// agent and the API server busy without end.
+type Corrections struct {
+	count int
+	last  time.Time
+}
+
+// pause is how long to leave the object alone after the last correction.
+func (c Corrections) pause() time.Duration {
+	over := c.count - freeCorrections
+	if over < 0 {
+		return 0
+	}
+	if over >= 8 { // 256 s
+		return longestPause
+	}
+	return min(firstPause<<over, longestPause)
+}
+
+// Wait is how much of the pause is left.
+func (c Corrections) Wait(now time.Time) time.Duration {
+	return max(0, c.last.Add(c.pause()).Sub(now))
+}
+
+// Again counts one more correction.
+func (c Corrections) Again(now time.Time) Corrections {
+	if now.Sub(c.last) > quiet+2*c.pause() {
+		c.count = 0
+	}
+	return Corrections{c.count + 1, now}
+}
+
+// SlowsDown reports whether the last correction is the first one with a pause
+// after it.
+func (c Corrections) SlowsDown() bool { return c.count == freeCorrections+1 }

@@ -1,0 +1,36 @@
+package report
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
+)
+
+// Outcome is what became of one manifest, as far as it is reported.
+type Outcome struct {
+	// Applied is why the manifest could not be applied; nil when it was.
+	Applied error
+	// Kept says that the work is complete: what was said about applying it stays.
+	Kept bool
+	Observed
+}
+
+// Observed is what was read of a manifest's object.
+type Observed struct {
+	// Fetched is why the object could not be read; nil when it was, or when there
+	// is none.
+	Fetched error
+	// Hidden says that it was not read, as the work's executor may not get it.
+	Hidden bool
+	Exists bool
+	// UID and resourceVersion are those of the object; empty when there is none.
+	UID             types.UID
+	ResourceVersion string
+	Progress        inspect.Progress
+	Findings        inspect.Findings
+	// Waits is how long the work's rules are not yet evaluated on the object, as
+	// there was no time for them; 0 when they were.
+	Waits time.Duration
+}

@@ -1,0 +1,197 @@
+package watches
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
+)
+
+// Watches watches the kinds that works hold and wakes the works whose objects
+// change. Of the objects it keeps the metadata only. A kind that may not be
+// watched is left to the periodic look at all works.
+type Watches struct {
+	client metadata.Interface
+	clock  clock.Clock
+	log    *slog.Logger
+	wake   func(work string)
+
+	mu        sync.Mutex
+	ctx       context.Context
+	informers map[schema.GroupVersionResource]*watch
+	works     map[string]map[manifest.Key]schema.GroupVersionResource
+	byObject  map[manifest.Key]map[string]bool
+	running   sync.WaitGroup
+}
+
+type watch struct {
+	informer cache.SharedIndexInformer
+	stop     context.CancelFunc
+	works    int // that hold objects of the kind
+	// failed is when watching last failed, in nanoseconds since 1970.
+	failed atomic.Int64
+}
+
+// distrust is how long a watch that failed is not relied on. It is longer than
+// the pauses between the attempts of one that goes on failing.
+const distrust = 2 * time.Minute
+
+func New(client metadata.Interface, clock clock.Clock, log *slog.Logger, wake func(string)) *Watches {
+	return &Watches{
+		client: client, clock: clock, log: log, wake: wake,
+		informers: map[schema.GroupVersionResource]*watch{},
+		works:     map[string]map[manifest.Key]schema.GroupVersionResource{},
+		byObject:  map[manifest.Key]map[string]bool{},
+	}
+}
+
+// Start lets watches begin; they end with ctx.
+func (w *Watches) Start(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx = ctx
+}
+
+func (w *Watches) Stop() { w.running.Wait() }
+
+// Set tells which objects a work holds.
+func (w *Watches) Set(work string, objects map[manifest.Key]schema.GroupVersionResource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.works[work]
+	w.count(before, -1)
+	for key := range before {
+		delete(w.byObject[key], work)
+		if len(w.byObject[key]) == 0 {
+			delete(w.byObject, key)
+		}
+	}
+	if len(objects) == 0 {
+		delete(w.works, work)
+	} else {
+		w.works[work] = objects
+	}
+	for key := range objects {
+		if w.byObject[key] == nil {
+			w.byObject[key] = map[string]bool{}
+		}
+		w.byObject[key][work] = true
+	}
+	w.count(objects, 1)
+	for gvr, x := range w.informers {
+		if x.works <= 0 {
+			x.stop()
+			delete(w.informers, gvr)
+		}
+	}
+}
+
+// count is called with w.mu held.
+func (w *Watches) count(objects map[manifest.Key]schema.GroupVersionResource, by int) {
+	kinds := map[schema.GroupVersionResource]bool{}
+	for _, gvr := range objects {
+		kinds[gvr] = true
+	}
+	for gvr := range kinds {
+		if w.informers[gvr] == nil && by > 0 {
+			w.informers[gvr] = w.watch(gvr)
+		}
+		if x := w.informers[gvr]; x != nil {
+			x.works += by
+		}
+	}
+}
+
+// Identities is an informer that keeps, of thousands of objects, only what tells
+// whether one has changed.
+func Identities(client metadata.Interface, gvr schema.GroupVersionResource) cache.SharedIndexInformer {
+	informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	_ = informer.SetTransform(func(o any) (any, error) { // only fails once the informer runs
+		if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+			}}, nil
+		}
+		return o, nil
+	})
+	return informer
+}
+
+// watch is called with w.mu held.
+func (w *Watches) watch(gvr schema.GroupVersionResource) *watch {
+	informer := Identities(w.client, gvr)
+	x := &watch{informer: informer}
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		x.failed.Store(w.clock.Now().UnixNano())
+		w.log.Debug("watching applied objects", "resource", gvr.String(), "err", err)
+	})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { w.changed(gvr, o) },
+		UpdateFunc: func(_, o any) { w.changed(gvr, o) },
+		DeleteFunc: func(o any) { w.changed(gvr, o) },
+	})
+	var ctx context.Context
+	ctx, x.stop = context.WithCancel(w.ctx)
+	w.running.Go(func() { informer.RunWithContext(ctx) })
+	return x
+}
+
+func (w *Watches) changed(gvr schema.GroupVersionResource, o any) {
+	m, ok := ObjectOf[*metav1.PartialObjectMetadata](o)
+	if !ok {
+		return
+	}
+	key := manifest.KeyOf(gvr, m.Namespace, m.Name)
+	w.mu.Lock()
+	var works []string
+	for work := range w.byObject[key] {
+		works = append(works, work)
+	}
+	for work := range w.byObject[manifest.Key{GroupResource: key.GroupResource}] {
+		works = append(works, work) // which waits for any of the kind
+	}
+	w.mu.Unlock()
+	for _, work := range works {
+		w.wake(work)
+	}
+}
+
+// Version is the resource version of an object as far as it is known here.
+// known is false when the kind is not watched, not yet, or not reliably.
+func (w *Watches) Version(gvr schema.GroupVersionResource, key manifest.Key) (version string, known bool) {
+	w.mu.Lock()
+	x := w.informers[gvr]
+	w.mu.Unlock()
+	if x == nil || !x.informer.HasSynced() || w.clock.Since(time.Unix(0, x.failed.Load())) < distrust {
+		return "", false
+	}
+	name := key.Name
+	if key.Namespace != "" {
+		name = key.Namespace + "/" + name
+	}
+	o, exists, err := x.informer.GetStore().GetByKey(name)
+	if err != nil || !exists {
+		return "", err == nil
+	}
+	return o.(*metav1.PartialObjectMetadata).ResourceVersion, true
+}
+
+// ObjectOf is the object of an event, also of one that says that a deletion was
+// missed.
+func ObjectOf[T any](o any) (T, bool) {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	t, ok := o.(T)
+	return t, ok
+}
