@@ -54,7 +54,7 @@ func (a *agent) removeAll(ctx context.Context, amw *workv1.AppliedManifestWork, 
 	var remain []report.Remainder
 	var problems []error
 	for _, r := range made {
-		left, err := a.objects.Remove(ctx, r, amw)
+		left, err := a.applier.Remove(ctx, r, amw)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("delete the %s: %w", report.NameOf(r), err))
 		}

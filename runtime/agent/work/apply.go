@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
@@ -51,7 +52,7 @@ func (l *look) situation(m *manifest.Manifest, w *watches.Watches, now time.Time
 
 // applyWork applies the manifests of a work, deletes what it no longer holds, and
 // reports.
-func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManifestWork) (time.Duration, error) {
+func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManifestWork) (reconcile.Result, error) {
 	mw := l.work
 	l.owner = metav1.OwnerReference{
 		APIVersion: workv1.GroupVersion.String(), Kind: "AppliedManifestWork", Name: amw.Name, UID: amw.UID,
@@ -60,11 +61,11 @@ func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManif
 	a.watches.Set(mw.Name, decide.Watched(l.manifests, l.known, amw.Status.AppliedResources))
 
 	if err := a.announce(ctx, l, amw); err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	results := a.carryOutAll(ctx, l)
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	a.memory.SetObjects(mw.Name, byObject(l.manifests, results))
 	outcomes := outcomesOf(results)
@@ -81,7 +82,10 @@ func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManif
 	if err == nil && len(pending) > 0 {
 		err = fmt.Errorf("objects are still being deleted: %w", errWaiting)
 	}
-	return decide.RequeueAfter(jittered(resync), results), err
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: decide.RequeueAfter(jittered(resync), results)}, nil
 }
 
 func jittered(d time.Duration) time.Duration {
@@ -152,7 +156,7 @@ func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) 
 	}
 	s.Version, s.Watched = a.watches.Version(m.GVR, m.Key())
 	start := a.clock.Now()
-	result, err := a.objects.Apply(ctx, m, want)
+	result, err := a.applier.Apply(ctx, m, want)
 	a.metrics.applied(m.Strategy.Type, a.clock.Since(start), err)
 	if failure.IsConflict(err) {
 		a.metrics.conflict(applyConflict)
@@ -179,7 +183,7 @@ func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) 
 func failureOf(m *manifest.Manifest, err error) error { return failure.Redacted(m.Meta, err) }
 
 // watchOver reports on the objects of a complete work without touching them.
-func (a *agent) watchOver(ctx context.Context, l *look) (time.Duration, error) {
+func (a *agent) watchOver(ctx context.Context, l *look) (reconcile.Result, error) {
 	mw := l.work
 	a.watches.Set(mw.Name, decide.Watched(l.manifests, l.known, nil))
 	results := make([]memory.Object, len(l.manifests))
@@ -193,19 +197,19 @@ func (a *agent) watchOver(ctx context.Context, l *look) (time.Duration, error) {
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	outcomes := outcomesOf(results)
 	for i := range outcomes {
 		outcomes[i].Kept = true
 	}
 	if err := a.report(ctx, mw, report.Status(mw, l.manifests, outcomes, a.derive)); err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	if !decide.IsComplete(mw, l.manifests) {
 		a.works.add(mw.Name) // its rules say something else by now
 	}
-	return decide.RequeueAfter(jittered(resync), results), nil
+	return reconcile.Result{RequeueAfter: decide.RequeueAfter(jittered(resync), results)}, nil
 }
 
 func byObject(manifests []*manifest.Manifest, results []memory.Object) map[manifest.Key]memory.Object {

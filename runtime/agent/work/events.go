@@ -2,16 +2,14 @@ package work
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 
+	clientevents "k8s.io/client-go/tools/events"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	klog "k8s.io/klog/v2"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
@@ -20,67 +18,60 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-const (
-	// maxEventMessage is the longest message of an event, in bytes.
-	maxEventMessage = 1000
-	// passing is how many attempts may fail before it is told: an instance of a
-	// definition fails until the cluster serves it, which takes a moment.
-	passing = 6
-)
+// maxEventMessage is the longest message of an event, in bytes.
+const maxEventMessage = 1000
 
-// events tells on the hub, once for each cause, which manifests fail and why.
+// actionApply is what the agent was doing, as its events name it.
+const actionApply = "Apply"
+
+// events reports on the hub, once for each cause, which manifests fail and why.
 type events struct {
-	broadcaster record.EventBroadcaster
-	recorder    record.EventRecorder
+	recorder clientevents.EventRecorder
 
 	mu   sync.Mutex
-	told map[string]map[int32]string // what was said last of a work's manifests
+	sent map[string]map[int32]string // what was reported last of a work's manifests
 }
 
-func newEvents(hub *rest.Config, httpClient *http.Client, scheme *runtime.Scheme) (*events, error) {
-	core, err := typedcorev1.NewForConfigAndClient(hub, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.Events("")})
-	return &events{
-		broadcaster: broadcaster,
-		recorder:    broadcaster.NewRecorder(scheme, corev1.EventSource{Component: userAgent}),
-		told:        map[string]map[int32]string{},
-	}, nil
+func newEvents(recorder clientevents.EventRecorder) *events {
+	return &events{recorder: recorder, sent: map[string]map[int32]string{}}
 }
 
-func (e *events) Stop() { e.broadcaster.Shutdown() }
-
-// failing tells what fails of a work with the status that it has now. attempts is
+// failing reports what fails of a work with the status that it has now. attempts is
 // how often it has failed in a row.
 func (e *events) failing(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) {
-	for _, text := range e.news(mw, outcomes, attempts) {
-		e.recorder.Event(mw, corev1.EventTypeWarning, work.ReasonManifestFailed, text)
+	for _, n := range e.news(mw, outcomes, attempts) {
+		e.recorder.Eventf(mw, n.object, corev1.EventTypeWarning, work.ReasonManifestFailed, actionApply, "%s", n.text)
 	}
 }
 
-// truncated tells that not all is reported of a work.
+// truncated reports that not all is reported of a work.
 func (e *events) truncated(mw *workv1.ManifestWork, message string) {
-	e.recorder.Event(mw, corev1.EventTypeWarning, work.ReasonStatusTooLarge, message)
+	e.recorder.Eventf(mw, nil, corev1.EventTypeWarning, work.ReasonStatusTooLarge, "Report", "%s", message)
 }
 
-// news is what has not been told yet, and remembers it as told.
-func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) []string {
+// failureEvent is what is to be reported of a manifest.
+type failureEvent struct {
+	// object is the manifest's. Failures of one work that differ in nothing but
+	// the text would count as one event without it.
+	object *corev1.ObjectReference
+	text   string
+}
+
+// news is what has not been reported yet, and remembers it as reported.
+func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) []failureEvent {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	failing := map[int32]string{}
-	var out []string
+	var out []failureEvent
 	for _, entry := range mw.Status.ResourceStatus.Manifests {
 		m := entry.ResourceMeta
 		c := meta.FindStatusCondition(entry.Conditions, work.ConditionApplied)
 		if int(m.Ordinal) >= len(outcomes) || outcomes[m.Ordinal].Applied == nil || c == nil {
 			continue
 		}
-		before, told := e.told[mw.Name][m.Ordinal]
+		before, known := e.sent[mw.Name][m.Ordinal]
 		if attempts < passing && !decide.RetriedRarely(outcomes[m.Ordinal].Applied) {
-			if told {
+			if known {
 				failing[m.Ordinal] = before
 			}
 			continue
@@ -91,13 +82,13 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attemp
 		}
 		failing[m.Ordinal] = text
 		if text != before {
-			out = append(out, text)
+			out = append(out, failureEvent{referenceTo(m), text})
 		}
 	}
 	if len(failing) > 0 {
-		e.told[mw.Name] = failing
+		e.sent[mw.Name] = failing
 	} else {
-		delete(e.told, mw.Name)
+		delete(e.sent, mw.Name)
 	}
 	return out
 }
@@ -105,5 +96,14 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attemp
 func (e *events) Forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.told, name)
+	delete(e.sent, name)
+}
+
+// referenceTo is the object of a manifest, as far as it is known.
+func referenceTo(m workv1.ManifestResourceMeta) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: schema.GroupVersion{Group: m.Group, Version: m.Version}.String(),
+		Kind:       m.Kind, Namespace: m.Namespace, Name: m.Name,
+		FieldPath: fmt.Sprintf("spec.workload.manifests[%d]", m.Ordinal),
+	}
 }

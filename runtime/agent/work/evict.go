@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -20,19 +20,20 @@ import (
 
 // reconcileApplied deletes the objects of a deleted AppliedManifestWork, and
 // evicts one whose work the hub no longer has.
-func (a *agent) reconcileApplied(ctx context.Context, name string) (time.Duration, error) {
+func (a *agent) reconcileApplied(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	name := r.Name
 	amw := &workv1.AppliedManifestWork{}
 	if err := a.local.Get(ctx, types.NamespacedName{Name: name}, amw); err != nil {
-		return 0, client.IgnoreNotFound(err)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if amw.Spec.AgentID != a.agentID {
-		return 0, nil // another agent's
+		return reconcile.Result{}, nil // another agent's
 	}
 	if amw.DeletionTimestamp.IsZero() {
 		return a.evict(ctx, amw)
 	}
 	if !controllerutil.ContainsFinalizer(amw, work.AppliedManifestWorkFinalizer) {
-		return 0, nil
+		return reconcile.Result{}, nil
 	}
 	held, err := a.removeAll(ctx, amw, amw.Status.AppliedResources)
 	if len(held) > 0 && a.memory.SetRemainders(name, held) && strings.HasPrefix(name, a.hubHash+"-") {
@@ -44,40 +45,40 @@ func (a *agent) reconcileApplied(ctx context.Context, name string) (time.Duratio
 	}
 	err = errors.Join(err, client.IgnoreNotFound(a.writeApplied(ctx, amw, left)))
 	if err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	if len(left) > 0 {
-		return 0, fmt.Errorf("%d objects of the work %s are still being deleted: %w", len(left), amw.Spec.ManifestWorkName, errWaiting)
+		return reconcile.Result{}, fmt.Errorf("%d objects of the work %s are still being deleted: %w", len(left), amw.Spec.ManifestWorkName, errWaiting)
 	}
 	before := amw.DeepCopy()
 	controllerutil.RemoveFinalizer(amw, work.AppliedManifestWorkFinalizer)
 	if err := a.local.Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("remove the finalizer from the AppliedManifestWork %s: %w", amw.Name, err)
+		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the AppliedManifestWork %s: %w", amw.Name, err)
 	}
-	return 0, nil
+	return reconcile.Result{}, nil
 }
 
 // evict deletes an AppliedManifestWork whose work the hub has not had for the
 // grace period.
-func (a *agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (time.Duration, error) {
+func (a *agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (reconcile.Result, error) {
 	managed, err := a.managed(ctx, amw)
 	if err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	now := a.clock.Now()
 	switch e := decide.Evict(managed, amw.Status.EvictionStartTime, a.evictionGracePeriod, now); {
 	case e.Begin:
 		a.log.Info("the hub no longer has this work, its objects go after the grace period", "work", amw.Spec.ManifestWorkName, "after", a.evictionGracePeriod)
-		return e.After, a.setEviction(ctx, amw, &metav1.Time{Time: now})
+		return reconcile.Result{RequeueAfter: e.After}, a.setEviction(ctx, amw, &metav1.Time{Time: now})
 	case e.End:
-		return 0, a.setEviction(ctx, amw, nil)
+		return reconcile.Result{}, a.setEviction(ctx, amw, nil)
 	case e.Evict:
 		if err := a.local.Delete(ctx, amw, client.Preconditions{UID: &amw.UID}); client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("evict the AppliedManifestWork %s: %w", amw.Name, err)
+			return reconcile.Result{}, fmt.Errorf("evict the AppliedManifestWork %s: %w", amw.Name, err)
 		}
-		return 0, nil
+		return reconcile.Result{}, nil
 	default:
-		return e.After, nil
+		return reconcile.Result{RequeueAfter: e.After}, nil
 	}
 }
 

@@ -24,7 +24,7 @@ func (a *agent) observe(ctx context.Context, m *manifest.Manifest) (report.Obser
 
 // read reads the object of a manifest whose executor may get it.
 func (a *agent) read(ctx context.Context, m *manifest.Manifest) (report.Observed, *unstructured.Unstructured) {
-	live, err := a.objects.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name)
+	live, err := a.applier.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name)
 	if err != nil {
 		return report.Observed{Fetched: err}, nil
 	}

@@ -3,107 +3,101 @@ package work
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 )
 
-// How long a failed key waits before it is tried again.
 const (
+	// minRetry and maxRetry are how long a failed work waits before it is tried
+	// again: longer after each failure.
 	minRetry = 5 * time.Millisecond
 	maxRetry = time.Minute
+	// passing is how many attempts may fail before it is reported: an instance of
+	// a definition fails until the cluster serves it, which takes a moment.
+	passing = 6
 )
-
-// queue calls a function for each name, one call at a time for each, and again
-// when the function says so.
-type queue struct {
-	what      string
-	log       *slog.Logger
-	reconcile func(ctx context.Context, name string) (again time.Duration, err error)
-	keys      workqueue.TypedRateLimitingInterface[string]
-	running   sync.WaitGroup
-
-	mu   sync.Mutex
-	told map[string]string // why a name fails, as far as that was logged
-}
 
 // errWaiting marks what only takes its time: it is tried again without a word.
 var errWaiting = errors.New("it is waited for")
 
-func newQueue(what string, log *slog.Logger, reconcile func(context.Context, string) (time.Duration, error)) *queue {
+// requests is the workqueue of a controller.
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// queue gives access to the workqueue of a controller, for what the controller
+// does not watch. It is one of the controller's sources.
+type queue struct {
+	namespace string
+	limiter   workqueue.TypedRateLimiter[reconcile.Request]
+
+	mu       sync.Mutex
+	requests requests // nil until the controller has started
+}
+
+// newQueue makes the queue for objects of a namespace, which may be empty.
+func newQueue(namespace string) *queue {
 	return &queue{
-		what: what, log: log, reconcile: reconcile, told: map[string]string{},
-		keys: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry)),
+		namespace: namespace,
+		limiter:   workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, maxRetry),
 	}
 }
 
-func (q *queue) add(name string)    { q.keys.Add(name) }
-func (q *queue) Forget(name string) { q.keys.Forget(name) }
+// Start is called by the controller.
+func (q *queue) Start(_ context.Context, r requests) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.requests = r
+	return nil
+}
 
-// failures is how often in a row a name has failed.
-func (q *queue) failures(name string) int { return q.keys.NumRequeues(name) }
+// request is the request for an object.
+func (q *queue) request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: q.namespace, Name: name}}
+}
 
-func (q *queue) run(ctx context.Context, workers int) {
-	for range workers {
-		q.running.Go(func() {
-			for q.next(ctx) {
+// add queues an object. A controller that has not started does not need that: it
+// starts with all objects.
+func (q *queue) add(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.requests != nil {
+		q.requests.Add(q.request(name))
+	}
+}
+
+// forget makes the next retry of an object a quick one.
+func (q *queue) forget(name string) { q.limiter.Forget(q.request(name)) }
+
+// failures is how often in a row an object has failed.
+func (q *queue) failures(name string) int { return q.limiter.NumRequeues(q.request(name)) }
+
+// logFailures logs why an object fails, once for each cause, and when it no
+// longer does. What fails a few times only, and what is waited for, is of no
+// interest.
+func (a *agent) logFailures(what string, q *queue, f reconcile.Func) reconcile.Func {
+	var logged retry.OnceEach[string]
+	return func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		result, err := f(ctx, r)
+		log := a.log.With("what", what, "name", r.Name)
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			if logged.Clear(r.Name) {
+				log.Info("this no longer fails")
 			}
-		})
-	}
-}
-
-// Stop waits until the calls that are under way have returned.
-func (q *queue) Stop() {
-	q.keys.ShutDown()
-	q.running.Wait()
-}
-
-func (q *queue) next(ctx context.Context) bool {
-	name, shutdown := q.keys.Get()
-	if shutdown {
-		return false
-	}
-	defer q.keys.Done(name)
-	again, err := q.reconcile(ctx, name)
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		q.complain(name, err)
-		q.keys.AddRateLimited(name)
-	default:
-		q.keys.Forget(name)
-		q.recovered(name)
-		if again > 0 {
-			q.keys.AddAfter(name, again)
+		case q.failures(r.Name) < passing || errors.Is(err, errWaiting) || !logged.Changed(r.Name, cause(err)):
+			log.Debug("trying again", "err", err)
+		default:
+			log.Warn("this fails again and again, and is tried again at least once a minute; the conditions and events of the work on the hub tell more", "err", err)
 		}
-	}
-	return true
-}
-
-// complain logs why a name fails, once for each cause: what fails a few times
-// only, and what is waited for, is of no interest.
-func (q *queue) complain(name string, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.failures(name) < passing || errors.Is(err, errWaiting) || q.told[name] == cause(err) {
-		q.log.Debug("trying again", "what", q.what, "name", name, "err", err)
-		return
-	}
-	q.told[name] = cause(err)
-	q.log.Warn("this fails again and again, and is tried again at least once a minute; the conditions and events of the work on the hub tell more", "what", q.what, "name", name, "err", err)
-}
-
-// recovered notes that a name has not failed, and logs that it had.
-func (q *queue) recovered(name string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if _, ok := q.told[name]; ok {
-		delete(q.told, name)
-		q.log.Info("this no longer fails", "what", q.what, "name", name)
+		return result, err
 	}
 }
 

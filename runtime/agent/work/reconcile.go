@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
@@ -26,23 +27,24 @@ const (
 )
 
 // reconcileWork brings the managed cluster in line with one work, and reports.
-func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, error) {
+func (a *agent) reconcileWork(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	name := r.Name
 	mw, err := a.Get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		// Its objects stay for the time being: eviction decides about them.
 		a.Forget(name)
-		return 0, nil
+		return reconcile.Result{}, nil
 	case errors.Is(err, errOutdated):
-		return copyTimeout, nil
+		return reconcile.Result{RequeueAfter: copyTimeout}, nil
 	case err != nil:
-		return 0, err
+		return reconcile.Result{}, err
 	case !mw.DeletionTimestamp.IsZero():
-		return 0, a.finalizeWork(ctx, mw)
+		return reconcile.Result{}, a.finalizeWork(ctx, mw)
 	}
 	if !controllerutil.ContainsFinalizer(mw, work.ManifestWorkFinalizer) {
 		if err := a.addFinalizer(ctx, mw); err != nil {
-			return 0, err
+			return reconcile.Result{}, err
 		}
 	}
 	manifests := manifest.Read(mw, a.mapper)
@@ -60,10 +62,10 @@ func (a *agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 	amw, err := a.ensureApplied(ctx, mw)
 	if apierrors.IsInvalid(err) {
 		// A name that is too long, say: the work's author has to know.
-		return 0, errors.Join(err, a.report(ctx, mw, report.Refused(mw.Status, mw.Generation, err)))
+		return reconcile.Result{}, errors.Join(err, a.report(ctx, mw, report.Refused(mw.Status, mw.Generation, err)))
 	}
 	if err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	return a.applyWork(ctx, look, amw)
 }

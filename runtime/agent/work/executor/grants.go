@@ -38,16 +38,19 @@ type Grants struct {
 	answers map[grant]bool
 	trusted bool // all watches are up, and nothing has changed lately
 	changes int  // counts the times at which all answers were forgotten
-	running sync.WaitGroup
 }
 
+// NewGrants makes grants that remember nothing until they are started. wake is
+// called when rights may have changed.
 func NewGrants(client metadata.Interface, clock clock.Clock, log *slog.Logger, wake func()) *Grants {
 	return &Grants{client: client, clock: clock, log: log, wake: wake, news: make(chan struct{}, 1), answers: map[grant]bool{}}
 }
 
 // Start watches roles and bindings until ctx ends. Until it sees them all,
 // nothing is remembered.
-func (g *Grants) Start(ctx context.Context) {
+func (g *Grants) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
 	var synced []cache.InformerSynced
 	for _, resource := range []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
 		informer := watches.Identities(g.client, rbacv1.SchemeGroupVersion.WithResource(resource))
@@ -61,13 +64,12 @@ func (g *Grants) Start(ctx context.Context) {
 			DeleteFunc: func(any) { g.changed() },
 		})
 		synced = append(synced, informer.HasSynced)
-		g.running.Go(func() { informer.RunWithContext(ctx) })
+		running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	g.running.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), synced...) {
-			g.follow(ctx)
-		}
-	})
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		g.follow(ctx)
+	}
+	return nil
 }
 
 // follow wakes the works at each change, and once more when nothing has changed
@@ -87,8 +89,6 @@ func (g *Grants) follow(ctx context.Context) {
 		g.wake()
 	}
 }
-
-func (g *Grants) Stop() { g.running.Wait() }
 
 func (g *Grants) changed() {
 	g.trust(false)

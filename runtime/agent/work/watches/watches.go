@@ -26,8 +26,10 @@ type Watches struct {
 	log    *slog.Logger
 	wake   func(work string)
 
+	ctx  context.Context // of the watches
+	stop context.CancelFunc
+
 	mu        sync.Mutex
-	ctx       context.Context
 	informers map[schema.GroupVersionResource]*watch
 	works     map[string]map[manifest.Key]schema.GroupVersionResource
 	byObject  map[manifest.Key]map[string]bool
@@ -46,25 +48,26 @@ type watch struct {
 // the pauses between the attempts of one that goes on failing.
 const distrust = 2 * time.Minute
 
+// New makes watches. wake is called with the name of a work whose objects have
+// changed.
 func New(client metadata.Interface, clock clock.Clock, log *slog.Logger, wake func(string)) *Watches {
+	ctx, stop := context.WithCancel(context.Background())
 	return &Watches{
-		client: client, clock: clock, log: log, wake: wake,
+		client: client, clock: clock, log: log, wake: wake, ctx: ctx, stop: stop,
 		informers: map[schema.GroupVersionResource]*watch{},
 		works:     map[string]map[manifest.Key]schema.GroupVersionResource{},
 		byObject:  map[manifest.Key]map[string]bool{},
 	}
 }
 
-// Start lets watches begin; they end with ctx.
-func (w *Watches) Start(ctx context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ctx = ctx
+// Stop ends all watches. Set must not be called any more.
+func (w *Watches) Stop() {
+	w.stop()
+	w.running.Wait()
 }
 
-func (w *Watches) Stop() { w.running.Wait() }
-
-// Set tells which objects a work holds.
+// Set sets which objects a work holds. Kinds that no work holds are no longer
+// watched.
 func (w *Watches) Set(work string, objects map[manifest.Key]schema.GroupVersionResource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,0 +1,56 @@
+package work
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// An agent is prepared without a request, so that it starts while either side is
+// out of reach.
+func TestAnAgentIsPreparedWithoutRequests(t *testing.T) {
+	nowhere := &rest.Config{Host: "https://192.0.2.1:1"} // no server has such an address
+	a, err := newAgent(Options{ClusterName: "c1", HubHost: "https://hub.example.org", Hub: nowhere, ManagedCluster: nowhere})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.agentID != a.hubHash || a.evictionGracePeriod != time.Hour || a.clock == nil || a.log == nil {
+		t.Errorf("the defaults are not set: %+v", a)
+	}
+	if key := a.works.request("w"); key.Namespace != "c1" || key.Name != "w" {
+		t.Errorf("works are looked for as %s", key)
+	}
+	a.works.add("w") // nothing to add to before the start
+}
+
+func TestWhatOthersChangeInAWorkIsNews(t *testing.T) {
+	work := func(change func(*workv1.ManifestWork)) *workv1.ManifestWork {
+		mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: "2", Generation: 1, Labels: map[string]string{"a": "b"}, Finalizers: []string{"f"},
+		}}
+		change(mw)
+		return mw
+	}
+	before := work(func(mw *workv1.ManifestWork) { mw.ResourceVersion = "1" })
+	now := metav1.Now()
+	for name, x := range map[string]struct {
+		after *workv1.ManifestWork
+		want  bool
+	}{
+		"status":      {work(func(mw *workv1.ManifestWork) { mw.Status.Conditions = []metav1.Condition{{Type: "Applied"}} }), false},
+		"annotations": {work(func(mw *workv1.ManifestWork) { mw.Annotations = map[string]string{"a": "b"} }), false},
+		"spec":        {work(func(mw *workv1.ManifestWork) { mw.Generation = 2 }), true},
+		"labels":      {work(func(mw *workv1.ManifestWork) { mw.Labels = nil }), true},
+		"finalizers":  {work(func(mw *workv1.ManifestWork) { mw.Finalizers = nil }), true},
+		"deletion":    {work(func(mw *workv1.ManifestWork) { mw.DeletionTimestamp = &now }), true},
+		"resync":      {work(func(mw *workv1.ManifestWork) { mw.ResourceVersion = "1" }), true},
+	} {
+		if got := workChanged(before, x.after); got != x.want {
+			t.Errorf("%s: got %v, want %v", name, got, x.want)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+// Package work carries out ManifestWorks in a managed cluster: it applies their
+// manifests, restores what others change, reports on them, and removes what it
+// made when a work is deleted.
+//
+// What a work has made is recorded in the managed cluster itself, in an
+// AppliedManifestWork that owns the objects. So the agent can be killed at any
+// moment, and the hub can be away or lose its memory, without an object being
+// orphaned or deleted by mistake.
+//
+// This package holds the two controllers, for ManifestWorks on the hub and for
+// AppliedManifestWorks in the managed cluster, and the requests for these two
+// kinds. The packages below it go in one direction: manifest reads, decide
+// decides, executor asks for rights, applier applies, inspect reads what is to be
+// reported, and report makes the status; memory and watches are what saves
+// requests. None of them imports this one.
+package work
