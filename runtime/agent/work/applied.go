@@ -65,8 +65,8 @@ func (a *agent) removeAll(ctx context.Context, amw *workv1.AppliedManifestWork, 
 	return remain, errors.Join(problems...)
 }
 
-// readable is what a work may be told of remainders: nothing of those that its
-// executor may not get. Only what a message names is asked about.
+// readable hides the remainders that the work's executor may not get. Only what a
+// message names is asked about.
 func (a *agent) readable(ctx context.Context, executor *workv1.ManifestWorkExecutor, left []report.Remainder) []report.Remainder {
 	if executor == nil {
 		return left

@@ -172,7 +172,8 @@ func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) 
 	if s.Correcting() && s.Wrote(result.Wrote, r.ResourceVersion) {
 		r.Corrections = r.Corrections.Again(a.clock.Now())
 		if r.Corrections.SlowsDown() {
-			a.log.Warn("others keep changing this object back: it is restored less and less often; make sure that only one work or controller sets its fields",
+			a.log.Warn("others keep changing this object back: it is restored less and less often; "+
+				"make sure that only one work or controller sets its fields",
 				"work", l.work.Name, "kind", m.Meta.Kind, "namespace", m.Meta.Namespace, "name", m.Meta.Name)
 		}
 	}
@@ -207,7 +208,7 @@ func (a *agent) watchOver(ctx context.Context, l *look) (reconcile.Result, error
 		return reconcile.Result{}, err
 	}
 	if !decide.IsComplete(mw, l.manifests) {
-		a.works.add(mw.Name) // its rules say something else by now
+		a.works.add(mw.Name) // its rules say something else now
 	}
 	return reconcile.Result{RequeueAfter: decide.RequeueAfter(jittered(resync), results)}, nil
 }

@@ -57,7 +57,7 @@ func (a *agent) register(name string, q *queue, f reconcile.Func, sources ...sou
 	return nil
 }
 
-// worksOfHub queues works of which there is news on the hub.
+// worksOfHub queues works that are new, changed or deleted on the hub.
 func (a *agent) worksOfHub() workHandler {
 	return workHandler{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.ManifestWork], q requests) {
@@ -89,7 +89,7 @@ func (a *agent) worksOfApplied() appliedHandler {
 	}
 }
 
-// appliedOfCluster queues AppliedManifestWorks of which there is news.
+// appliedOfCluster queues AppliedManifestWorks that are new or changed.
 func (a *agent) appliedOfCluster() appliedHandler {
 	return appliedHandler{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.AppliedManifestWork], q requests) {

@@ -56,7 +56,7 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 	// Objects on their way out wake this work; it wakes the applied one.
 	a.watches.Set(mw.Name, decide.Watched(nil, nil, amw.Status.AppliedResources))
 	a.applied.add(amw.Name)
-	return nil // the end of the AppliedManifestWork brings us here again
+	return nil // the end of the AppliedManifestWork queues this work again
 }
 
 // reportDeletion says that a work is being deleted and, once that is known, what

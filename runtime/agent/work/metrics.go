@@ -11,7 +11,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Metrics tell how works fare. They outlive a session with one hub. A nil
+// Metrics count the works by state and the applied objects. They outlive a session with one hub. A nil
 // Metrics counts nothing.
 type Metrics struct {
 	applies   *prometheus.HistogramVec

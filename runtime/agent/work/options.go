@@ -26,7 +26,7 @@ const (
 type Options struct {
 	// ClusterName is the hub namespace that holds the works.
 	ClusterName string
-	// AgentID tells whose AppliedManifestWorks are this agent's. The hub's hash
+	// AgentID marks the AppliedManifestWorks that are this agent's; the hub's hash
 	// by default.
 	AgentID string
 	// HubHost is the hub's URL exactly as in the agent's kubeconfig.

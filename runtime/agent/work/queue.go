@@ -95,7 +95,8 @@ func (a *agent) logFailures(what string, q *queue, f reconcile.Func) reconcile.F
 		case q.failures(r.Name) < passing || errors.Is(err, errWaiting) || !logged.Changed(r.Name, cause(err)):
 			log.Debug("trying again", "err", err)
 		default:
-			log.Warn("this fails again and again, and is tried again at least once a minute; the conditions and events of the work on the hub tell more", "err", err)
+			log.Warn("this fails again and again, and is tried again at least once a minute; "+
+				"the conditions and events of the work on the hub tell more", "err", err)
 		}
 		return result, err
 	}

@@ -23,7 +23,7 @@ type Applier struct {
 	conflicted func()
 }
 
-// rightsToReplace tells whether the executor of a manifest may have its object
+// rightsToReplace says whether the executor of a manifest may have its object
 // deleted and made again.
 type rightsToReplace interface {
 	MayReplace(ctx context.Context, m *manifest.Manifest) error

@@ -34,7 +34,7 @@ func withOwner(refs []metav1.OwnerReference, owner metav1.OwnerReference, owned 
 	return out, owned != found
 }
 
-// owners tells whether an object is owned by the AppliedManifestWork with a
+// owners reports whether an object is owned by the AppliedManifestWork with a
 // UID, and whether by others of that kind.
 func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
 	for _, r := range refs {
@@ -49,7 +49,7 @@ func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
 }
 
 // setOwner adds or removes the owner of an object, and nothing else. An object
-// that others write meanwhile is read again; one that is made anew meanwhile is
+// that others write meanwhile is read again; one that is re-created meanwhile is
 // another object, and left alone.
 func setOwner(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, owner metav1.OwnerReference, owned bool) (*unstructured.Unstructured, error) {
 	uid := live.GetUID()

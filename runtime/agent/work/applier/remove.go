@@ -21,9 +21,8 @@ func remains(live *unstructured.Unstructured) *Left {
 	return &Left{Finalizers: live.GetFinalizers()}
 }
 
-// Remove deletes one object that a work has made, unless it is somebody else's
-// by now. It returns what is left of it, or nil when there is nothing to wait
-// for.
+// Remove deletes one object that a work has made, unless others own it now. It
+// returns what is left of it, or nil when there is nothing to wait for.
 func (o *Applier) Remove(ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork) (*Left, error) {
 	gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 	live, err := o.Get(ctx, gvr, r.Namespace, r.Name)

@@ -20,7 +20,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Name identifies an executor; nobody's is empty.
+// Name identifies an executor; that of none is empty.
 func Name(e *workv1.ManifestWorkExecutor) string {
 	if e == nil {
 		return ""
@@ -50,8 +50,8 @@ type account struct {
 	groups []string
 }
 
-// accountOf is the user that an executor stands for; nil is nobody, who is not asked
-// about: works without an executor are carried out with the agent's own rights.
+// accountOf is the user that an executor stands for. It is nil without one: such
+// works are carried out with the agent's own rights, and nothing is asked.
 func accountOf(executor *workv1.ManifestWorkExecutor) (*account, error) {
 	if executor == nil {
 		return nil, nil
@@ -60,7 +60,9 @@ func accountOf(executor *workv1.ManifestWorkExecutor) (*account, error) {
 	if err != nil {
 		return nil, failure.Denied(err.Error())
 	}
-	return &account{name, []string{"system:serviceaccounts", "system:authenticated", "system:serviceaccounts:" + executor.Subject.ServiceAccount.Namespace}}, nil
+	return &account{name, []string{
+		"system:serviceaccounts", "system:authenticated", "system:serviceaccounts:" + executor.Subject.ServiceAccount.Namespace,
+	}}, nil
 }
 
 // may asks whether a user may do something with an object.
@@ -111,7 +113,8 @@ func (r *Rights) mayDo(ctx context.Context, user *account, verb string, m *manif
 	if err != nil || may {
 		return err
 	}
-	return failure.Denied(fmt.Sprintf("not allowed to apply the resource %s %s, %s %s, will try again in %s", m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, failure.DeniedRetry))
+	return failure.Denied(fmt.Sprintf("not allowed to apply the resource %s %s, %s %s, will try again in %s",
+		m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, failure.DeniedRetry))
 }
 
 // MayReplace asks whether a work's executor may have an object deleted and made
@@ -124,8 +127,8 @@ func (r *Rights) MayReplace(ctx context.Context, m *manifest.Manifest) error {
 	return r.mayDo(ctx, user, "delete", m)
 }
 
-// MayRead asks whether a work may be told of an object: whether its executor may
-// get it. The agent's own rights to read reach further than any executor's.
+// MayRead asks whether an object may be reported to a work: whether its executor
+// may get it. The agent's own rights to read reach further than any executor's.
 func (r *Rights) MayRead(ctx context.Context, executor *workv1.ManifestWorkExecutor, gvr schema.GroupVersionResource, namespace, name string) error {
 	user, err := accountOf(executor)
 	if user == nil {
@@ -135,11 +138,12 @@ func (r *Rights) MayRead(ctx context.Context, executor *workv1.ManifestWorkExecu
 	if err != nil || may {
 		return err
 	}
-	return failure.Denied(fmt.Sprintf("the executor %s may not get the %s %s, will try again in %s", user.name, gvr.Resource, klog.KRef(namespace, name).String(), failure.DeniedRetry))
+	return failure.Denied(fmt.Sprintf("the executor %s may not get the %s %s, will try again in %s",
+		user.name, gvr.Resource, klog.KRef(namespace, name), failure.DeniedRetry))
 }
 
 // mayGrant tries, without doing it, whether the executor could create a role or
-// binding: nobody may grant rights that they don't have.
+// binding: users may not grant rights that they don't have.
 func (r *Rights) mayGrant(ctx context.Context, user *account, m *manifest.Manifest) error {
 	config := rest.CopyConfig(r.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user.name, Groups: user.groups}
@@ -156,7 +160,8 @@ func (r *Rights) mayGrant(ctx context.Context, user *account, m *manifest.Manife
 	case err == nil, apierrors.IsAlreadyExists(err):
 		return nil
 	case apierrors.IsForbidden(err):
-		return failure.Denied(fmt.Sprintf("not allowed to apply the resource %s %s, %s %s, permission escalation, will try again in %s", m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, failure.DeniedRetry))
+		return failure.Denied(fmt.Sprintf("not allowed to apply the resource %s %s, %s %s, permission escalation, will try again in %s",
+			m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, failure.DeniedRetry))
 	}
 	return errors.Join(fmt.Errorf("try whether %s may create the %s %s", user.name, m.Meta.Resource, m.Meta.Name), err)
 }

@@ -14,11 +14,10 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// failure is an API server's error in words that may be told: in a status and in
-// events, which others read than those who wrote the manifest, and in logs. What
-// the server prints of the object's content is left out: it prints whole pod
-// templates, the passwords in their environment included. The error itself stays
-// what it was.
+// failure is an API server's error in words that may be shown in a status, in
+// events and in logs: their readers are not only the authors of the manifest. The
+// server prints parts of the object, such as whole pod templates with passwords
+// in their environment; that is left out. The error itself stays what it was.
 type failure struct {
 	text string
 	err  error
@@ -27,10 +26,10 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
-// maxShownValue is the longest plain value, in bytes, that is told of an object.
+// maxShownValue is the longest plain value, in bytes, that is shown of an object.
 const maxShownValue = 64
 
-// Redacted is what went wrong with a manifest, in words that may be told.
+// Redacted is what went wrong with a manifest, without the object's content.
 func Redacted(m workv1.ManifestResourceMeta, err error) error {
 	if err == nil {
 		return nil
@@ -134,10 +133,10 @@ func isPlain(value string) bool {
 	return len(value) <= maxShownValue && !strings.HasPrefix(value, "{") && !strings.HasPrefix(value, "[")
 }
 
-// privateField are the names of fields whose values are nobody's business.
+// privateField are the names of fields whose values are private.
 var privateField = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|private|key|env\b|data\b|value\b)`)
 
-// isPrivate reports whether the value of a field is not to be told: of secrets
+// isPrivate reports whether the value of a field is private: of secrets
 // all but their metadata, of others what looks like it by its name.
 func isPrivate(field string, m workv1.ManifestResourceMeta) bool {
 	if strings.HasPrefix(field, "metadata.") && !strings.HasPrefix(field, "metadata.annotations") || field == "type" {

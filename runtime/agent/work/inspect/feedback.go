@@ -15,7 +15,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Feedback is what a work is to be told of an object's status.
+// Feedback is what is reported to a work of an object's status.
 type Feedback struct {
 	Values []workv1.FeedbackValue
 	Err    error
@@ -82,7 +82,8 @@ func readFeedback(rules []workv1.FeedbackRule, object *unstructured.Unstructured
 // evaluate reads one value; nil when the object has none there.
 func evaluate(p workv1.JSONPath, object *unstructured.Unstructured, maxRaw int) (*workv1.FieldValue, error) {
 	if p.Version != "" && p.Version != object.GroupVersionKind().Version {
-		return nil, fmt.Errorf("the path %q is for version %s, and the object is of version %s", p.Name, p.Version, object.GroupVersionKind().Version)
+		return nil, fmt.Errorf("the path %q is for version %s, and the object is of version %s",
+			p.Name, p.Version, object.GroupVersionKind().Version)
 	}
 	path, err := fieldpath.ParseJSONPath(p.Path)
 	if err != nil {
@@ -123,7 +124,8 @@ func rawValue(name string, v any, limit int) (*workv1.FieldValue, error) {
 		return nil, fmt.Errorf("the value for %s cannot be written as JSON: %w", name, err)
 	}
 	if len(data) > limit {
-		return nil, fmt.Errorf("the value for %s takes %d bytes as JSON, more than the %d that --max-json-raw-length allows", name, len(data), limit)
+		return nil, fmt.Errorf("the value for %s takes %d bytes as JSON, more than the %d that --max-json-raw-length allows",
+			name, len(data), limit)
 	}
 	return &workv1.FieldValue{Type: workv1.ValueTypeJSONRaw, JSONRaw: ptr.To(string(data))}, nil
 }

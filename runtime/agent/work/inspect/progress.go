@@ -17,8 +17,12 @@ type Progress struct {
 // ProgressOf reads the progress of an object of a well-known kind from its
 // status. Other kinds are there as soon as they exist.
 //
-// A degraded object counts as moving, too: so does a rollout tell a failure
-// from a success.
+// A degraded object counts as moving, too: a rollout takes what does not move for
+// a success.
+//
+// kstatus knows more kinds, but it would change what is on the wire: its messages
+// are others, and rollouts would begin to wait for custom resources with a
+// condition Ready. It would also bring the module cli-utils for these few kinds.
 func ProgressOf(object *unstructured.Unstructured) Progress {
 	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
@@ -54,7 +58,7 @@ func number(object *unstructured.Unstructured, absent int64, path ...string) int
 	return n
 }
 
-// unseen tells whether the controller of an object has yet to see its spec.
+// unseen reports whether the controller of an object has yet to see its spec.
 func unseen(object *unstructured.Unstructured) bool {
 	return number(object, 0, "status", "observedGeneration") < object.GetGeneration()
 }
@@ -97,7 +101,7 @@ func statefulSetProgress(o *unstructured.Unstructured) Progress {
 	// Replicas below the partition stay as they are.
 	toUpdate := max(0, want-number(o, 0, "spec", "updateStrategy", "rollingUpdate", "partition"))
 	if kind, _, _ := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type"); kind == "OnDelete" {
-		toUpdate = 0 // whoever deletes the pods decides when
+		toUpdate = 0 // who deletes the pods decides when
 	}
 	updated, ready := number(o, 0, "status", "updatedReplicas"), number(o, 0, "status", "readyReplicas")
 	switch {

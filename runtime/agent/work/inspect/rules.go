@@ -124,7 +124,7 @@ func truth(b bool) metav1.ConditionStatus {
 	return metav1.ConditionFalse
 }
 
-// wellKnownCondition tells whether a condition holds of an object of a kind
+// wellKnownCondition reports whether a condition holds of an object of a kind
 // that is known for it, and in which words. ok is false for others.
 func wellKnownCondition(condition string, object *unstructured.Unstructured) (holds bool, message string, ok bool) {
 	if condition != work.ConditionComplete {
@@ -143,7 +143,7 @@ func wellKnownCondition(condition string, object *unstructured.Unstructured) (ho
 	return false, "", false
 }
 
-// isTrue tells whether a condition of an object is true.
+// isTrue reports whether a condition of an object is true.
 func isTrue(object *unstructured.Unstructured, kind string) bool {
 	have, _ := condition(object, kind)
 	return have != nil && have["status"] == "True"

@@ -6,7 +6,9 @@ import (
 )
 
 // rank is the place of a kind in the order in which manifests are applied:
-// what others live in or depend on comes first. The group does not count.
+// what others live in or depend on comes first. The group does not count. The
+// order is that of upstream's agent, which no library has: those of Flux and
+// cli-utils are others.
 func rank(kind string) int {
 	switch kind {
 	case "PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume", "PodSecurityPolicy":

@@ -8,7 +8,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
 )
 
-// removePointer removes what a JSON pointer (RFC 6901) leads to, if anything.
+// removePointer removes what a JSON pointer (RFC 6901) leads to, if anything. A
+// JSON patch could do that, but it works on the text: the object would have to be
+// written and read again for each look at it.
 func removePointer(object map[string]any, p string) error {
 	rest, ok := strings.CutPrefix(p, "/")
 	if !ok || rest == "" {

@@ -89,10 +89,11 @@ func aggregate(entries []workv1.ManifestCondition, generation int64) []metav1.Co
 }
 
 // setAggregated sets a work's conditions that sum up those of its manifests, and
-// removes those of which nothing is left.
+// removes those that no manifest has any more.
 func setAggregated(conditions *[]metav1.Condition, aggregated []metav1.Condition) {
 	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool {
-		return c.Reason == work.ReasonRulesAggregated && !slices.ContainsFunc(aggregated, func(a metav1.Condition) bool { return a.Type == c.Type })
+		return c.Reason == work.ReasonRulesAggregated &&
+			!slices.ContainsFunc(aggregated, func(a metav1.Condition) bool { return a.Type == c.Type })
 	})
 	for _, c := range aggregated {
 		set(conditions, c)

@@ -63,11 +63,17 @@ func derived(manifests []*manifest.Manifest, outcomes []Outcome) (progressing, d
 			stuck = append(stuck, name+": "+o.Progress.Why)
 		}
 	}
-	progressing = metav1.Condition{Type: work.ConditionProgressing, Status: metav1.ConditionFalse, Reason: work.ReasonWorkloadsSettled, Message: "All resources are as they should be"}
+	progressing = metav1.Condition{
+		Type: work.ConditionProgressing, Status: metav1.ConditionFalse,
+		Reason: work.ReasonWorkloadsSettled, Message: "All resources are as they should be",
+	}
 	if len(moving) > 0 {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, work.ReasonWorkloadsMoving, some(moving)
 	}
-	degraded = metav1.Condition{Type: work.ConditionDegraded, Status: metav1.ConditionFalse, Reason: work.ReasonWorkloadsHealthy, Message: "No resource has failed"}
+	degraded = metav1.Condition{
+		Type: work.ConditionDegraded, Status: metav1.ConditionFalse,
+		Reason: work.ReasonWorkloadsHealthy, Message: "No resource has failed",
+	}
 	if len(stuck) > 0 {
 		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, work.ReasonWorkloadsDegraded, some(stuck)
 	}

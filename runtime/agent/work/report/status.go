@@ -42,9 +42,15 @@ func Status(mw *workv1.ManifestWork, manifests []*manifest.Manifest, outcomes []
 	switch {
 	case kept:
 	case applied:
-		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonWorkApplied, Message: work.MessageWorkApplied, ObservedGeneration: generation})
+		set(&after.Conditions, metav1.Condition{
+			Type: work.ConditionApplied, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+			Reason: work.ReasonWorkApplied, Message: work.MessageWorkApplied,
+		})
 	default:
-		set(&after.Conditions, metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: work.ReasonWorkFailed, Message: work.MessageWorkFailed, ObservedGeneration: generation})
+		set(&after.Conditions, metav1.Condition{
+			Type: work.ConditionApplied, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+			Reason: work.ReasonWorkFailed, Message: work.MessageWorkFailed,
+		})
 	}
 	set(&after.Conditions, available(after.ResourceStatus.Manifests, generation))
 	setAggregated(&after.Conditions, aggregate(after.ResourceStatus.Manifests, generation))
@@ -69,11 +75,13 @@ func available(entries []workv1.ManifestCondition, generation int64) metav1.Cond
 	c := metav1.Condition{Type: work.ConditionAvailable, ObservedGeneration: generation}
 	switch {
 	case missing > 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonResourcesMissing, fmt.Sprintf("%d of %d resources are not available", missing, total)
+		c.Status, c.Reason = metav1.ConditionFalse, work.ReasonResourcesMissing
+		c.Message = fmt.Sprintf("%d of %d resources are not available", missing, total)
 	case unknown > 0 && there == 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonResourcesUnknown, work.MessageNoResource
 	case unknown > 0:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonResourcesUnknown, fmt.Sprintf("%d of %d resources have unknown status", unknown, total)
+		c.Status, c.Reason = metav1.ConditionUnknown, work.ReasonResourcesUnknown
+		c.Message = fmt.Sprintf("%d of %d resources have unknown status", unknown, total)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, work.ReasonResourcesAvailable, work.MessageResourcesAvailable
 	}
@@ -105,14 +113,14 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 	set(&entry.Conditions, availability(m, o))
 	switch {
 	case o.Hidden:
-		// What was reported of it before is not told on, either.
+		// What was reported of it before is hidden, too.
 		entry.StatusFeedbacks.Values = nil
 		meta.RemoveStatusCondition(&entry.Conditions, work.ConditionStatusFeedbackSynced)
 		hideRuleConditions(&entry.Conditions, m, generation)
 	case o.Exists && o.Waits == 0:
 		changed := !apiequality.Semantic.DeepEqual(entry.StatusFeedbacks.Values, o.Findings.Feedback.Values)
 		entry.StatusFeedbacks.Values = o.Findings.Feedback.Values
-		if changed { // the time of the condition tells when the values changed
+		if changed { // the time of the condition is when the values changed
 			meta.RemoveStatusCondition(&entry.Conditions, work.ConditionStatusFeedbackSynced)
 		}
 		meta.SetStatusCondition(&entry.Conditions, feedbackSynced(m, o))
@@ -125,7 +133,10 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 }
 
 func manifestApplied(o Outcome, generation int64) metav1.Condition {
-	c := metav1.Condition{Type: work.ConditionApplied, Status: metav1.ConditionTrue, Reason: work.ReasonManifestApplied, Message: work.MessageManifestApplied, ObservedGeneration: generation}
+	c := metav1.Condition{
+		Type: work.ConditionApplied, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason: work.ReasonManifestApplied, Message: work.MessageManifestApplied,
+	}
 	switch {
 	case errors.Is(o.Applied, failure.ErrIgnoreFields):
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonIgnoreFieldError, o.Applied.Error()

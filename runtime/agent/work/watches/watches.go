@@ -115,7 +115,7 @@ func (w *Watches) count(objects map[manifest.Key]schema.GroupVersionResource, by
 	}
 }
 
-// Identities is an informer that keeps, of thousands of objects, only what tells
+// Identities is an informer that keeps, of thousands of objects, only what shows
 // whether one has changed.
 func Identities(client metadata.Interface, gvr schema.GroupVersionResource) cache.SharedIndexInformer {
 	informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
