@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// estimator tells what calls cost: as Kubernetes does, and by the size of what
+// estimator computes what calls cost: as Kubernetes does, and by the size of what
 // they are given and return. Kubernetes and CEL count the elements of a list but
 // not what is in them, so that comparing two lists of lists of lists would cost
 // as little as it is long in writing; and they count a function that they don't

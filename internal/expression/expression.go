@@ -1,6 +1,6 @@
 // Package expression evaluates CEL over Kubernetes objects, with Kubernetes'
-// libraries and bounds on what an expression may cost: the one who writes it waits
-// for it, and nobody else does.
+// libraries and bounds on what an expression may cost: an expensive one delays only
+// its author's objects. It imports nothing else of muster.
 //
 // An expression is refused when it is compiled for its length, or for what it
 // would cost on any object. An evaluation ends when it has cost too much, and at
@@ -45,12 +45,12 @@ var ErrBudget = errors.New("out of cost budget")
 // ErrTimeout marks an evaluation that took longer than Timeout.
 var ErrTimeout = fmt.Errorf("the expression took longer than %s", Timeout)
 
-// TooCostly tells whether an evaluation ended because of what it cost: its
+// TooCostly reports whether an evaluation ended because of what it cost: its
 // expression is at fault, or what it was given.
 func TooCostly(err error) bool { return errors.Is(err, ErrBudget) || errors.Is(err, ErrTimeout) }
 
-// Env compiles expressions, each once, and evaluates them. It may be used by
-// many at once.
+// Env compiles expressions, each once, and evaluates them. It is safe for
+// concurrent use.
 type Env struct {
 	env      *cel.Env
 	limit    int
@@ -98,7 +98,7 @@ type compiled struct {
 	err     error
 }
 
-// Check tells whether an expression can be compiled; its error wraps ErrCompile,
+// Check reports whether an expression can be compiled; its error wraps ErrCompile,
 // or ErrLimits when the expression is too long or too costly.
 func (e *Env) Check(expression string) error { return e.get(expression).err }
 
@@ -133,8 +133,8 @@ func (e *Env) compile(expression string) (*Program, error) {
 		return nil, compileError(expression, issues)
 	}
 	costs := &estimator{limit: e.limit}
-	// Of what an expression is given the size is not known, so that the most that
-	// it can cost says nothing. The least does: it is in what is written out.
+	// The size of the variables is not known, so the upper bound of the cost says
+	// nothing. The lower bound does: it is the cost of what is written out.
 	if cost, err := e.env.EstimateCost(checked, costs); err == nil && cost.Min > uint64(e.limit) {
 		return nil, fmt.Errorf("%w: it costs at least %d units on any object, and %d are allowed: loop over less, or nest fewer loops", ErrLimits, cost.Min, e.limit)
 	}
@@ -154,7 +154,7 @@ func (e *Env) Evaluate(ctx context.Context, expression string, variables map[str
 	return c.program.evaluate(ctx, variables, budget)
 }
 
-// True tells whether an expression holds.
+// True reports whether an expression holds.
 func (e *Env) True(ctx context.Context, expression string, variables map[string]any, budget *Budget) (bool, error) {
 	return asBool(e.Evaluate(ctx, expression, variables, budget))
 }

@@ -11,8 +11,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// What an expression may cost. Costs are in CEL's units, of which Kubernetes
-// reckons ten million to a second; a busy machine takes three times as long.
+// What an expression may cost. Costs are in CEL's units. Kubernetes reckons
+// ten million of them to a second; a busy machine takes three times as long.
 const (
 	// CallLimit is what one evaluation may cost, as in Kubernetes: about a tenth of
 	// a second.
@@ -69,7 +69,7 @@ var ErrLimits = errors.New("beyond the limits of expressions")
 // Named is an expression with the path of the field that holds it.
 type Named struct{ Path, Text string }
 
-// CheckTexts tells whether an object's expressions are too many, or too long. Its
+// CheckTexts checks that an object's expressions are not too many, nor too long. Its
 // error, which wraps ErrLimits, names the field.
 func CheckTexts(expressions []Named) error {
 	if len(expressions) > MaxNumber {

@@ -10,9 +10,9 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Program is an expression that is ready to run, for who holds on to it: it
-// costs no look-up, and is there however many others an environment has
-// compiled since. It may be used by many at once.
+// Program is an expression that is ready to run. Its holder needs no look-up, and
+// keeps it however many others the environment has compiled since. It is safe for
+// concurrent use.
 type Program struct {
 	program cel.Program
 	limit   int
@@ -25,7 +25,7 @@ func (e *Env) Compile(expression string) (*Program, error) {
 	return c.program, c.err
 }
 
-// True tells whether the expression holds, and takes its cost from the budget.
+// True reports whether the expression holds, and takes its cost from the budget.
 func (p *Program) True(ctx context.Context, variables map[string]any, budget *Budget) (bool, error) {
 	return asBool(p.evaluate(ctx, variables, budget))
 }

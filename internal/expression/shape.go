@@ -93,7 +93,7 @@ func (l *loosener) hide(e ast.Expr) {
 	e.SetKindCase(l.factory.NewCall(e.ID(), "dyn", was))
 }
 
-// isPlain tells whether an expression is a field, or written out in full.
+// isPlain reports whether an expression is a field, or written out in full.
 func isPlain(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.LiteralKind:

@@ -17,7 +17,7 @@ func ForMessages() (*Env, error) {
 	return NewEnv(CallLimit, []string{"object", "result"}, hasConditions())
 }
 
-// hasConditions is the CEL function that tells whether a status has conditions,
+// hasConditions is the CEL function that reports whether a status has conditions,
 // for objects whose controller may not have seen them yet.
 func hasConditions() cel.EnvOption {
 	return cel.Function("hasConditions", cel.Overload("has_conditions_dyn", []*cel.Type{cel.DynType}, cel.BoolType,

@@ -69,8 +69,8 @@ func compareSameType(a, b any) (int, error) {
 }
 
 // jqOrder compares values of any type as jq does: null, false, true, numbers,
-// texts, lists, objects. Of two lists or objects it only tells whether they are
-// the same.
+// texts, lists, objects. Two lists or objects are only
+// compared for equality.
 func jqOrder(a, b any) int {
 	if c := cmp.Compare(jqTypeRank(a), jqTypeRank(b)); c != 0 {
 		return c

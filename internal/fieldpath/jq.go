@@ -22,7 +22,7 @@ type JQPath struct {
 	query *gojq.Query
 }
 
-// ParseJQ reads a jq path. Its error tells what is wrong with an expression that
+// ParseJQ reads a jq path. Its error says what is wrong with an expression that
 // can't be read, or that is more than a path.
 func ParseJQ(path string) (*JQPath, error) {
 	if err := tooLong(path); err != nil {

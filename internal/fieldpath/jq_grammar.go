@@ -15,7 +15,7 @@ func notAPath(what string) error {
 	return fmt.Errorf("%s is more than a path: use names, indices, .[], select() and comparisons, such as .spec.containers[] | select(.name == \"a\")", what)
 }
 
-// enter is called for each expression, of which a comment leaves nothing.
+// enter is called for each expression. A comment is an empty one.
 func (g *grammar) enter(q *gojq.Query, depth int) error {
 	if q == nil || q.Term == nil && (q.Left == nil || q.Right == nil) {
 		return errEmpty

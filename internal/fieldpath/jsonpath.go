@@ -23,7 +23,7 @@ const (
 type JSONPath struct{ steps []jsonpath.Node }
 
 // ParseJSONPath reads a JSONPath in kubectl's dialect, with or without braces
-// around it. Its error tells what is wrong with a path that can't be read, or
+// around it. Its error says what is wrong with a path that can't be read, or
 // that would cost too much: with more than one "..", with range, or too long.
 func ParseJSONPath(path string) (*JSONPath, error) {
 	if err := tooLong(path); err != nil {

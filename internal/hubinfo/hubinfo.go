@@ -1,5 +1,5 @@
 // Package hubinfo names what a hub publishes about itself in the namespace
-// kube-public. Whoever can reach the hub may read it.
+// kube-public. Every client that reaches the hub may read it.
 package hubinfo
 
 import (
@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// ClusterInfo is the config map that tells where the hub is and how to
+	// ClusterInfo is the config map that says where the hub is and how to
 	// verify it, as a kubeconfig under the key "kubeconfig".
 	ClusterInfo = "cluster-info"
 
-	// Name is the config map that tells what a muster hub can do beyond an
+	// Name is the config map that lists what a muster hub can do beyond an
 	// upstream one. An upstream hub has none.
 	Name = "muster-hub-info"
 	// FeaturesKey is its entry with the features, separated by commas.
@@ -34,9 +34,12 @@ const Rejoin = "Rejoin"
 // bootstrap token, counts them, and refuses more than the token allows.
 const TokenScope = "TokenScope"
 
+// SpreadPolicy says that a hub spreads clusters as placements ask. It has the name
+// of TokenScope on the wire, as every hub with the one has the other.
+const SpreadPolicy = TokenScope
+
 // PreferNoSelect is the feature of a hub for whose placements the taint effect of
-// that name is a preference. Whoever foretells what a placement selects has to
-// know.
+// that name is a preference. A preview of a placement depends on it.
 const PreferNoSelect = "PreferNoSelect"
 
 // Has reports whether the config map's data lists a feature.

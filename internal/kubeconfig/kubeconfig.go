@@ -1,4 +1,4 @@
-// Package kubeconfig makes kubeconfigs.
+// Package kubeconfig makes kubeconfigs with one cluster, one user and one context.
 package kubeconfig
 
 import (

@@ -1,4 +1,4 @@
-// Package version tells which muster this is.
+// Package version is the version of muster that a program was built from.
 package version
 
 import "runtime/debug"

@@ -1,7 +1,7 @@
 // Package workcheck says which options of a work can't be carried out by any
 // agent, or would cost more than an agent spends on them. The hub refuses them,
-// the provider tells of them while planning, and the agent goes by the same
-// limits, whatever a hub has let in.
+// the provider reports them while planning, and the agent applies the same limits
+// to works that a hub has let in.
 package workcheck
 
 import (

@@ -120,7 +120,7 @@ func ensureDefinition(ctx context.Context, client apiextensions.CustomResourceDe
 }
 
 // conversionFor is how an installed definition is to convert: as ours says, unless
-// somebody has put a webhook of theirs into it.
+// a user has put another webhook into it.
 func conversionFor(want, have *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceConversion {
 	ours := want.Spec.Conversion
 	if ours == nil {

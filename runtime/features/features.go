@@ -37,9 +37,9 @@ const (
 	// nothing yields it for then never count as done.
 	RolloutNeedsProgressing featuregate.Feature = "RolloutNeedsProgressing"
 
-	// PlacementDebugServer serves /debug/placements/, where whoever may read
-	// placements is told how one is decided, and which clusters one would choose
-	// that does not exist.
+	// PlacementDebugServer serves /debug/placements/. It explains how a placement
+	// is decided, and which clusters a new one would choose, to users who may read
+	// placements.
 	PlacementDebugServer featuregate.Feature = "PlacementDebugServer"
 	// PreferNoSelect, which upstream does not have, makes placements choose
 	// clusters with an untolerated taint of that effect after all others.
@@ -61,8 +61,8 @@ const (
 const (
 	// ClusterClaim reports the ClusterClaims of the managed cluster.
 	ClusterClaim featuregate.Feature = "ClusterClaim"
-	// ClusterProperty reports the ClusterProperties of about.k8s.io, of which one
-	// wins over a claim of the same name.
+	// ClusterProperty reports the ClusterProperties of about.k8s.io. A property
+	// takes precedence over a claim of the same name.
 	ClusterProperty featuregate.Feature = "ClusterProperty"
 	// MultipleHubs lets the agent choose among several hubs, and move on when
 	// its hub denies the cluster or is gone for too long.
@@ -99,7 +99,7 @@ func about() map[featuregate.Feature]string {
 		CleanUpCompletedManifestWork: "delete works that are complete, ttlSecondsAfterFinished later",
 		ManifestWorkReplicaSet:       "keep a work of one template in every cluster that a placement selects, and roll changes of it out step by step",
 		RolloutNeedsProgressing:      "have rollouts wait for the condition Progressing even of works that nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream",
-		PlacementDebugServer:         "explain at /debug/placements/ how placements are decided, to whoever may read them",
+		PlacementDebugServer:         "explain at /debug/placements/ how placements are decided, to users who may read them",
 		PreferNoSelect:               "choose clusters with an untolerated taint of the effect PreferNoSelect after all others; muster's own, off is as upstream",
 		ClusterClaim:                 "report the ClusterClaims of the managed cluster",
 		ClusterProperty:              "report the ClusterProperties (about.k8s.io) of the managed cluster",

@@ -44,7 +44,7 @@ func newFleet(groups []Group) fleet {
 
 func (f fleet) has(cluster string) bool { return f.clusters.Has(cluster) }
 
-// divide tells the groups that mandatory selects from the rest. A name selects
+// divide separates the groups that mandatory selects from the rest. A name selects
 // all groups that have it; without a name the index does, which is 0 when it is
 // not set. In the rest there are no groups beyond a gap in the indexes.
 func (f fleet) divide(mandatory []clusterv1alpha1.MandatoryDecisionGroup) (first, rest []Group) {
@@ -65,7 +65,7 @@ func (f fleet) divide(mandatory []clusterv1alpha1.MandatoryDecisionGroup) (first
 	return first, rest
 }
 
-// reached tells whether a group's index is one that the groups can have without
+// reached reports whether a group's index is one that the groups can have without
 // a gap.
 func (f fleet) reached(g Group) bool {
 	return g.Index >= 0 && int(g.Index) < len(f.groups)

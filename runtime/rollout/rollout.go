@@ -1,8 +1,8 @@
 // Package rollout decides which clusters get a change next. It is one pure
-// function over a snapshot: the strategy, the decision groups of a placement, how
-// each cluster fares that has the change already, and the time. Whoever calls it
-// reads the snapshot, writes to the clusters that it names, and calls it again
-// when something has changed or the time has come that it gave.
+// function over a snapshot: the strategy, the decision groups of a placement, the
+// status of each cluster that has the change already, and the time. The caller
+// reads the snapshot, writes to the clusters in the result, and calls it again when
+// something has changed or RecheckAfter has passed. It imports the API's types only.
 //
 // The arithmetic is that of Open Cluster Management's rollouts, quirks included,
 // so that a strategy means the same on either hub:
@@ -80,7 +80,7 @@ type Result struct {
 	TimedOut []ClusterStatus
 	// Removed are the clusters that are in no group any more.
 	Removed []ClusterStatus
-	// MaxFailureBreach tells that the rollout was cut short because too many
+	// MaxFailureBreach is that the rollout stopped because too many
 	// clusters failed.
 	MaxFailureBreach bool
 	// RecheckAfter is how long it takes until time alone changes the result; 0
@@ -88,9 +88,9 @@ type Result struct {
 	RecheckAfter time.Duration
 }
 
-// Decide says which clusters get a change, given those in groups and, in
-// existing, how the ones fare that were given it before. It changes neither of
-// them, and its result depends on nothing else.
+// Decide says which of the clusters in groups get a change. existing is the status
+// of those that have it already. Decide changes neither of them, and its result
+// depends on nothing else.
 //
 // Group indexes are expected to run from 0 without a gap. As upstream, clusters
 // of a group whose index is not below the number of groups get nothing, unless
@@ -129,7 +129,7 @@ func Decide(strategy clusterv1alpha1.RolloutStrategy, groups []Group, existing [
 	return result, nil
 }
 
-// Validate tells what is wrong with a strategy, as Decide would.
+// Validate says what is wrong with a strategy, as Decide would.
 func Validate(strategy clusterv1alpha1.RolloutStrategy) error {
 	_, err := read(strategy)
 	return err

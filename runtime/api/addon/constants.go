@@ -22,8 +22,8 @@ const (
 // a kind of configuration is supported but has no default.
 const ReservedNoDefault = "__reserved_no_default__"
 
-// KubeClientSigner is the signer by which v1alpha1 tells a registration for the
-// hub's API from others.
+// KubeClientSigner is the signer of v1alpha1's registrations for the hub's API;
+// others have other signers.
 const KubeClientSigner = "kubernetes.io/kube-apiserver-client"
 
 // ConversionService is the name, in the hub's namespace, of the service that the

@@ -11,8 +11,8 @@ const GroupName = "cluster.open-cluster-management.io"
 // No kind is served in it; it only appears in RBAC rules and access reviews.
 const RegisterGroupName = "register.open-cluster-management.io"
 
-// DefaultLeaseDurationSeconds is the pace of heartbeats when a cluster's spec
-// says 0, in seconds.
+// DefaultLeaseDurationSeconds is the time between heartbeats when a cluster's
+// spec says 0, in seconds.
 const DefaultLeaseDurationSeconds = 60
 
 // LeaseGracePeriods is how many lease durations may pass without a heartbeat
@@ -59,8 +59,8 @@ const (
 
 	// SpokeOnlyLabel on a ClusterClaim keeps it off the hub.
 	SpokeOnlyLabel = "open-cluster-management.io/spoke-only"
-	// AddOnFeatureLabelPrefix is what labels on a ManagedCluster begin with that
-	// tell how its add-ons fare.
+	// AddOnFeatureLabelPrefix is what the labels on a ManagedCluster begin with that
+	// say whether its add-ons are available.
 	AddOnFeatureLabelPrefix = "feature.open-cluster-management.io/addon-"
 )
 
@@ -84,18 +84,18 @@ const (
 
 // Condition types of a ManagedCluster.
 const (
-	// ConditionHubAccepted tells whether the hub has granted the cluster its rights.
+	// ConditionHubAccepted says whether the hub has granted the cluster its rights.
 	ConditionHubAccepted = "HubAcceptedManagedCluster"
 	// ConditionJoined turns True once the agent has used its own certificate.
 	ConditionJoined = "ManagedClusterJoined"
-	// ConditionAvailable tells whether the cluster's API server answers; Unknown
+	// ConditionAvailable says whether the cluster's API server answers; Unknown
 	// when the agent has stopped reporting.
 	ConditionAvailable = "ManagedClusterConditionAvailable"
-	// ConditionClockSynced tells whether hub and agent agree about the time.
+	// ConditionClockSynced says whether hub and agent agree about the time.
 	ConditionClockSynced = "ManagedClusterConditionClockSynced"
-	// ConditionDeleting tells what a deleted cluster still waits for.
+	// ConditionDeleting says what a deleted cluster still waits for.
 	ConditionDeleting = "Deleting"
-	// ConditionCertificateRotated tells how the last renewal of the agent's
+	// ConditionCertificateRotated says how the last renewal of the agent's
 	// certificate went.
 	ConditionCertificateRotated = "ClusterCertificateRotated"
 )
@@ -107,8 +107,8 @@ const (
 	ReasonHubDenied    = "HubClusterAdminDenied"
 	MessageHubDenied   = "Denied by hub cluster admin"
 	ReasonError        = "Error"
-	// ReasonNameReserved is muster's own: the cluster gets nothing, as its name
-	// is one of those that ReservedName tells.
+	// ReasonNameReserved is muster's own: the cluster gets nothing, because
+	// ReservedName refuses its name.
 	ReasonNameReserved = "NameReserved"
 
 	ReasonJoined  = "ManagedClusterJoined"

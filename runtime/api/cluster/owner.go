@@ -2,6 +2,6 @@ package cluster
 
 // TerraformOwnerAnnotation on an object of the hub marks the one Terraform
 // resource that manages it, with a random text that only that resource's state
-// knows. Two states that mean the same object tell each other apart by it. It is
-// muster's own; hubs and agents take no notice of it.
+// knows. Two states with the same object differ by it. It is
+// muster's own; hubs and agents ignore it.
 const TerraformOwnerAnnotation = "muster-fleet.io/terraform-owner"

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// ReservedName tells why no managed cluster can have a name, in a sentence that
-// ends with the remedy; nil when one can. A cluster's name is the name of its
+// ReservedName says why no managed cluster can have a name, in a sentence that
+// ends with the remedy. It is nil when a cluster can. A cluster's name is the name of its
 // namespace on the hub and a part of the names of its roles and groups: with a
 // reserved one these would be those of the hub itself, or of all agents.
 //
-// It does not tell whether the name is well-formed: that is a DNS label, as for
+// It does not check whether the name is well-formed: that is a DNS label, as for
 // every namespace.
 func ReservedName(name string) error {
 	why, ok := reserved[name]
@@ -23,7 +23,7 @@ func ReservedName(name string) error {
 	return fmt.Errorf("no managed cluster can be called %q: %s: choose another name, such as %q", name, why, suggested(name))
 }
 
-// IsReserved tells whether no managed cluster can have a name.
+// IsReserved reports whether no managed cluster can have a name.
 func IsReserved(name string) bool { return ReservedName(name) != nil }
 
 // reserved are names, and why they are: by the object that a cluster of that
@@ -46,11 +46,11 @@ func suggested(name string) string {
 	return "cluster-" + strings.TrimPrefix(name, Namespace+"-")
 }
 
-// NamespaceOf tells why an existing namespace with a cluster's name and these
-// labels is not the cluster's, in a sentence that ends with the remedies; nil
-// when it is. The hub labels the namespaces that it makes for clusters, and the
-// label stays when a cluster goes; any other namespace is somebody else's until
-// they say otherwise.
+// NamespaceOf says why an existing namespace with a cluster's name and these
+// labels is not the cluster's, in a sentence that ends with the remedies. It is nil
+// when it is the cluster's. The hub labels the namespaces that it makes for clusters, and the
+// label stays when a cluster goes; any other namespace has another owner until
+// it gets the label.
 func NamespaceOf(name string, labels map[string]string) error {
 	if labels[NameLabel] == name {
 		return nil
@@ -58,7 +58,7 @@ func NamespaceOf(name string, labels map[string]string) error {
 	return fmt.Errorf("the namespace %q exists and is not a cluster's, and what is in it would be the agent's to read: choose another name for the cluster, or hand the namespace over with \"kubectl label namespace %[1]s %s=%[1]s --overwrite\"", name, NameLabel)
 }
 
-// SharedRole tells whether a cluster role is one that all agents are bound to,
+// SharedRole reports whether a cluster role is one that all agents are bound to,
 // whatever cluster's role its name looks like.
 func SharedRole(name string) bool { return name == WorkRole || name == RegistrationRole }
 

@@ -25,7 +25,7 @@ const (
 
 // TokenRevocationAnnotation with the value RevokeRequests on a token's Secret
 // makes the hub delete, together with the Secret, the certificate requests that
-// were made with the token and that nobody has decided about. Requests of other
+// were made with the token and are neither approved nor denied. Requests of other
 // tokens stay.
 const (
 	TokenRevocationAnnotation = "muster-fleet.io/token-revocation"
@@ -116,7 +116,7 @@ func (s TokenScope) Annotations() map[string]string {
 	return out
 }
 
-// Use notes that a cluster is registered with the token. changed tells whether
+// Use notes that a cluster is registered with the token. changed reports whether
 // that is news, ok whether the token may be used for the cluster.
 func (s *TokenScope) Use(cluster string) (changed, ok bool) {
 	at, found := slices.BinarySearch(s.UsedBy, cluster)

@@ -21,6 +21,6 @@ const ClusterManagerName = "open-cluster-management"
 const (
 	// ConditionControlPlaneHealthy is the cluster's availability.
 	ConditionControlPlaneHealthy = "ControlPlaneHealthy"
-	// ConditionJoined tells whether the cluster has joined its hub.
+	// ConditionJoined says whether the cluster has joined its hub.
 	ConditionJoined = "Joined"
 )

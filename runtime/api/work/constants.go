@@ -42,7 +42,7 @@ const (
 	// that was applied.
 	ServiceSpecHashAnnotation = "operator.openshift.io/spec-hash"
 	// WriteOnlyAnnotation on a ManifestWork lists, as JSON, the manifests whose
-	// content whoever wrote the work does not want to read back, each as
+	// content the author of the work does not want to read back, each as
 	// "apiVersion/Kind namespace/name". It is muster's own.
 	WriteOnlyAnnotation = "muster-fleet.io/write-only-manifests"
 )

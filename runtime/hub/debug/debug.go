@@ -5,8 +5,8 @@
 //	GET  /debug/placements/<namespace>/<name>   a placement that exists
 //	POST /debug/placements/                     one in the body, which need not
 //
-// Nothing is written. Whoever asks needs the right to get, or to create,
-// placements in that namespace.
+// Nothing is written. The user needs the right to get, or to create, placements in
+// that namespace.
 package debug
 
 import (
@@ -44,8 +44,8 @@ const (
 	// maxBody is how large the body of a simulation may be, in bytes.
 	maxBody = 1 << 20
 
-	// patience is how long an answer may take, the wait for its turn included.
-	patience = 10 * time.Second
+	// timeout is how long an answer may take, the wait for its turn included.
+	timeout = 10 * time.Second
 )
 
 // Answer is what the endpoint answers. An error comes alone.
@@ -114,7 +114,7 @@ func NewHandler(c client.Client, clk clock.PassiveClock, o scheduling.Options) *
 	return &Handler{client: c, clock: clk, options: o, turn: make(chan struct{}, 1)}
 }
 
-// refusal is an error with the status that tells of it.
+// refusal is an error with the HTTP status to answer with.
 type refusal struct {
 	status int
 	err    error
@@ -229,13 +229,13 @@ func (h *Handler) authorize(ctx context.Context, who user.Info, verb, namespace,
 
 func (h *Handler) explain(ctx context.Context, p *clusterv1beta1.Placement) (*Answer, error) {
 	// An explanation costs more than a scheduling: one at a time, and not for ever.
-	ctx, end := context.WithTimeout(ctx, patience)
+	ctx, end := context.WithTimeout(ctx, timeout)
 	defer end()
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return nil, refuse(http.StatusServiceUnavailable, "other placements have been explained for %s: try again later", patience)
+		return nil, refuse(http.StatusServiceUnavailable, "other placements have been explained for %s: try again later", timeout)
 	}
 	if err := scheduling.CheckSize(&p.Spec, h.options.Expressions); err != nil {
 		return nil, refuse(http.StatusBadRequest, "the placement %s/%s: %w", p.Namespace, p.Name, err)
@@ -249,7 +249,7 @@ func (h *Handler) explain(ctx context.Context, p *clusterv1beta1.Placement) (*An
 	in.Explain = true
 	result, err := compiled.ScheduleWithin(ctx, in)
 	if err != nil {
-		return nil, refuse(http.StatusServiceUnavailable, "explaining the placement %s/%s takes longer than %s: its expressions cost too much", p.Namespace, p.Name, patience)
+		return nil, refuse(http.StatusServiceUnavailable, "explaining the placement %s/%s takes longer than %s: its expressions cost too much", p.Namespace, p.Name, timeout)
 	}
 	return answerOf(p, result), nil
 }

@@ -93,7 +93,7 @@ func referentOf(desired *v1alpha1.ConfigSpecHash) v1alpha1.ConfigReferent {
 	return desired.ConfigReferent
 }
 
-// typedRegistration tells the type of a registration by its signer. The driver is
+// typedRegistration is the type of a registration, which follows from its signer. The driver is
 // of all registrations for the hub's API, as v1alpha1 has one for the add-on.
 func typedRegistration(in v1alpha1.RegistrationConfig, driver string) v1beta1.RegistrationConfig {
 	if in.SignerName == addon.KubeClientSigner {

@@ -155,7 +155,7 @@ type CustomSignerRegistrationConfig struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$`
 	SignerName string `json:"signerName"`
 
-	// subject is whom the certificate is for. Left out, it is the add-on's agent in
+	// subject is the identity in the certificate. Left out, it is the add-on's agent in
 	// the cluster.
 	// +optional
 	Subject *Subject `json:"subject,omitempty"`

@@ -25,7 +25,7 @@ type ClusterManagementAddOn struct {
 	// +required
 	Spec ClusterManagementAddOnSpec `json:"spec"`
 
-	// status tells how far the installation and its configuration have come.
+	// status says how far the installation and its configuration have come.
 	// +optional
 	Status ClusterManagementAddOnStatus `json:"status,omitzero"`
 }
@@ -66,7 +66,7 @@ type ConfigMeta struct {
 
 // InstallStrategy says in which clusters an add-on is installed.
 type InstallStrategy struct {
-	// type of the strategy. Manual: where somebody creates a ManagedClusterAddOn.
+	// type of the strategy. Manual: where a user creates a ManagedClusterAddOn.
 	// Placements: in the clusters that placements select, and only there; a
 	// ManagedClusterAddOn in any other cluster is deleted.
 	// +optional
@@ -84,8 +84,8 @@ type InstallStrategy struct {
 }
 
 const (
-	// InstallStrategyManual leaves installing to whoever creates
-	// ManagedClusterAddOns. It is the default.
+	// InstallStrategyManual installs the add-on where a user creates a
+	// ManagedClusterAddOn. It is the default.
 	InstallStrategyManual = "Manual"
 
 	// InstallStrategyPlacements installs where placements select.
@@ -121,14 +121,14 @@ type PlacementStrategy struct {
 	RolloutStrategy clusterv1alpha1.RolloutStrategy `json:"rolloutStrategy,omitzero"`
 }
 
-// ClusterManagementAddOnStatus tells how far an add-on has come.
+// ClusterManagementAddOnStatus says how far an add-on has come.
 type ClusterManagementAddOnStatus struct {
 	// defaultconfigReferences are the default configurations and their
 	// fingerprints.
 	// +optional
 	DefaultConfigReferences []DefaultConfigReference `json:"defaultconfigReferences,omitempty"`
 
-	// installProgressions tell, placement by placement, how far the configuration
+	// installProgressions say, placement by placement, how far the configuration
 	// has spread.
 	// +optional
 	InstallProgressions []InstallProgression `json:"installProgressions,omitempty"`
@@ -143,7 +143,7 @@ type DefaultConfigReference struct {
 	DesiredConfig *ConfigSpecHash `json:"desiredConfig,omitempty"`
 }
 
-// InstallProgression tells how far configuration has spread in one placement.
+// InstallProgression says how far configuration has spread in one placement.
 type InstallProgression struct {
 	PlacementRef `json:",inline"`
 

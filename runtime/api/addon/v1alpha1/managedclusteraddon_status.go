@@ -115,7 +115,7 @@ type RegistrationConfig struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$`
 	SignerName string `json:"signerName"`
 
-	// subject is whom the certificate is for.
+	// subject is the identity in the certificate.
 	// +optional
 	Subject Subject `json:"subject,omitzero"`
 }
@@ -139,8 +139,8 @@ type Subject struct {
 // HealthCheck says how an add-on's health is found out.
 type HealthCheck struct {
 	// mode is Lease when the agent renews a lease of the add-on's name in its
-	// namespace and the registration agent watches it, and Customized when somebody
-	// else sets the condition Available.
+	// namespace and the registration agent watches it, and Customized when another
+	// controller sets the condition Available.
 	// +optional
 	// +kubebuilder:default=Lease
 	Mode HealthCheckMode `json:"mode,omitempty"`
@@ -155,6 +155,6 @@ const (
 	// HealthCheckModeLease looks at the add-on's lease. It is the default.
 	HealthCheckModeLease HealthCheckMode = "Lease"
 
-	// HealthCheckModeCustomized leaves the condition Available to somebody else.
+	// HealthCheckModeCustomized leaves the condition Available to another controller.
 	HealthCheckModeCustomized HealthCheckMode = "Customized"
 )

@@ -21,7 +21,7 @@ type ClusterManagementAddOn struct {
 	// +required
 	Spec ClusterManagementAddOnSpec `json:"spec"`
 
-	// status tells how far the installation and its configuration have come.
+	// status says how far the installation and its configuration have come.
 	// +optional
 	Status ClusterManagementAddOnStatus `json:"status,omitzero"`
 }
@@ -48,14 +48,14 @@ type ClusterManagementAddOnSpec struct {
 	InstallStrategy InstallStrategy `json:"installStrategy,omitzero"`
 }
 
-// ClusterManagementAddOnStatus tells how far an add-on has come.
+// ClusterManagementAddOnStatus says how far an add-on has come.
 type ClusterManagementAddOnStatus struct {
 	// defaultConfigReferences are the default configurations and their
 	// fingerprints.
 	// +optional
 	DefaultConfigReferences []DefaultConfigReference `json:"defaultConfigReferences,omitempty"`
 
-	// installProgressions tell, placement by placement, how far the configuration
+	// installProgressions say, placement by placement, how far the configuration
 	// has spread.
 	// +optional
 	InstallProgressions []InstallProgression `json:"installProgressions,omitempty"`

@@ -102,7 +102,7 @@ const (
 
 // KubeClientConfig is a credential for the hub's API.
 type KubeClientConfig struct {
-	// subject is whom the credential is for. With the driver csr the hub sets it,
+	// subject is the identity in the credential. With the driver csr the hub sets it,
 	// with the driver token the registration agent.
 	// +optional
 	Subject KubeClientSubject `json:"subject,omitzero"`
@@ -134,7 +134,7 @@ type CustomSignerConfig struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-z0-9-\.]+$`
 	SignerName string `json:"signerName"`
 
-	// subject is whom the certificate is for.
+	// subject is the identity in the certificate.
 	// +optional
 	Subject Subject `json:"subject,omitzero"`
 }

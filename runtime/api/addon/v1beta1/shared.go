@@ -35,7 +35,7 @@ type (
 	// DefaultConfigReference is a default configuration as it is at present.
 	DefaultConfigReference = v1alpha1.DefaultConfigReference
 
-	// InstallProgression tells how far configuration has spread in one placement.
+	// InstallProgression says how far configuration has spread in one placement.
 	InstallProgression = v1alpha1.InstallProgression
 
 	// InstallConfigReference follows one configuration of a placement.
@@ -74,8 +74,8 @@ type (
 )
 
 const (
-	// InstallStrategyManual leaves installing to whoever creates
-	// ManagedClusterAddOns. It is the default.
+	// InstallStrategyManual installs the add-on where a user creates a
+	// ManagedClusterAddOn. It is the default.
 	InstallStrategyManual = v1alpha1.InstallStrategyManual
 
 	// InstallStrategyPlacements installs where placements select.
@@ -84,6 +84,6 @@ const (
 	// HealthCheckModeLease looks at the add-on's lease. It is the default.
 	HealthCheckModeLease = v1alpha1.HealthCheckModeLease
 
-	// HealthCheckModeCustomized leaves the condition Available to somebody else.
+	// HealthCheckModeCustomized leaves the condition Available to another controller.
 	HealthCheckModeCustomized = v1alpha1.HealthCheckModeCustomized
 )

@@ -5,8 +5,8 @@
 // Kubernetes cluster of the fleet. Three parties write to it, each to its own
 // part:
 //
-//   - the agent in the managed cluster creates the object when it knocks at the
-//     hub's door, and afterwards keeps status.version, status.capacity,
+//   - the agent in the managed cluster creates the object when it registers,
+//     and afterwards keeps status.version, status.capacity,
 //     status.allocatable, status.clusterClaims and its own conditions up to date;
 //   - an administrator (or Terraform) sets spec.hubAcceptsClient, labels,
 //     annotations and taints;

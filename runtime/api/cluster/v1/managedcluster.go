@@ -136,7 +136,7 @@ type Taint struct {
 
 	// effect says what happens to placements without a matching toleration.
 	// NoSelect: the cluster is not selected and leaves decisions it is in.
-	// NoSelectIfNew: it is not selected anew but stays where it already is.
+	// NoSelectIfNew: it is not newly selected but stays where it already is.
 	// PreferNoSelect: a wish, which scheduling acts on only in a hub of muster's
 	// with the feature gate of that name: the cluster is then selected after others.
 	// +required

@@ -27,7 +27,7 @@ type ManagedClusterStatus struct {
 	// +optional
 	Allocatable ResourceList `json:"allocatable,omitempty"`
 
-	// version tells which software the cluster runs.
+	// version is that of the software that the cluster runs.
 	// +optional
 	Version ManagedClusterVersion `json:"version,omitzero"`
 

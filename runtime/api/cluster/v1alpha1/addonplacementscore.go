@@ -18,8 +18,8 @@ type AddOnPlacementScore struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// status holds the scores. The kind has no spec: nobody orders a score, its
-	// author reports it.
+	// status holds the scores. The kind has no spec: the
+	// author of a score only reports it.
 	// +optional
 	Status AddOnPlacementScoreStatus `json:"status,omitzero"`
 }

@@ -3,7 +3,7 @@
 //
 // A Placement asks for managed clusters; the hub's scheduler answers with
 // PlacementDecisions beside it, at most 100 clusters each. The question passes
-// through these steps, each of which has its part in PlacementSpec:
+// through these steps, each with its part in PlacementSpec:
 //
 //  1. The namespace of the placement may only draw from the cluster sets that are
 //     bound to it (ManagedClusterSetBinding); spec.clusterSets narrows them down.

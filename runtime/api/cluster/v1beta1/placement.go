@@ -53,7 +53,7 @@ type PlacementSpec struct {
 	PrioritizerPolicy PrioritizerPolicy `json:"prioritizerPolicy,omitzero"`
 
 	// spreadPolicy asks for an even spread over regions, providers and the like
-	// when numberOfClusters limits the selection. Hubs of muster's heed it;
+	// when numberOfClusters limits the selection. Hubs of muster honour it;
 	// upstream's ignore it so far.
 	// +optional
 	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
@@ -68,7 +68,7 @@ type PlacementSpec struct {
 	DecisionStrategy DecisionStrategy `json:"decisionStrategy,omitzero"`
 
 	// sortBy chooses the order of the clusters in the decisions: by ClusterName or
-	// by Score, the best first. Hubs of muster's heed it; upstream's sort by name
+	// by Score, the best first. Hubs of muster honour it; upstream's sort by name
 	// so far.
 	// +optional
 	// +kubebuilder:default=ClusterName
@@ -114,7 +114,7 @@ type PlacementStatus struct {
 
 	// conditions: PlacementMisconfigured is True when the spec cannot be
 	// understood. PlacementSatisfied is True when as many clusters were found as
-	// were asked for, and otherwise tells what stood in the way.
+	// were asked for, and otherwise says why not.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

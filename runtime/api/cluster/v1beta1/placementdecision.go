@@ -8,7 +8,7 @@ import (
 // of one decision group. Consumers list all objects with the label
 // cluster.open-cluster-management.io/placement; the labels
 // cluster.open-cluster-management.io/decision-group-index and
-// cluster.open-cluster-management.io/decision-group-name tell the group. The
+// cluster.open-cluster-management.io/decision-group-name name the group. The
 // scheduler owns the objects and repairs what others change.
 //
 // +kubebuilder:object:root=true

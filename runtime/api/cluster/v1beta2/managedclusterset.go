@@ -22,7 +22,7 @@ type ManagedClusterSet struct {
 	// +kubebuilder:default={clusterSelector: {selectorType: ExclusiveClusterSetLabel}}
 	Spec ManagedClusterSetSpec `json:"spec,omitzero"`
 
-	// status tells whether the set has clusters.
+	// status says whether the set has clusters.
 	// +optional
 	Status ManagedClusterSetStatus `json:"status,omitzero"`
 }
@@ -82,7 +82,7 @@ type ManagedNamespaceConfig struct {
 	Name string `json:"name"`
 }
 
-// ManagedClusterSetStatus tells whether a set has clusters.
+// ManagedClusterSetStatus says whether a set has clusters.
 type ManagedClusterSetStatus struct {
 	// conditions: ClusterSetEmpty is True while no cluster is a member; when it is
 	// False its message counts them.

@@ -19,7 +19,7 @@ type ManagedClusterSetBinding struct {
 	// +optional
 	Spec ManagedClusterSetBindingSpec `json:"spec,omitzero"`
 
-	// status tells whether the set exists.
+	// status says whether the set exists.
 	// +optional
 	Status ManagedClusterSetBindingStatus `json:"status,omitzero"`
 }
@@ -33,7 +33,7 @@ type ManagedClusterSetBindingSpec struct {
 	ClusterSet string `json:"clusterSet,omitempty"`
 }
 
-// ManagedClusterSetBindingStatus tells whether a binding has taken effect.
+// ManagedClusterSetBindingStatus says whether a binding has taken effect.
 type ManagedClusterSetBindingStatus struct {
 	// conditions: Bound is True while the set exists.
 	// +optional

@@ -38,7 +38,7 @@ type ClusterProfileSpec struct {
 
 // ClusterManager is a program that keeps cluster profiles.
 type ClusterManager struct {
-	// name tells it from other cluster managers; the label
+	// name distinguishes it from other cluster managers; the label
 	// x-k8s.io/cluster-manager says the same.
 	// +required
 	Name string `json:"name"`
@@ -47,7 +47,7 @@ type ClusterManager struct {
 // ClusterProfileStatus is what a cluster manager reports about a cluster.
 type ClusterProfileStatus struct {
 	// conditions: ControlPlaneHealthy is the availability of the cluster's API
-	// server, Joined tells whether the cluster has joined its hub.
+	// server, Joined says whether the cluster has joined its hub.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -66,8 +66,8 @@ type AppliedManifestResourceMeta struct {
 	// +required
 	Version string `json:"version"`
 
-	// uid of the object. An object of the same name with another uid is somebody
-	// else's and is not deleted.
+	// uid of the object. An object of the same name with another uid is another
+	// one, and is not deleted.
 	// +optional
 	UID string `json:"uid,omitempty"`
 }

@@ -5,10 +5,10 @@
 // work agent of that cluster pulls it, applies its manifests there, and reports
 // into its status. Nothing on the hub connects to the cluster.
 //
-// An AppliedManifestWork is the agent's own book-keeping and lives in the managed
+// An AppliedManifestWork is the agent's own record and lives in the managed
 // cluster: one per ManifestWork, owner of every object that the agent applied for
-// it. It tells the agent what to take away when the work shrinks or goes, even
-// after a restart, and even when the hub is gone.
+// it. From it the agent knows what to delete when the work shrinks or is deleted,
+// even after a restart, and even when the hub is gone.
 //
 // # Zero values on the wire
 //

@@ -13,8 +13,8 @@ type ManifestConfigOption struct {
 	FeedbackRules []FeedbackRule `json:"feedbackRules,omitempty"`
 
 	// feedbackScrapeType says how the agent notices changes of those fields: by
-	// looking at intervals (Poll), or at once (Watch), which holds a connection
-	// open and of which an agent has a limited number.
+	// looking at intervals (Poll), or at once (Watch), which keeps a connection
+	// open. An agent has a limited number of those.
 	// +optional
 	// +kubebuilder:default=Poll
 	FeedbackScrapeType FeedbackScrapeType `json:"feedbackScrapeType,omitempty"`
@@ -88,8 +88,8 @@ const (
 
 // ServerSideApplyConfig tunes server-side apply.
 type ServerSideApplyConfig struct {
-	// force takes fields over from other owners. Without it, a field that somebody
-	// else owns with another value makes applying fail.
+	// force takes fields over from other owners. Without it, a field that another
+	// manager owns with another value makes applying fail.
 	// +optional
 	Force bool `json:"force,omitempty"`
 
@@ -183,7 +183,7 @@ const (
 	// FeedbackScrapeTypePoll looks at intervals. It is the default.
 	FeedbackScrapeTypePoll FeedbackScrapeType = "Poll"
 
-	// FeedbackScrapeTypeWatch is told at once.
+	// FeedbackScrapeTypeWatch reports changes at once.
 	FeedbackScrapeTypeWatch FeedbackScrapeType = "Watch"
 )
 

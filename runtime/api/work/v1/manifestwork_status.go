@@ -101,7 +101,7 @@ type FeedbackValue struct {
 
 // FieldValue is a value with its type; only the field for that type is set.
 type FieldValue struct {
-	// type tells which of the other fields holds the value.
+	// type says which of the other fields holds the value.
 	// +required
 	Type ValueType `json:"type"`
 

@@ -5,7 +5,7 @@
 // It is to ManifestWork what a Deployment is to a Pod: a template, a set of places
 // to put copies of it, and a strategy for rolling out changes of the template. Its
 // controller runs on the hub and only ever writes ManifestWorks; the agents do not
-// know of it.
+// know of the replica set.
 //
 // +kubebuilder:object:generate=true
 // +groupName=work.open-cluster-management.io

@@ -64,7 +64,7 @@ type PlacementSummary struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// availableDecisionGroups tells, in words, how many decision groups the
+	// availableDecisionGroups says, in words, how many decision groups the
 	// placement has and how many of its clusters have the work.
 	// +optional
 	AvailableDecisionGroups string `json:"availableDecisionGroups,omitempty"`
