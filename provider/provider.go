@@ -7,14 +7,22 @@ package provider
 import (
 	"context"
 	"os"
-	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/managedcluster"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/placement"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/replicaset"
 )
 
 // Address is the provider's address in the registry.
@@ -48,23 +56,23 @@ func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, res
 			"and ships workloads to them as manifest works.\n\n" +
 			"The provider block says how to reach the hub. Configuring it contacts nobody and its values may be unknown while planning; " +
 			"there is no fallback to `localhost` or to `~/.kube/config`.",
-		Attributes: providerConnectionAttributes(),
+		Attributes: connection.ProviderAttributes(),
 	}
 }
 
 // Configure only notes the connection. The first resource that needs the hub
 // makes the client and reports what is wrong with it.
 func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
-	var config connectionModel
+	var config connection.Model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	unknown := config.unknown()
+	unknown := config.Unknown()
 	if len(unknown) > 0 && req.ClientCapabilities.DeferralAllowed {
 		resp.Deferred = &provider.Deferred{Reason: provider.DeferredReasonProviderConfigUnknown}
 	}
-	hub := newHub(config.withEnvironment(p.getenv).connection(), unknown, p.version)
+	hub := hub.New(config.WithEnvironment(p.getenv).Connection(), unknown, p.version)
 	resp.ResourceData = hub
 	resp.DataSourceData = hub
 	resp.EphemeralResourceData = hub
@@ -72,68 +80,34 @@ func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRe
 
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		newManagedClusterResource,
-		newClusterAcceptanceResource,
-		newClusterRegistrationResource,
-		newBootstrapTokenResource,
-		newKlusterletResource,
-		newManagedClusterSetResource,
-		newManagedClusterSetBindingResource,
-		newPlacementResource,
-		newAddOnPlacementScoreResource,
-		newManifestWorkResource,
-		newManifestWorkReplicaSetResource,
+		managedcluster.New,
+		registration.NewAcceptance,
+		registration.NewRegistration,
+		registration.NewToken,
+		klusterlet.New,
+		clusterset.New,
+		clusterset.NewBinding,
+		placement.New,
+		placement.NewScore,
+		manifestwork.New,
+		replicaset.New,
 	}
 }
 
 func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
-		newManagedClusterDataSource,
-		newManifestWorkDataSource,
-		newClusterProfilesDataSource,
-		newManagedClustersDataSource,
-		newManifestWorkReplicaSetDataSource,
-		newPlacementDecisionsDataSource,
-		newPlacementPreviewDataSource,
+		managedcluster.NewDataSource,
+		manifestwork.NewDataSource,
+		managedcluster.NewProfilesDataSource,
+		managedcluster.NewListDataSource,
+		replicaset.NewDataSource,
+		placement.NewDecisionsDataSource,
+		placement.NewPreviewDataSource,
 	}
 }
 
 func (p *musterProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{
-		newBootstrapKubeconfigEphemeral,
+		registration.NewKubeconfig,
 	}
-}
-
-// withEnvironment fills in from the environment what the configuration leaves
-// out. A kubeconfig from the environment only counts where the configuration
-// names no server, so that a variable in somebody's shell can't mix into it.
-func (m connectionModel) withEnvironment(getenv func(string) string) connectionModel {
-	fill := func(target *types.String, names ...string) {
-		for _, name := range names {
-			if value := getenv(name); target.IsNull() && value != "" {
-				*target = types.StringValue(value)
-			}
-		}
-	}
-	if m.KubeconfigPath.IsNull() && m.Kubeconfig.IsNull() && m.Host.IsNull() {
-		fill(&m.Host, "MUSTER_HOST")
-		fill(&m.KubeconfigPath, "MUSTER_KUBECONFIG")
-		if m.Host.IsNull() {
-			fill(&m.KubeconfigPath, "KUBECONFIG")
-		}
-	}
-	fill(&m.Context, "MUSTER_CONTEXT")
-	if m.ClientCertificate.IsNull() && m.Exec == nil {
-		fill(&m.Token, "MUSTER_TOKEN")
-	}
-	fill(&m.CA, "MUSTER_CLUSTER_CA_CERTIFICATE")
-	if m.Token.IsNull() && m.Exec == nil {
-		fill(&m.ClientCertificate, "MUSTER_CLIENT_CERTIFICATE")
-		fill(&m.ClientKey, "MUSTER_CLIENT_KEY")
-	}
-	fill(&m.ProxyURL, "MUSTER_PROXY_URL")
-	if insecure, err := strconv.ParseBool(getenv("MUSTER_INSECURE")); err == nil && m.Insecure.IsNull() {
-		m.Insecure = types.BoolValue(insecure)
-	}
-	return m
 }

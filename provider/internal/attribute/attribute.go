@@ -1,0 +1,131 @@
+package attribute
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+func TextAttribute(description string) schema.StringAttribute {
+	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
+}
+
+// ForceAttribute is on every resource that applies an object.
+func ForceAttribute() schema.BoolAttribute {
+	return schema.BoolAttribute{
+		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person with kubectl, has set to other values. " +
+			"Left out or `true`, they are taken over: an update's difference is in the plan, and an object that exists before it is created is refused unless `adopt` is set. " +
+			"`false` never takes them over, and the error names their managers.",
+		Optional: true,
+	}
+}
+
+type NameIdentity struct {
+	Name types.String `tfsdk:"name"`
+}
+
+type ClusterIdentity struct {
+	ManagedCluster types.String `tfsdk:"managed_cluster"`
+}
+
+type NamespacedIdentity struct {
+	Namespace types.String `tfsdk:"namespace"`
+	Name      types.String `tfsdk:"name"`
+}
+
+func IdentitySchema(attributes ...string) identityschema.Schema {
+	s := identityschema.Schema{Attributes: map[string]identityschema.Attribute{}}
+	for _, name := range attributes {
+		s.Attributes[name] = identityschema.StringAttribute{RequiredForImport: true}
+	}
+	return s
+}
+
+// ImportedNames takes the object's names out of an import by ID (name, or
+// first/second) or by identity, in the order of attributes.
+func ImportedNames(ctx context.Context, req resource.ImportStateRequest, diags *diag.Diagnostics, attributes ...string) []string {
+	names := make([]string, len(attributes))
+	if req.ID == "" {
+		for i, attribute := range attributes {
+			diags.Append(req.Identity.GetAttribute(ctx, path.Root(attribute), &names[i])...)
+		}
+		return names
+	}
+	parts := strings.SplitN(req.ID, "/", len(attributes))
+	if len(parts) != len(attributes) || strings.Contains(parts[len(parts)-1], "/") || parts[0] == "" || parts[len(parts)-1] == "" {
+		diags.AddError("Invalid import ID",
+			fmt.Sprintf("%q does not name an object: the ID has the form %s.", req.ID, strings.ToUpper(strings.Join(attributes, "/"))))
+		return names
+	}
+	copy(names, parts)
+	return names
+}
+
+// NullTimeouts is the timeouts block left out, as after an import.
+func NullTimeouts(operations ...string) timeouts.Value {
+	attributes := map[string]attr.Type{}
+	for _, operation := range operations {
+		attributes[operation] = types.StringType
+	}
+	return timeouts.Value{Object: types.ObjectNull(attributes)}
+}
+
+const (
+	DefaultWait   = 10 * time.Minute
+	DefaultDelete = 10 * time.Minute
+)
+
+func TimeoutText(what string, standard time.Duration) string {
+	return fmt.Sprintf("How long %s may take, such as `90s` or `15m`. Defaults to `%s`.", what, ShortDuration(standard))
+}
+
+// ShortDuration writes 10m for 10m0s.
+func ShortDuration(d time.Duration) string {
+	text := d.String()
+	text = strings.TrimSuffix(text, "m0s")
+	if text != d.String() {
+		text += "m"
+	}
+	return text
+}
+
+// AdoptAttribute is on every resource that makes an object of the hub.
+func AdoptAttribute() schema.BoolAttribute {
+	return schema.BoolAttribute{
+		MarkdownDescription: "Whether to take over an object that exists on the hub and is not as the configuration says, or that another Terraform resource has taken over since. " +
+			"What it says otherwise is then overwritten, and what another Terraform configuration has set of it is removed. " +
+			"Left out or `false`, that is an error, which tells the difference and the owner; an object that is just as it would be made is taken over in any case. Importing it is the other way.",
+		Optional: true,
+	}
+}
+
+// ReservedAnnotation tells why an annotation can't be set by configurations.
+func ReservedAnnotation(key string) string {
+	if key == cluster.TerraformOwnerAnnotation {
+		return "the provider marks its objects with it"
+	}
+	return ""
+}
+
+// WithoutMark are annotations as people see them.
+func WithoutMark(annotations map[string]string) map[string]string {
+	shown := map[string]string{}
+	for key, value := range annotations {
+		if ReservedAnnotation(key) == "" {
+			shown[key] = value
+		}
+	}
+	return shown
+}

@@ -1,0 +1,167 @@
+package clusterset
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*managedClusterSetBindingResource)(nil)
+	_ resource.ResourceWithImportState = (*managedClusterSetBindingResource)(nil)
+	_ resource.ResourceWithIdentity    = (*managedClusterSetBindingResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*managedClusterSetBindingResource)(nil)
+)
+
+type managedClusterSetBindingResource struct{ crud.Resource }
+
+type managedClusterSetBindingModel struct {
+	Namespace      types.String `tfsdk:"namespace"`
+	ClusterSet     types.String `tfsdk:"cluster_set"`
+	Adopt          types.Bool   `tfsdk:"adopt"`
+	ForceConflicts types.Bool   `tfsdk:"force_conflicts"`
+}
+
+type bindingIdentity struct {
+	Namespace  types.String `tfsdk:"namespace"`
+	ClusterSet types.String `tfsdk:"cluster_set"`
+}
+
+func NewBinding() resource.Resource {
+	return &managedClusterSetBindingResource{}
+}
+
+func (r *managedClusterSetBindingResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_managed_cluster_set_binding"
+}
+
+func (r *managedClusterSetBindingResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = attribute.IdentitySchema("namespace", "cluster_set")
+}
+
+func (r *managedClusterSetBindingResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Lets the placements of a namespace on the hub select from a cluster set. Creating it takes the right to bind the set (`create` on `managedclustersets/bind`).",
+		Attributes: map[string]schema.Attribute{
+			"namespace": schema.StringAttribute{
+				MarkdownDescription: "Namespace on the hub. It has to exist. Changing it makes another binding.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidName("namespace")},
+			},
+			"cluster_set": schema.StringAttribute{
+				MarkdownDescription: "Name of the cluster set, and of the binding. The set may be made later. Changing it makes another binding.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidName("cluster set name")},
+			},
+			"adopt":           attribute.AdoptAttribute(),
+			"force_conflicts": attribute.ForceAttribute(),
+		},
+	}
+}
+
+func (r *managedClusterSetBindingResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() || !r.CreateObject(ctx, plan.owned(), resp.Private, &resp.Diagnostics) {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *managedClusterSetBindingResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
+		return
+	}
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
+	switch found, ok := r.Find(ctx, object, state.Namespace.ValueString(), state.ClusterSet.ValueString(), "read "+state.what(), &resp.Diagnostics); {
+	case !ok:
+		return
+	case !found:
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
+}
+
+// Update writes the same again, under this resource's mark: all that differs makes
+// another binding.
+func (r *managedClusterSetBindingResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() || !r.UpdateObject(ctx, plan.owned(), req.Private, resp.Private, &resp.Diagnostics) {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *managedClusterSetBindingResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state managedClusterSetBindingModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	r.Destroy(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, state.Namespace.ValueString(), state.ClusterSet.ValueString(), state.what(), attribute.DefaultDelete, req.Private, &resp.Diagnostics)
+}
+
+func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "namespace", "cluster_set")
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	state := managedClusterSetBindingModel{Namespace: types.StringValue(names[0]), ClusterSet: types.StringValue(names[1])}
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
+	if !r.Existing(ctx, object, names[0], names[1], "import "+state.what(), &resp.Diagnostics) {
+		return
+	}
+	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+// ModifyPlan warns of a binding that exists already.
+func (r *managedClusterSetBindingResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
+		var plan managedClusterSetBindingModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(), !diags.HasError()
+	})
+}
+
+// owned is the binding as an object of the hub.
+func (m *managedClusterSetBindingModel) owned() crud.Owned {
+	return crud.Own(m.object(), m.what(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
+}
+
+func (m *managedClusterSetBindingModel) what() string {
+	return fmt.Sprintf("the binding of cluster set %q to namespace %q", m.ClusterSet.ValueString(), m.Namespace.ValueString())
+}
+
+func (m *managedClusterSetBindingModel) identity() bindingIdentity {
+	return bindingIdentity{Namespace: m.Namespace, ClusterSet: m.ClusterSet}
+}
+
+func (m *managedClusterSetBindingModel) object() *clusterv1beta2.ManagedClusterSetBinding {
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
+	object.Namespace, object.Name = m.Namespace.ValueString(), m.ClusterSet.ValueString()
+	object.Spec.ClusterSet = m.ClusterSet.ValueString()
+	return object
+}

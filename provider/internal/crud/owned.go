@@ -1,0 +1,215 @@
+package crud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+)
+
+// Nothing on the hub is taken over in silence. Each object that a resource
+// writes carries the resource's mark, and the private part of the state knows it:
+// so a resource tells its own object from one that somebody else made, or that
+// another state has taken over.
+
+// Owned is one object of the hub as a resource wants it.
+type Owned struct {
+	// Write is the object, and what of it may be taken over without being asked.
+	Write ownership.Write
+	// What names it: placement "default/p". id is its import ID.
+	What, id string
+	// Discreet keeps its values out of messages.
+	Discreet bool
+}
+
+// Own is an object that is compared by all that it says. adopt and force are the
+// resource's attributes.
+func Own(object kube.Object, what, id string, adopt, force types.Bool) Owned {
+	return Owned{What: what, id: id, Write: ownership.Write{
+		Object: object, Manager: hub.FieldManager,
+		Adopt: adopt.ValueBool(),
+		Force: force.IsNull() || force.ValueBool(),
+	}}
+}
+
+// The private part of a resource's state, as the framework hands it in and takes
+// it back.
+type (
+	PrivateReader interface {
+		GetKey(context.Context, string) ([]byte, diag.Diagnostics)
+	}
+	PrivateWriter interface {
+		SetKey(context.Context, string, []byte) diag.Diagnostics
+	}
+)
+
+// claimKey is where the claim is in the private state.
+const claimKey = "claim"
+
+func ClaimOf(ctx context.Context, private PrivateReader, diags *diag.Diagnostics) ownership.Claim {
+	text, problems := private.GetKey(ctx, claimKey)
+	diags.Append(problems...)
+	return ownership.ParseClaim(text)
+}
+
+func KeepClaim(ctx context.Context, private PrivateWriter, claim ownership.Claim, diags *diag.Diagnostics) {
+	text, err := claim.Encode()
+	if err != nil {
+		diags.AddError("Cannot note whose the object is", err.Error())
+		return
+	}
+	diags.Append(private.SetKey(ctx, claimKey, text)...)
+}
+
+// create makes the object on the hub, and reports whether that went well.
+func (r *Resource) CreateObject(ctx context.Context, o Owned, private PrivateWriter, diags *diag.Diagnostics) bool {
+	client := r.Hub.Client(diags)
+	if client == nil {
+		return false
+	}
+	if err := o.Create(ctx, client, private, diags); err != nil {
+		hub.AddAPIError(diags, client, "create "+o.What, err)
+		return false
+	}
+	return true
+}
+
+// Create is hubResource.createObject for those who explain errors of their own.
+func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateWriter, diags *diag.Diagnostics) error {
+	claim, from, err := o.Write.Create(ctx, client)
+	if err != nil {
+		return o.explained(client, err)
+	}
+	KeepClaim(ctx, private, claim, diags)
+	if from != "" {
+		diags.AddWarning("An existing object was taken over from another Terraform resource",
+			fmt.Sprintf("The hub had %s, marked by another Terraform resource. If that is still in a state, it will be told, and changes it no more: remove it there with terraform state rm. If its state is lost, all is well.", o.What))
+	}
+	return nil
+}
+
+// update writes the object again, and reports whether that went well.
+func (r *Resource) UpdateObject(ctx context.Context, o Owned, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) bool {
+	client := r.Hub.Client(diags)
+	if client == nil {
+		return false
+	}
+	if err := o.Update(ctx, client, was, private, diags); err != nil {
+		hub.AddAPIError(diags, client, "update "+o.What, err)
+		return false
+	}
+	return true
+}
+
+// Update is hubResource.updateObject for those who explain errors of their own.
+func (o Owned) Update(ctx context.Context, client *kube.Client, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) error {
+	claim, err := o.Write.Update(ctx, client, ClaimOf(ctx, was, diags))
+	if err != nil {
+		return o.explained(client, err)
+	}
+	KeepClaim(ctx, private, claim, diags)
+	return nil
+}
+
+// Recognize compares an object that was read with what the resource remembers of
+// it. It warns when the object is another's by now.
+func (r *Resource) Recognize(ctx context.Context, object kube.Object, what string, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) {
+	claim := ClaimOf(ctx, was, diags)
+	switch {
+	case !claim.Holds(object):
+		diags.AddWarning("Taken over by somebody else: "+what,
+			fmt.Sprintf("On the hub %s it is another's by now: %s. This resource changes and deletes it no more, and an update fails. "+
+				"%s",
+				r.Hub.Client(diags).Host(), ownership.Describe(object, hub.FieldManager, time.Now()), takenRemedy(object)))
+	case claim.UID != object.GetUID():
+		claim.UID = object.GetUID()
+		KeepClaim(ctx, private, claim, diags)
+	}
+}
+
+// delete deletes an object that is still the resource's and waits until it is
+// gone. Another's is left with a warning, which is no error. object gets what was
+// seen last.
+func (r *Resource) DeleteObject(ctx context.Context, client *kube.Client, object kube.Object, namespace, name, what string, was PrivateReader, diags *diag.Diagnostics) error {
+	err := ownership.DeleteAndWait(ctx, client, object, namespace, name, ClaimOf(ctx, was, diags))
+	return Left(client, what, err, diags)
+}
+
+// Left turns the error that an object is another's into a warning.
+func Left(client *kube.Client, what string, err error, diags *diag.Diagnostics) error {
+	var taken *ownership.TakenError
+	if !errors.As(err, &taken) {
+		return err
+	}
+	diags.AddWarning("Not deleted: "+what,
+		fmt.Sprintf("The hub %s has it, but it is not this resource's any more: %s. It was left as it is, and only this state forgets it.",
+			client.Host(), ownership.Describe(taken.Live, hub.FieldManager, time.Now())))
+	return nil
+}
+
+// takenRemedy is what to do about an object that is another's by now.
+func takenRemedy(object kube.Object) string {
+	if _, token := object.(*corev1.Secret); token {
+		return "Remove the resource here (terraform state rm), and import the token again if it is to be managed here."
+	}
+	return "Remove the resource here (terraform state rm), or take the object back with adopt = true."
+}
+
+// explained puts a refusal into words; other errors stay as they are.
+func (o Owned) explained(client *kube.Client, err error) error {
+	var (
+		exists   *ownership.ExistsError
+		deleting *ownership.DeletingError
+		taken    *ownership.TakenError
+		now      = time.Now()
+	)
+	switch {
+	case errors.As(err, &exists):
+		return &hub.Refusal{Err: err, Summary: "Exists already: " + o.What,
+			Detail: fmt.Sprintf("%s\n\nNothing was changed. %s", o.Exists(client, exists.Live, exists.Differences, now), o.ways())}
+	case errors.As(err, &deleting):
+		return &hub.Refusal{Err: err, Summary: "Still being deleted: " + o.What,
+			Detail: fmt.Sprintf("The hub %s still has the object of this name that was there before, so it can't be created yet.\n%s\n\nApply again when it is gone.",
+				client.Host(), hub.DescribeDeletion(deleting.Live, now))}
+	case errors.As(err, &taken):
+		return &hub.Refusal{Err: err, Summary: "Taken over by somebody else: " + o.What,
+			Detail: fmt.Sprintf("On the hub %s it is another's by now: %s.\n\nNothing was changed. %s",
+				client.Host(), ownership.Describe(taken.Live, hub.FieldManager, now), takenRemedy(taken.Live))}
+	}
+	return err
+}
+
+// shownDifferences is how many differences a message lists.
+const shownDifferences = 8
+
+// Exists tells that the object is there, in what it differs, and whose it is.
+func (o Owned) Exists(client *kube.Client, live kube.Object, differences []ownership.Difference, now time.Time) string {
+	var lines []string
+	for _, d := range differences {
+		if len(lines) == shownDifferences {
+			lines = append(lines, fmt.Sprintf("and %d more", len(differences)-shownDifferences))
+			break
+		}
+		lines = append(lines, d.Text(!o.Discreet))
+	}
+	differs := "it is not as this configuration says"
+	if len(lines) > 0 {
+		differs += ": " + strings.Join(lines, "; ")
+	}
+	return fmt.Sprintf("The hub %s has %s already, and %s. It was %s.", client.Host(), o.What, differs, ownership.Describe(live, hub.FieldManager, now))
+}
+
+// ways are what can be done about an object that exists.
+func (o Owned) ways() string {
+	return fmt.Sprintf("To manage it as it is, import it, with the resource's address that Terraform names here in place of ADDRESS: terraform import ADDRESS %s\n"+
+		"To make it as this configuration says, set adopt = true. To leave it to its owner, choose another name.", o.id)
+}

@@ -1,0 +1,82 @@
+package crud
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// Resource is what all resources have in common: the hub.
+type Resource struct {
+	Hub *hub.Hub
+}
+
+// Configure implements resource.ResourceWithConfigure.
+func (r *Resource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
+	r.Hub = hub.Configured(req.ProviderData, &resp.Diagnostics)
+}
+
+// SkipRead reports whether the hub can't be asked because it is not known yet.
+// The state then stays as it is.
+func (r *Resource) SkipRead(diags *diag.Diagnostics) bool {
+	if r.Hub == nil || !r.Hub.IsUnknown() {
+		return false
+	}
+	diags.AddWarning("The hub is not known yet",
+		fmt.Sprintf("The provider block's %s will only be known after apply, so the state was not compared with the hub.", strings.Join(r.Hub.Unknown, ", ")))
+	return true
+}
+
+// Identities.
+
+// Find reads an object. ok is false after an error; found is false when the
+// object itself does not exist.
+func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
+	client := r.Hub.Client(diags)
+	if client == nil {
+		return false, false
+	}
+	err := client.Get(ctx, object, namespace, name)
+	if kube.IsNotFound(err, name) {
+		return false, true
+	}
+	if err != nil {
+		hub.AddAPIError(diags, client, doing, err)
+		return false, false
+	}
+	return true, true
+}
+
+// Existing reads an object that has to exist, as for an import.
+func (r *Resource) Existing(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) bool {
+	found, ok := r.Find(ctx, object, namespace, name, doing, diags)
+	if ok && !found {
+		diags.AddError("Cannot "+doing, "It does not exist on the hub. Check its name, or let Terraform create it.")
+	}
+	return ok && found
+}
+
+// Destroy deletes an object and waits until it is gone.
+func (r *Resource) Destroy(ctx context.Context, object kube.Object, namespace, name, what string, timeout time.Duration, was PrivateReader, diags *diag.Diagnostics) {
+	client := r.Hub.Client(diags)
+	if client == nil {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := r.DeleteObject(waiting, client, object, namespace, name, what, was, diags)
+	switch {
+	case err == nil:
+	case hub.IsTimeout(err):
+		diags.AddError("Cannot delete "+what, fmt.Sprintf("It was still there after %s.\n%s", timeout, hub.DescribeDeletion(object, time.Now())))
+	default:
+		hub.AddAPIError(diags, client, "delete "+what, err)
+	}
+}

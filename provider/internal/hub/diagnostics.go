@@ -1,0 +1,151 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// AddAPIError explains why a request failed and what to do about it. doing is
+// what was being done to what: `apply managed cluster "c1"`.
+func AddAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		diags.AddError(refusal.Summary, refusal.Detail)
+		return
+	}
+	diags.AddError("Cannot "+doing, Explain(client.Host(), doing, err))
+}
+
+func Explain(host, doing string, err error) string {
+	detail := fmt.Sprintf("Could not %s on %s: %s.", doing, host, strings.TrimSuffix(err.Error(), "."))
+	if remedy := remedy(host, err); remedy != "" {
+		detail += "\n\n" + remedy
+	}
+	return detail
+}
+
+func remedy(host string, err error) string {
+	if conflicts := kube.Conflicts(err); len(conflicts) > 0 {
+		return "Somebody else manages what the configuration sets:\n  - " + strings.Join(conflicts, "\n  - ") +
+			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with force_conflicts = true."
+	}
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return "The server does not know these credentials. They may have expired: renew the token, certificate or kubeconfig."
+	case apierrors.IsForbidden(err):
+		if right := missingRight(err.Error()); right != "" {
+			return "The hub knows who is asking but does not allow it. Let a cluster role with this rule be bound to the identity, or use another one: " + right
+		}
+		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound to the identity, or use another one."
+	case kube.IsMissingNamespace(err):
+		return "Create the namespace on the hub first: kubectl create namespace, or another provider's resource that this one depends on."
+	case kube.IsKindNotServed(err):
+		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io"
+	case apierrors.IsConflict(err):
+		return "The object changed at the same moment. Apply again."
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return "Correct the named fields in the configuration."
+	case errors.Is(err, context.DeadlineExceeded):
+		return "The server took too long. Check its health, or raise the timeout."
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return "Check that the server runs and that its address, certificate authority and proxy in the configuration are right."
+	}
+	return ""
+}
+
+// missingRight is the rule that allows what the hub's admission has refused, of
+// which its words say nothing.
+func missingRight(refusal string) string {
+	switch {
+	case strings.Contains(refusal, "cannot update the HubAcceptsClient field"):
+		return "the verb update on managedclusters/accept in the API group " + cluster.RegisterGroupName + "."
+	case strings.Contains(refusal, "cannot add/remove a ManagedCluster to/from ManagedClusterSet"):
+		return "the verb create on managedclustersets/join in the API group " + cluster.GroupName + ", for the set that the cluster leaves and for the one that it enters."
+	case strings.Contains(refusal, "is not allowed to bind cluster set"):
+		return "the verb create on managedclustersets/bind in the API group " + cluster.GroupName + ", for the set."
+	case strings.Contains(refusal, "cannot manipulate the Manifestwork with executor"):
+		return "the verb execute-as on manifestworks in the API group " + work.GroupName + ", in the cluster's namespace, with the resource name system:serviceaccount:<namespace>:<name> of the executor."
+	}
+	return ""
+}
+
+// DescribeConditions lists every condition with its status, reason, age and
+// message, for a timeout's diagnostic.
+func DescribeConditions(conditions []metav1.Condition, now time.Time) string {
+	if len(conditions) == 0 {
+		return "  (no conditions: no controller or agent has reported anything yet)"
+	}
+	var lines []string
+	for _, c := range conditions {
+		age := ""
+		if !c.LastTransitionTime.IsZero() {
+			age = ", for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+		}
+		lines = append(lines, fmt.Sprintf("  %s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, c.Message))
+	}
+	return attribute.JoinLines(lines)
+}
+
+// DescribeDeletion tells what keeps an object whose deletion has been asked for.
+func DescribeDeletion(obj metav1.Object, now time.Time) string {
+	if obj.GetDeletionTimestamp() == nil {
+		return "  Its deletion has not begun."
+	}
+	lines := []string{fmt.Sprintf("  Its deletion was asked for %s ago.", duration.HumanDuration(now.Sub(obj.GetDeletionTimestamp().Time)))}
+	for _, finalizer := range obj.GetFinalizers() {
+		lines = append(lines, fmt.Sprintf("  Finalizer %s%s", finalizer, finalizerOwner(finalizer)))
+	}
+	return attribute.JoinLines(lines)
+}
+
+// IsTimeout reports whether err is that of a wait whose time is up.
+func IsTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// finalizerOwner says in words whom a finalizer waits for.
+func finalizerOwner(finalizer string) string {
+	switch finalizer {
+	case cluster.APIResourceCleanupFinalizer:
+		return ": the hub's cluster controller waits until no manifest work is left in the cluster's namespace"
+	case cluster.ResourceCleanupFinalizer:
+		return ": the hub deletes the cluster's add-ons and works first"
+	case work.ManifestWorkFinalizer:
+		return ": the cluster's agent removes the objects from the cluster first; it has to be running and connected"
+	case work.ReplicaSetFinalizer:
+		return ": the hub deletes the set's works first, and with the policy Foreground waits until they are gone"
+	case work.AppliedManifestWorkFinalizer:
+		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
+	default:
+		return ": whoever set it has to act first"
+	}
+}
+
+// ReadBudget is how long a server that is away may hold up what needs no answer:
+// a refresh, or the details of a message.
+const ReadBudget = 5 * time.Second
+
+// Refusal is a refusal to take an object over, in words.
+type Refusal struct {
+	Err             error
+	Summary, Detail string
+}
+
+// Error implements error.
+func (e *Refusal) Error() string { return e.Err.Error() }
+
+// Unwrap is the refusal itself.
+func (e *Refusal) Unwrap() error { return e.Err }

@@ -1,0 +1,123 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// FieldManager owns the fields that configurations set.
+const FieldManager = "terraform-provider-muster"
+
+// AcceptanceManager owns hubAcceptsClient, so that applying the cluster itself
+// does not withdraw it.
+const AcceptanceManager = FieldManager + "-acceptance"
+
+// Hub is the connection of the provider block, made when it is first needed.
+type Hub struct {
+	Connection kube.Connection
+	Unknown    []string
+	Version    string
+
+	connectOnce sync.Once
+	kubeClient  *kube.Client
+	connectErr  error
+
+	featuresMu   sync.Mutex
+	featuresRead bool
+	features     map[string]string
+
+	fleets   fleetCache
+	planning impatientClient
+}
+
+func New(connection kube.Connection, unknown []string, version string) *Hub {
+	return &Hub{Connection: connection, Unknown: unknown, Version: version}
+}
+
+// IsUnknown reports whether the provider block has values that are not known
+// yet, as while planning a hub that is still to be created.
+func (h *Hub) IsUnknown() bool { return len(h.Unknown) > 0 }
+
+// Client is the hub's client, or nil with an error added that says what to set.
+func (h *Hub) Client(diags *diag.Diagnostics) *kube.Client {
+	if h == nil {
+		diags.AddError("The provider is not configured", "This is a defect of the provider: it was asked to act before its configuration. Please report it.")
+		return nil
+	}
+	if h.IsUnknown() {
+		diags.AddError("The hub is not known yet",
+			fmt.Sprintf("The provider block's %s will only be known after other resources are created. "+
+				"Create those first, for example with terraform apply -target, or give the provider values that are known while planning.",
+				strings.Join(h.Unknown, ", ")))
+		return nil
+	}
+	h.connectOnce.Do(func() {
+		h.kubeClient, h.connectErr = NewClient(h.Connection, h.Version, kube.DefaultRetryBudget)
+	})
+	switch {
+	case errors.Is(h.connectErr, kube.ErrNotConfigured):
+		diags.AddError("No hub is configured",
+			"Neither the provider block nor the environment says where the hub is. "+
+				"Set one of kubeconfig_path, kubeconfig or host in the provider \"muster\" block, "+
+				"or one of the environment variables MUSTER_KUBECONFIG, KUBECONFIG or MUSTER_HOST. "+
+				"There is no fallback to localhost or ~/.kube/config.")
+		return nil
+	case h.connectErr != nil:
+		diags.AddError("The connection to the hub is not configured properly",
+			fmt.Sprintf("%s.\n\nCorrect the provider \"muster\" block or the MUSTER_* environment variables.", attribute.Capitalize(h.connectErr.Error())))
+		return nil
+	}
+	return h.kubeClient
+}
+
+func NewClient(connection kube.Connection, version string, budget time.Duration) (*kube.Client, error) {
+	config, err := connection.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = FieldManager + "/" + version
+	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Static(), RetryBudget: budget})
+}
+
+// Has reports whether the hub has a feature of muster's hubs, which an upstream
+// hub has not.
+func (h *Hub) Has(ctx context.Context, client *kube.Client, feature string) (bool, error) {
+	h.featuresMu.Lock()
+	defer h.featuresMu.Unlock()
+	if !h.featuresRead {
+		info := &corev1.ConfigMap{}
+		err := client.Get(ctx, info, metav1.NamespacePublic, hubinfo.Name)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return false, fmt.Errorf("reading the hub's features from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.Name, err)
+		}
+		h.features, h.featuresRead = info.Data, true
+	}
+	return hubinfo.Has(h.features, feature), nil
+}
+
+// Configured takes the hub out of what Configure was given. Terraform calls
+// Configure without data while it validates; that is no error.
+func Configured(data any, diags *diag.Diagnostics) *Hub {
+	if data == nil {
+		return nil
+	}
+	h, ok := data.(*Hub)
+	if !ok {
+		diags.AddError("The provider is not configured", fmt.Sprintf("This is a defect of the provider: got %T as its data. Please report it.", data))
+	}
+	return h
+}

@@ -1,0 +1,110 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// impatientClient is the hub's client for what a plan asks beside the way: it
+// does not wait for a hub that is away, and leaves it alone for a while then.
+type impatientClient struct {
+	mu     sync.Mutex
+	client *kube.Client
+	away   time.Time // until when the hub is not asked
+}
+
+// PlanClient is the client for a plan's questions, or nil when the hub is not
+// known, not configured or was away a moment ago.
+func (h *Hub) PlanClient() *kube.Client {
+	if h == nil || h.IsUnknown() {
+		return nil
+	}
+	c := &h.planning
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.away) {
+		return nil
+	}
+	if c.client == nil {
+		var diags diag.Diagnostics
+		if h.Client(&diags) == nil {
+			return nil // The apply will tell.
+		}
+		client, err := NewClient(h.Connection, h.Version, PlanRetryBudget)
+		if err != nil {
+			return nil
+		}
+		c.client = client
+	}
+	return c.client
+}
+
+// DidNotAnswer notes that the hub is away, if err says so.
+func (h *Hub) DidNotAnswer(err error) {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return
+	}
+	h.planning.mu.Lock()
+	defer h.planning.mu.Unlock()
+	h.planning.away = time.Now().Add(fleetAway)
+}
+
+const (
+	// fleetFresh is how long a snapshot serves the placements that are planned
+	// side by side.
+	fleetFresh = 5 * time.Second
+	// fleetAway is how long a hub that did not answer is not asked again, so that
+	// a plan of many placements does not wait for it with each.
+	fleetAway = time.Minute
+	// PlanRetryBudget keeps a plan from waiting for a hub that is away.
+	PlanRetryBudget = time.Millisecond
+)
+
+// fleetCache is the last snapshot of the fleet.
+type fleetCache struct {
+	mu     sync.Mutex
+	client *kube.Client
+	fleet  *fleet.Snapshot
+	err    error
+	until  time.Time
+}
+
+// LiveFleet is a snapshot of the fleet, a few seconds old at most. It gives up
+// soon when the hub does not answer.
+func (h *Hub) LiveFleet(ctx context.Context) (*fleet.Snapshot, error) {
+	c := &h.fleets
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.until) {
+		return c.fleet, c.err
+	}
+	if c.client == nil {
+		var diags diag.Diagnostics
+		if h.Client(&diags) == nil {
+			return nil, errors.New(diags[0].Detail())
+		}
+		client, err := NewClient(h.Connection, h.Version, PlanRetryBudget)
+		if err != nil {
+			return nil, err
+		}
+		c.client = client
+	}
+	c.fleet, c.err = fleet.Read(ctx, c.client, h.Has)
+	c.until = time.Now().Add(fleetFresh)
+	if c.err != nil {
+		c.until = time.Now().Add(fleetAway)
+	}
+	return c.fleet, c.err
+}
+
+// PreviewTimeout is how long planning waits for the hub's answer.
+const PreviewTimeout = 5 * time.Second

@@ -1,0 +1,270 @@
+package klusterlet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// versionAnnotation on the bootstrap Secret keeps bootstrap_kubeconfig_wo_version.
+const versionAnnotation = "muster-fleet.io/bootstrap-kubeconfig-version"
+
+// agent is the agent of one managed cluster, seen from outside.
+type agent struct {
+	client  *kube.Client
+	name    string
+	options klusterlet.Options
+	version types.Int64
+}
+
+// agent prepares the connection to the managed cluster. budget is how long the
+// cluster may be away.
+func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, diags *diag.Diagnostics) *agent {
+	if m.Connection == nil {
+		return nil
+	}
+	name, version := m.ClusterName.ValueString(), ""
+	if r.Hub != nil {
+		version = r.Hub.Version
+	}
+	client, err := hub.NewClient(m.Connection.Connection(), version, budget)
+	if err != nil {
+		diags.AddError(fmt.Sprintf("The connection to cluster %q is not configured properly", name),
+			fmt.Sprintf("%s.\n\nCorrect the attribute cluster_connection.", attribute.Capitalize(err.Error())))
+		return nil
+	}
+	return &agent{
+		client:  client,
+		name:    name,
+		version: m.BootstrapKubeconfigNumber,
+		options: klusterlet.Options{
+			ClusterName: name,
+			Namespace:   m.Namespace.ValueString(),
+			Image:       m.Image.ValueString(),
+			Args:        attribute.StringList(m.Args),
+		},
+	}
+}
+
+// objects are what makes up the agent, in the order to apply them. Without a
+// bootstrap kubeconfig its Secret is left out.
+func (a *agent) objects(bootstrap []byte) []kube.Object {
+	options := a.options
+	options.BootstrapKubeconfig = bootstrap
+	var objects []kube.Object
+	for _, object := range klusterlet.Render(options) {
+		if secret, ok := object.(*corev1.Secret); ok && !a.version.IsNull() {
+			secret.Annotations = map[string]string{versionAnnotation: strconv.FormatInt(a.version.ValueInt64(), 10)}
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+func (a *agent) Apply(ctx context.Context, object kube.Object, diags *diag.Diagnostics) bool {
+	kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+	if err := a.client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager, Force: true}); err != nil {
+		hub.AddAPIError(diags, a.client, fmt.Sprintf("install %s %s in cluster %q", kind, name, a.name), err)
+		return false
+	}
+	return true
+}
+
+// sighting is what of an agent is in its cluster.
+type sighting struct {
+	// any object of the agent's own namespace exists, or the namespace itself.
+	any bool
+	// complete says that every object exists and the Deployment is as it should be.
+	complete bool
+	// bootstrap says that the Secret with the bootstrap kubeconfig exists.
+	bootstrap bool
+	// certified says that the agent holds a certificate that can be used.
+	certified bool
+	// number is the bootstrap kubeconfig's, if it is on record.
+	number     types.Int64
+	deployment *appsv1.Deployment
+}
+
+// ready says that the agent runs as it was written last and holds a certificate.
+func (s sighting) ready() bool {
+	return s.complete && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
+}
+
+// look reads all of the agent's objects.
+func (a *agent) look(ctx context.Context) (sighting, error) {
+	seen := sighting{complete: true, number: types.Int64Null()}
+	placeholder := []byte("any: it is only looked for")
+	for _, wanted := range a.objects(placeholder) {
+		live := wanted.DeepCopyObject().(kube.Object)
+		name := wanted.GetName()
+		err := a.client.Get(ctx, live, wanted.GetNamespace(), name)
+		secret, isSecret := live.(*corev1.Secret)
+		if kube.IsNotFound(err, name) {
+			if !isSecret || !a.version.IsNull() {
+				seen.complete = false
+			}
+			continue
+		}
+		if err != nil {
+			return seen, err
+		}
+		if isSecret {
+			seen.bootstrap = true
+			if number, err := strconv.ParseInt(secret.Annotations[versionAnnotation], 10, 64); err == nil {
+				seen.number = types.Int64Value(number)
+			}
+		}
+		if wanted.GetNamespace() != "" || name == a.options.Namespace {
+			seen.any = true
+		}
+		if deployment, ok := live.(*appsv1.Deployment); ok {
+			seen.deployment = deployment
+			seen.complete = seen.complete && sameDeployment(wanted.(*appsv1.Deployment), deployment)
+		}
+	}
+	secret := &corev1.Secret{}
+	err := a.client.Get(ctx, secret, a.options.Namespace, cluster.HubKubeconfigSecret)
+	if err != nil && !kube.IsNotFound(err, cluster.HubKubeconfigSecret) {
+		return seen, err
+	}
+	seen.certified = err == nil && certified(secret, a.name, time.Now())
+	return seen, nil
+}
+
+// serves is the name that an agent's Deployment was installed with; empty when
+// it has none.
+func serves(d *appsv1.Deployment) string {
+	if d == nil {
+		return ""
+	}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			if name, ok := strings.CutPrefix(arg, "--cluster-name="); ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// sameDeployment compares what decides how the agent runs.
+func sameDeployment(wanted, live *appsv1.Deployment) bool {
+	if live.Spec.Replicas == nil || wanted.Spec.Replicas == nil || *live.Spec.Replicas != *wanted.Spec.Replicas ||
+		len(live.Spec.Template.Spec.Containers) != len(wanted.Spec.Template.Spec.Containers) {
+		return false
+	}
+	for i, w := range wanted.Spec.Template.Spec.Containers {
+		l := live.Spec.Template.Spec.Containers[i]
+		if l.Name != w.Name || l.Image != w.Image || !slices.Equal(l.Command, w.Command) || !slices.Equal(l.Args, w.Args) {
+			return false
+		}
+	}
+	return true
+}
+
+// serverOf is the server of a kubeconfig's current context.
+func serverOf(kubeconfig []byte) (string, bool) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return "", false
+	}
+	current, ok := config.Contexts[config.CurrentContext]
+	if !ok || config.Clusters[current.Cluster] == nil {
+		return "", false
+	}
+	return config.Clusters[current.Cluster].Server, true
+}
+
+// observe brings the state up to date.
+func (m *klusterletModel) observe(seen sighting) {
+	m.Installed = types.BoolValue(seen.complete)
+	m.Ready = types.BoolNull()
+	if m.WaitForBootstrap.ValueBool() {
+		m.Ready = types.BoolValue(seen.ready())
+	}
+	if !m.BootstrapKubeconfigNumber.IsNull() && seen.bootstrap && !seen.number.IsNull() {
+		m.BootstrapKubeconfigNumber = seen.number
+	}
+}
+
+// adopt fills the state in from what is there.
+func (m *klusterletModel) adopt(seen sighting) {
+	m.BootstrapKubeconfigNumber = seen.number
+	containers := seen.deployment.Spec.Template.Spec.Containers
+	if len(containers) > 0 && containers[0].Image != klusterlet.DefaultImage() {
+		m.Image = types.StringValue(containers[0].Image)
+	}
+	if len(containers) > 0 {
+		standard := klusterlet.Render(klusterlet.Options{ClusterName: m.ClusterName.ValueString(), Namespace: m.Namespace.ValueString()})
+		for _, object := range standard {
+			deployment, ok := object.(*appsv1.Deployment)
+			if !ok {
+				continue
+			}
+			own := deployment.Spec.Template.Spec.Containers[0].Args
+			if live := containers[0].Args; len(live) > len(own) && slices.Equal(live[:len(own)], own) {
+				m.Args = attribute.StringListValue(live[len(own):])
+			}
+		}
+	}
+	m.Installed, m.Ready = types.BoolValue(true), types.BoolValue(seen.ready())
+}
+
+// parseKlusterletID takes [NAMESPACE/]CLUSTER_NAME@KUBECONFIG_PATH[#CONTEXT]
+// apart.
+func parseKlusterletID(text string, diags *diag.Diagnostics) klusterletIdentity {
+	name, location, found := strings.Cut(text, "@")
+	namespace, rest, namespaced := strings.Cut(name, "/")
+	if namespaced {
+		name = rest
+	}
+	kubeconfig, context, _ := strings.Cut(location, "#")
+	if !found || name == "" || kubeconfig == "" || (namespaced && namespace == "") {
+		diags.AddError("Invalid import ID",
+			fmt.Sprintf("%q does not say which agent and where: the ID has the form CLUSTER_NAME@KUBECONFIG_PATH, such as c1@~/.kube/c1.yaml, with #CONTEXT behind it and NAMESPACE/ before it if need be.", text))
+		return klusterletIdentity{}
+	}
+	id := klusterletIdentity{ClusterName: types.StringValue(name), KubeconfigPath: types.StringValue(kubeconfig), Context: attribute.OptionalString(context)}
+	if namespaced {
+		id.Namespace = types.StringValue(namespace)
+	}
+	return id
+}
+
+// kubeconfigValidator admits kubeconfigs with a current context. It never
+// repeats the value.
+type kubeconfigValidator struct{}
+
+func (kubeconfigValidator) Description(context.Context) string {
+	return "a kubeconfig with a current context"
+}
+
+func (v kubeconfigValidator) MarkdownDescription(ctx context.Context) string {
+	return v.Description(ctx)
+}
+
+func (kubeconfigValidator) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
+		return
+	}
+	if server, ok := serverOf([]byte(req.ConfigValue.ValueString())); !ok || server == "" {
+		resp.Diagnostics.AddAttributeError(req.Path, "Invalid kubeconfig",
+			"The value is not a kubeconfig whose current context names a server. Use the attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig.")
+	}
+}

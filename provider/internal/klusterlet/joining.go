@@ -1,0 +1,180 @@
+package klusterlet
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// clusterUIDAnnotation on a ManagedCluster is the UID of the kube-system
+// namespace of the cluster that Terraform has installed its agent in.
+const clusterUIDAnnotation = "muster-fleet.io/cluster-uid"
+
+// joining is the hub's side of installing an agent.
+type joining struct {
+	hub    *hub.Hub
+	client *kube.Client
+	name   string
+}
+
+// joining prepares the hub's side. It is nil when there is no hub to talk to: an
+// agent can be installed without.
+func (r *klusterletResource) joining(name string) *joining {
+	var ignored diag.Diagnostics
+	if r.Hub == nil || r.Hub.IsUnknown() {
+		return nil
+	}
+	client := r.Hub.Client(&ignored)
+	if client == nil {
+		return nil
+	}
+	return &joining{hub: r.Hub, client: client, name: name}
+}
+
+// cluster is the ManagedCluster; nil when there is none, or the hub does not
+// show it.
+func (j *joining) cluster(ctx context.Context) *clusterv1.ManagedCluster {
+	if j == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
+	defer cancel()
+	object := &clusterv1.ManagedCluster{}
+	if err := j.client.Get(ctx, object, "", j.name); err != nil {
+		return nil
+	}
+	return object
+}
+
+// elsewhere is the UID of the other cluster that has the name, as far as the hub
+// can tell: an agent was installed there, and it is available.
+func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok bool) {
+	if object == nil {
+		return "", false
+	}
+	other = object.Annotations[clusterUIDAnnotation]
+	return other, other != "" && other != uid && meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
+}
+
+// note writes down on the hub which cluster the agent is in. That is a service
+// to other configurations, which may go wrong.
+func (j *joining) note(ctx context.Context, object *clusterv1.ManagedCluster, uid string) {
+	if object == nil || object.Annotations[clusterUIDAnnotation] == uid {
+		return
+	}
+	noted := &clusterv1.ManagedCluster{}
+	noted.Name = j.name
+	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterUIDAnnotation: uid}}})
+}
+
+// hasJoined reports whether an agent of the cluster was let in before, so that
+// hubs let no other one in by themselves.
+func hasJoined(object *clusterv1.ManagedCluster) bool {
+	return object != nil && (meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) || object.Annotations[cluster.AgentAnnotation] != "")
+}
+
+// allow lets the holder of a bootstrap kubeconfig join a cluster again that has
+// joined before. A muster hub is told that the token may, and approves the
+// agent's request by itself. Elsewhere the request has to be approved: approve
+// is true.
+func (j *joining) allow(ctx context.Context, by bearer) (approve bool, err error) {
+	if by.token == "" {
+		return by.jti != "", nil
+	}
+	able, err := j.hub.Has(ctx, j.client, hubinfo.Rejoin)
+	if err != nil || !able {
+		return true, err
+	}
+	secret := &corev1.Secret{}
+	name := cluster.TokenSecretPrefix + by.token
+	if err := j.client.Get(ctx, secret, metav1.NamespaceSystem, name); err != nil {
+		return true, fmt.Errorf("look at the bootstrap token %s: %w", by.token, err)
+	}
+	if !slices.Contains(cluster.BoundClusters(strings.Split(string(secret.Data[registration.GroupsKey]), ",")), j.name) {
+		return true, nil
+	}
+	err = j.client.MergePatch(ctx, secret, hub.FieldManager, map[string]any{"metadata": map[string]any{
+		"resourceVersion": secret.ResourceVersion, "annotations": map[string]any{cluster.RejoinAnnotation: j.name},
+	}})
+	if err != nil {
+		return true, fmt.Errorf("let the bootstrap token %s be used to join again: %w", by.token, err)
+	}
+	return false, nil
+}
+
+// approve waits for the one request that the holder of a bootstrap kubeconfig
+// makes for the cluster, and approves it.
+func (j *joining) approve(ctx context.Context, by bearer) error {
+	requests := &certificatesv1.CertificateSigningRequestList{}
+	return j.client.WaitList(ctx, requests, &certificatesv1.CertificateSigningRequest{}, registration.RequestsOf(j.name), func() (bool, error) {
+		mine := slices.DeleteFunc(slices.Clone(requests.Items), func(r certificatesv1.CertificateSigningRequest) bool { return !by.made(&r) })
+		return registration.ApproveOne(ctx, j.client, mine, j.name, nil, "", "Approved by muster_klusterlet, to join again.")
+	})
+}
+
+// bearer is who a bootstrap kubeconfig makes its holder on the hub.
+type bearer struct {
+	// token is the public half of a bootstrap token.
+	token string
+	// jti is the ID of a service account's token.
+	jti string
+}
+
+// bearerOf reads the credential of a kubeconfig's current context.
+func bearerOf(kubeconfig []byte) bearer {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil || config.Contexts[config.CurrentContext] == nil {
+		return bearer{}
+	}
+	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
+	if user == nil {
+		return bearer{}
+	}
+	if id, secret, ok := strings.Cut(user.Token, "."); ok && len(id) == registration.TokenIDLength && len(secret) == registration.TokenSecretLength {
+		return bearer{token: id}
+	}
+	parts := strings.Split(user.Token, ".")
+	if len(parts) != 3 {
+		return bearer{}
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		ID string `json:"jti"`
+	}
+	if err != nil || json.Unmarshal(raw, &claims) != nil {
+		return bearer{}
+	}
+	return bearer{jti: claims.ID}
+}
+
+// credentialID is where Kubernetes notes which token of a service account a
+// request came with.
+const credentialID = "authentication.kubernetes.io/credential-id"
+
+// made reports whether a request came with this very credential.
+func (b bearer) made(request *certificatesv1.CertificateSigningRequest) bool {
+	switch {
+	case b.token != "":
+		return request.Spec.Username == cluster.TokenUser(b.token)
+	case b.jti != "":
+		return slices.Contains(request.Spec.Extra[credentialID], "JTI="+b.jti)
+	}
+	return false
+}

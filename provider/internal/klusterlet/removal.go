@@ -1,0 +1,183 @@
+package klusterlet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// hubHash identifies the agent's hub in the names of applied works. ok is false
+// when the agent has no kubeconfig of any hub.
+func (a *agent) hubHash(ctx context.Context) (hash string, ok bool, err error) {
+	for _, name := range []string{cluster.HubKubeconfigSecret, cluster.BootstrapSecret} {
+		secret := &corev1.Secret{}
+		if err := a.client.Get(ctx, secret, a.options.Namespace, name); kube.IsNotFound(err, name) {
+			continue
+		} else if err != nil {
+			return "", false, err
+		}
+		if server, ok := serverOf(secret.Data[cluster.KubeconfigKey]); ok {
+			return work.HubHash(server), true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// waitForWorks waits until nothing of the agent's hub is applied any more. It
+// reports whether the agent may go.
+func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Duration, diags *diag.Diagnostics) bool {
+	doing := fmt.Sprintf("wait until the hub's works are gone from cluster %q", a.name)
+	hash, ok, err := a.hubHash(ctx)
+	if err != nil {
+		hub.AddAPIError(diags, a.client, doing, err)
+		a.suggestForgetting(diags)
+		return false
+	}
+	if !ok {
+		return true
+	}
+	works := &workv1.AppliedManifestWorkList{}
+	left := func() []string {
+		var names []string
+		for _, w := range works.Items {
+			if w.Spec.HubHash == hash {
+				names = append(names, fmt.Sprintf("  %s, with %d objects in the cluster", w.Spec.ManifestWorkName, len(w.Status.AppliedResources)))
+			}
+		}
+		return names
+	}
+	waiting, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if j != nil {
+		stop := j.watchWorks(waiting, fail)
+		defer stop()
+	}
+	err = a.client.WaitList(waiting, works, &workv1.AppliedManifestWork{}, kube.ListOptions{}, func() (bool, error) { return len(left()) == 0, nil })
+	var kept keptWorksError
+	switch {
+	case err == nil, kube.IsKindNotServed(err):
+		return true
+	case errors.As(context.Cause(waiting), &kept):
+		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q, and nobody deletes them", a.name),
+			fmt.Sprintf("The agent was not removed, because only it can remove from the cluster what these works applied:\n%s\n\nOf them these are on the hub and not about to be deleted:\n%s\n\n"+
+				"Delete them, or let this resource be destroyed after what makes them (depends_on), and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
+				"To leave in the cluster what they applied, set keep_works_on_destroy = true and apply, without replacing the resource, before destroying it. "+
+				"The setting counts as it is in the state: for a resource that is tainted, terraform untaint comes first. An agent that is only to be installed again needs no replacement: what is missing or changed is repaired by terraform apply.",
+				attribute.JoinLines(left()), attribute.JoinLines(kept), a.name))
+	case hub.IsTimeout(err):
+		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q", a.name),
+			fmt.Sprintf("The agent was not removed, because after %s these works were still applied in the cluster and only it can remove them:\n%s\n\n"+
+				"Delete them on the hub and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
+				"To leave what they applied in the cluster, set keep_works_on_destroy = true and apply, without replacing the resource, before destroying it; for a resource that is tainted, terraform untaint comes first.",
+				timeout, attribute.JoinLines(left()), a.name))
+	default:
+		hub.AddAPIError(diags, a.client, doing, err)
+		a.suggestForgetting(diags)
+	}
+	return false
+}
+
+func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
+	diags.AddWarning(fmt.Sprintf("If cluster %q is gone for good", a.name),
+		"There is nothing left to remove then. Take this resource out of the state with terraform state rm, and apply again.")
+}
+
+// Remove deletes the agent, its Deployment first and its namespace last.
+func (a *agent) Remove(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
+	objects := a.objects([]byte("any: it is only deleted"))
+	slices.Reverse(objects)
+	for _, object := range objects {
+		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+		doing := fmt.Sprintf("remove %s %s from cluster %q", kind, name, a.name)
+		err := a.client.DeleteAndWait(ctx, object, object.GetNamespace(), name)
+		if hub.IsTimeout(err) {
+			diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed cluster:\n  kubectl describe %s %s",
+				timeout, hub.DescribeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
+			return
+		}
+		if err != nil {
+			hub.AddAPIError(diags, a.client, doing, err)
+			return
+		}
+	}
+}
+
+// describeNamespace tells what keeps a namespace, if object is one.
+func describeNamespace(object kube.Object) string {
+	namespace, ok := object.(*corev1.Namespace)
+	if !ok {
+		return ""
+	}
+	text := ""
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			text += fmt.Sprintf("\n  %s: %s", c.Type, c.Message)
+		}
+	}
+	return text
+}
+
+// worksPatience is how long works may stay on the hub undeleted while an agent
+// waits for them to go.
+const worksPatience = 30 * time.Second
+
+// keptWorksError lists works that nobody deletes.
+type keptWorksError []string
+
+func (e keptWorksError) Error() string { return fmt.Sprintf("%d works are not being deleted", len(e)) }
+
+// watchWorks fails a wait for works to go when the hub has works of the cluster
+// and for a while none of them was deleted. What can't be read fails nothing.
+// stop ends it.
+func (j *joining) watchWorks(ctx context.Context, fail context.CancelCauseFunc) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		before := -1
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(worksPatience):
+			}
+			works := &workv1.ManifestWorkList{}
+			if err := j.client.List(ctx, works, kube.ListOptions{Namespace: j.name}); err != nil {
+				return
+			}
+			kept, deleting := keptWorks(works.Items)
+			if len(kept) > 0 && !deleting && (before < 0 || len(kept) >= before) {
+				fail(kept)
+				return
+			}
+			before = len(kept)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// keptWorks lists the works that nobody deletes; deleting tells whether others
+// are on their way.
+func keptWorks(works []workv1.ManifestWork) (kept keptWorksError, deleting bool) {
+	for _, w := range works {
+		if w.DeletionTimestamp != nil {
+			deleting = true
+			continue
+		}
+		kept = append(kept, "  "+w.Name)
+	}
+	return attribute.Sorted(kept), deleting
+}

@@ -1,0 +1,185 @@
+package klusterlet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+)
+
+var _ resource.ResourceWithModifyPlan = (*tolerantKlusterlet)(nil)
+
+// What muster_klusterlet does about a cluster in which the agent can't be
+// installed.
+const (
+	onFailureFail     = "fail"
+	onFailureContinue = "continue"
+)
+
+// neverInstalledKey is where the private state notes that no attempt to install the
+// agent has succeeded yet.
+const neverInstalledKey = "never-installed"
+
+// tolerantKlusterlet lets an agent that can't be installed be no error, where that
+// is asked for. Terraform stops everything that depends on any instance of a
+// resource when one instance fails, so an error in one cluster would hold up all
+// others of a fleet.
+type tolerantKlusterlet struct{ klusterletResource }
+
+// Schema implements resource.Resource.
+func (r *tolerantKlusterlet) Schema(ctx context.Context, req resource.SchemaRequest, resp *resource.SchemaResponse) {
+	r.klusterletResource.Schema(ctx, req, resp)
+	resp.Schema.Attributes["on_failure"] = schema.StringAttribute{
+		MarkdownDescription: "What to do when the agent can't be installed or changed, for example because the cluster can't be reached. `fail` is an error: Terraform then leaves out everything that depends on this resource, " +
+			"with `for_each` on **any** of its instances. `continue` is a warning: the others go on, `problem` says what is wrong, and the next apply tries again. Defaults to `fail`.",
+		Optional:   true,
+		Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
+	}
+	resp.Schema.Attributes["problem"] = schema.StringAttribute{
+		MarkdownDescription: "Why the agent could not be installed or changed, with `on_failure = \"continue\"`; null when it could. A `precondition` of what needs this one cluster can ask for it.",
+		Computed:            true,
+	}
+}
+
+// ModifyPlan plans another attempt after one that failed.
+func (r *tolerantKlusterlet) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.klusterletResource.ModifyPlan(ctx, req, resp)
+	if req.Plan.Raw.IsNull() || resp.Diagnostics.HasError() {
+		return
+	}
+	var plan, state klusterletModel
+	resp.Diagnostics.Append(resp.Plan.Get(ctx, &plan)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := req.State.Raw.IsNull() || !state.Problem.IsNull() || plan.Ready.IsUnknown() || plan.ClusterUID.IsUnknown() || plan.touchesCluster(&state)
+	set := func(attribute string, value any) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(attribute), value)...)
+	}
+	if !attempt || (plan.OnFailure.ValueString() != onFailureContinue && !plan.OnFailure.IsUnknown()) {
+		set("problem", types.StringNull())
+		return
+	}
+	set("problem", types.StringUnknown())
+	set("installed", types.BoolUnknown())
+}
+
+// Create implements resource.Resource.
+func (r *tolerantKlusterlet) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	r.klusterletResource.Create(ctx, req, resp)
+	nothing := resp.State.Raw.IsNull()
+	if tolerate(ctx, req.Plan, &resp.State, nothing, &resp.Diagnostics) {
+		if nothing {
+			resp.Diagnostics.Append(resp.Private.SetKey(ctx, neverInstalledKey, []byte("true"))...)
+		}
+		identify(ctx, req.Plan, resp.Identity, &resp.Diagnostics)
+	}
+}
+
+// identify gives a resource its identity, which an attempt that failed left out.
+func identify(ctx context.Context, plan tfsdk.Plan, identity *tfsdk.ResourceIdentity, diags *diag.Diagnostics) {
+	var model klusterletModel
+	diags.Append(plan.Get(ctx, &model)...)
+	diags.Append(identity.Set(ctx, model.identity())...)
+}
+
+// Update implements resource.Resource.
+func (r *tolerantKlusterlet) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var was types.String
+	before := resp.State.Raw
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("problem"), &was)...)
+	if !was.IsNull() {
+		// The bootstrap kubeconfig of the attempt that failed may not have arrived.
+		resp.Diagnostics.Append(req.State.SetAttribute(ctx, path.Root("bootstrap_kubeconfig_wo_version"), types.Int64Null())...)
+	}
+	r.klusterletResource.Update(ctx, req, resp)
+	switch {
+	case tolerate(ctx, req.Plan, &resp.State, resp.State.Raw.Equal(before), &resp.Diagnostics):
+		identify(ctx, req.Plan, resp.Identity, &resp.Diagnostics)
+	case !resp.Diagnostics.HasError():
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, neverInstalledKey, []byte("false"))...)
+	}
+}
+
+// Delete forgets an agent that never came into its cluster, if that can't be
+// reached now either.
+func (r *tolerantKlusterlet) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	never, diags := req.Private.GetKey(ctx, neverInstalledKey)
+	resp.Diagnostics.Append(diags...)
+	r.klusterletResource.Delete(ctx, req, resp)
+	if string(never) != "true" || !resp.Diagnostics.HasError() {
+		return
+	}
+	var name types.String
+	_ = req.State.GetAttribute(ctx, path.Root("cluster_name"), &name) // Delete has read it, too.
+	_, reasons := warned(resp.Diagnostics)
+	resp.Diagnostics = nil
+	resp.Diagnostics.AddWarning(fmt.Sprintf("Nothing was removed from cluster %q", name.ValueString()),
+		fmt.Sprintf("The agent's installation there never succeeded, and it can't be looked for now: %s", strings.Join(reasons, "\n")))
+}
+
+// tolerate settles what became of an attempt. Where the plan says to continue, an
+// error becomes a warning, and the state is as planned but for the problem.
+// unwritten says that the attempt left the state as it was. tolerate reports
+// whether it made the error a warning.
+func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, unwritten bool, diags *diag.Diagnostics) bool {
+	var onFailure types.String
+	diags.Append(plan.GetAttribute(ctx, path.Root("on_failure"), &onFailure)...)
+	problem, installed := types.StringNull(), types.BoolValue(true)
+	failed := diags.HasError()
+	if failed {
+		if onFailure.ValueString() != onFailureContinue {
+			return false
+		}
+		reached := state.Raw
+		if unwritten {
+			reached = plan.Raw
+		}
+		raw, err := tftypes.Transform(reached, func(_ *tftypes.AttributePath, value tftypes.Value) (tftypes.Value, error) {
+			if value.IsKnown() {
+				return value, nil
+			}
+			return tftypes.NewValue(value.Type(), nil), nil
+		})
+		if err != nil {
+			diags.AddError("Cannot note why the agent is not installed", err.Error())
+			return false
+		}
+		state.Raw = raw
+		var reasons []string
+		*diags, reasons = warned(*diags)
+		problem, installed = types.StringValue(strings.Join(reasons, "\n")), types.BoolValue(false)
+	}
+	diags.Append(state.SetAttribute(ctx, path.Root("problem"), problem)...)
+	var now types.Bool
+	diags.Append(state.GetAttribute(ctx, path.Root("installed"), &now)...)
+	if failed || now.IsUnknown() {
+		diags.Append(state.SetAttribute(ctx, path.Root("installed"), installed)...)
+	}
+	return failed
+}
+
+// warned are the diagnostics with all errors made warnings, and what these say.
+func warned(diags diag.Diagnostics) (warnings diag.Diagnostics, reasons []string) {
+	for _, d := range diags {
+		if d.Severity() != diag.SeverityError {
+			warnings = append(warnings, d)
+			continue
+		}
+		reasons = append(reasons, fmt.Sprintf("%s: %s", d.Summary(), d.Detail()))
+		warnings.AddWarning(d.Summary(), d.Detail()+"\n\nWhat else there is to do goes on, and the next apply tries this again (on_failure = \"continue\").")
+	}
+	return warnings, reasons
+}

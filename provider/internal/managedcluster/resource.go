@@ -1,0 +1,373 @@
+package managedcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*managedClusterResource)(nil)
+	_ resource.ResourceWithImportState = (*managedClusterResource)(nil)
+	_ resource.ResourceWithIdentity    = (*managedClusterResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*managedClusterResource)(nil)
+)
+
+type managedClusterResource struct{ crud.Resource }
+
+type managedClusterModel struct {
+	Name                 types.String        `tfsdk:"name"`
+	Labels               types.Map           `tfsdk:"labels"`
+	Annotations          types.Map           `tfsdk:"annotations"`
+	ClusterSet           types.String        `tfsdk:"cluster_set"`
+	LeaseDurationSeconds types.Int64         `tfsdk:"lease_duration_seconds"`
+	Taints               []taintModel        `tfsdk:"taints"`
+	ClientConfigs        []clientConfigModel `tfsdk:"client_configs"`
+	Adopt                types.Bool          `tfsdk:"adopt"`
+	ForceConflicts       types.Bool          `tfsdk:"force_conflicts"`
+	Timeouts             timeouts.Value      `tfsdk:"timeouts"`
+}
+
+type clientConfigModel struct {
+	URL      types.String `tfsdk:"url"`
+	CABundle types.String `tfsdk:"ca_bundle"`
+}
+
+func New() resource.Resource { return &managedClusterResource{} }
+
+func (r *managedClusterResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_managed_cluster"
+}
+
+func (r *managedClusterResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = attribute.IdentitySchema("name")
+}
+
+func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The hub's record of one cluster of the fleet. Creating it lets nobody in yet: `muster_cluster_acceptance` opens the door, " +
+			"`muster_klusterlet` (or any OCM agent) walks through it, and `muster_cluster_registration` waits until it has.\n\n" +
+			"A record that an agent has made by registering is taken over as it is: what the configuration sets is added to it, and replaces the set `default` and the pace of heartbeats that the hub filled in. " +
+			"Where somebody has set one of these values otherwise, or another Terraform resource manages the record, that is an error unless `adopt` is set. " +
+			"Only what the configuration sets is compared and repaired; what agents and hub write beside it is left alone.\n\n" +
+			"Destroying it detaches the cluster: the hub deletes its works and add-ons, withdraws the agent's rights, and keeps the cluster's namespace.",
+		Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{
+				MarkdownDescription: "The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it makes another cluster.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidClusterName()},
+			},
+			"labels": schema.MapAttribute{
+				MarkdownDescription: "Labels, for placements and cluster sets to select on. Labels that others set are left alone.",
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Map{attribute.ValidLabels(reservedClusterLabel)},
+			},
+			"annotations": schema.MapAttribute{
+				MarkdownDescription: "Annotations. Those that others set are left alone.",
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Map{attribute.ValidAnnotations()},
+			},
+			"cluster_set": schema.StringAttribute{
+				MarkdownDescription: "Name of the cluster set that the cluster belongs to. Left out, the hub puts the cluster into the set `default`, and whoever moves it is not disturbed.",
+				Optional:            true,
+				Validators:          []validator.String{attribute.ValidName("cluster set name")},
+			},
+			"lease_duration_seconds": schema.Int64Attribute{
+				MarkdownDescription: "Pace of the agent's heartbeat in seconds. After five times this span without one, the hub calls the cluster's availability unknown. The hub's default is 60.",
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.Between(1, 86400)},
+			},
+			"taints": taintsAttribute(),
+			"client_configs": schema.ListNestedAttribute{
+				MarkdownDescription: "Addresses of the cluster's own API server, for tools and people; the hub does not connect to them. Left out, those that the agent reports are left alone.",
+				Optional:            true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"url": schema.StringAttribute{
+						MarkdownDescription: "URL of the API server; only `https` is admitted.",
+						Required:            true,
+						Validators:          []validator.String{attribute.ValidHTTPSURL()},
+					},
+					"ca_bundle": schema.StringAttribute{
+						MarkdownDescription: "PEM certificates of the authorities that vouch for that server.",
+						Optional:            true,
+						Validators:          []validator.String{attribute.ValidPEM(), stringvalidator.LengthAtLeast(1)},
+					},
+				}},
+			},
+			"adopt":           attribute.AdoptAttribute(),
+			"force_conflicts": attribute.ForceAttribute(),
+		},
+		Blocks: map[string]schema.Block{
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{Delete: true, DeleteDescription: attribute.TimeoutText("detaching the cluster, its works included,", attribute.DefaultDelete)}),
+		},
+	}
+}
+
+func (r *managedClusterResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan managedClusterModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := plan.object()
+	if !r.CreateObject(ctx, plan.owned(object), resp.Private, &resp.Diagnostics) {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: plan.Name})...)
+	applyTaints(ctx, client, object, plan.Taints, nil, &resp.Diagnostics)
+}
+
+func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state managedClusterModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: state.Name})...)
+	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
+		return
+	}
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	name := state.Name.ValueString()
+	object := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, object, "", name); kube.IsNotFound(err, name) {
+		resp.State.RemoveResource(ctx)
+		return
+	} else if err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read managed cluster %q", name), err)
+		return
+	}
+	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
+	state.observe(object)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func (r *managedClusterResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state managedClusterModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := plan.object()
+	if !r.UpdateObject(ctx, plan.owned(object), req.Private, resp.Private, &resp.Diagnostics) {
+		return
+	}
+	applyTaints(ctx, client, object, plan.Taints, state.Taints, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		plan.Taints = state.Taints
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: plan.Name})...)
+}
+
+func (r *managedClusterResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state managedClusterModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
+	resp.Diagnostics.Append(diags...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	name := state.Name.ValueString()
+	object := &clusterv1.ManagedCluster{}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := r.DeleteObject(waiting, client, object, "", name, state.what(), req.Private, &resp.Diagnostics)
+	switch {
+	case err == nil:
+	case hub.IsTimeout(err):
+		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q is not detached yet", name),
+			fmt.Sprintf("It was still on the hub %s after its deletion was asked for. %s", timeout, describeDetaching(ctx, client, object, name)))
+	default:
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("delete managed cluster %q", name), err)
+	}
+}
+
+func (r *managedClusterResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "name")
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, object, "", names[0]); err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import managed cluster %q", names[0]), err)
+		return
+	}
+	state := importManagedCluster(object)
+	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: state.Name})...)
+}
+
+// ModifyPlan warns of a record that exists already and is different.
+func (r *managedClusterResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
+		var plan managedClusterModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(plan.object()), !diags.HasError()
+	})
+}
+
+func (m *managedClusterModel) what() string {
+	return fmt.Sprintf("managed cluster %q", m.Name.ValueString())
+}
+
+// owned is the record as an object of the hub. Of one that an agent has made,
+// nobody loses what is added, nor what the hub has filled in.
+func (m *managedClusterModel) owned(object *clusterv1.ManagedCluster) crud.Owned {
+	o := crud.Own(object, m.what(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Write.Harmless = func(d ownership.Difference) bool {
+		switch d.Path {
+		case "metadata.labels[" + cluster.ClusterSetLabel + "]":
+			return d.Added() || (d.There == cluster.DefaultSet && d.Here != nil)
+		case "spec.leaseDurationSeconds":
+			return d.Added() || (d.There == float64(cluster.DefaultLeaseDurationSeconds) && d.Here != nil)
+		}
+		return d.Added()
+	}
+	o.Write.Further = func(live kube.Object) []ownership.Difference {
+		record, ok := live.(*clusterv1.ManagedCluster)
+		if !ok || m.Taints == nil {
+			return nil
+		}
+		return lostTaints(record.Spec.Taints, m.Taints)
+	}
+	return o
+}
+
+// object is the part of the ManagedCluster that the configuration owns, save
+// for the taints.
+func (m *managedClusterModel) object() *clusterv1.ManagedCluster {
+	object := &clusterv1.ManagedCluster{}
+	object.Name = m.Name.ValueString()
+	object.Labels = attribute.StringMap(m.Labels)
+	object.Annotations = attribute.StringMap(m.Annotations)
+	if set := m.ClusterSet.ValueString(); set != "" {
+		if object.Labels == nil {
+			object.Labels = map[string]string{}
+		}
+		object.Labels[cluster.ClusterSetLabel] = set
+	}
+	object.Spec.LeaseDurationSeconds = int32(m.LeaseDurationSeconds.ValueInt64()) //nolint:gosec // validated
+	for _, c := range m.ClientConfigs {
+		object.Spec.ManagedClusterClientConfigs = append(object.Spec.ManagedClusterClientConfigs,
+			clusterv1.ClientConfig{URL: c.URL.ValueString(), CABundle: []byte(c.CABundle.ValueString())})
+	}
+	return object
+}
+
+// observe brings what the model owns up to date.
+func (m *managedClusterModel) observe(object *clusterv1.ManagedCluster) {
+	m.Labels = attribute.ObservedMap(m.Labels, object.Labels)
+	m.Annotations = attribute.ObservedMap(m.Annotations, object.Annotations)
+	if !m.ClusterSet.IsNull() {
+		m.ClusterSet = attribute.OptionalString(object.Labels[cluster.ClusterSetLabel])
+	}
+	if !m.LeaseDurationSeconds.IsNull() {
+		m.LeaseDurationSeconds = types.Int64Value(int64(object.Spec.LeaseDurationSeconds))
+	}
+	if m.Taints != nil {
+		m.Taints = taintModels(object.Spec.Taints)
+	}
+	if m.ClientConfigs != nil {
+		m.ClientConfigs = clientConfigModels(object.Spec.ManagedClusterClientConfigs)
+	}
+}
+
+func clientConfigModels(configs []clusterv1.ClientConfig) []clientConfigModel {
+	models := make([]clientConfigModel, 0, len(configs))
+	for _, c := range configs {
+		models = append(models, clientConfigModel{URL: types.StringValue(c.URL), CABundle: attribute.OptionalString(string(c.CABundle))})
+	}
+	return models
+}
+
+// importManagedCluster takes over what the provider's field manager owns; of a
+// cluster that the provider has not made, what people may have set.
+func importManagedCluster(object *clusterv1.ManagedCluster) managedClusterModel {
+	owned := ownership.Of(object, hub.FieldManager)
+	m := managedClusterModel{Name: types.StringValue(object.Name), Timeouts: attribute.NullTimeouts("delete")}
+	m.Labels = attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels,
+		func(key string) bool { return reservedClusterLabel(key) == "" })
+	m.Annotations = attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations,
+		func(key string) bool {
+			return !strings.Contains(key, "open-cluster-management.io") && attribute.ReservedAnnotation(key) == ""
+		})
+	set := object.Labels[cluster.ClusterSetLabel]
+	if slices.Contains(owned.Keys("metadata", "labels"), cluster.ClusterSetLabel) || (owned.None() && set != cluster.DefaultSet) {
+		m.ClusterSet = attribute.OptionalString(set)
+	}
+	seconds := object.Spec.LeaseDurationSeconds
+	if owned.Has("spec", "leaseDurationSeconds") || (owned.None() && seconds != cluster.DefaultLeaseDurationSeconds) {
+		m.LeaseDurationSeconds = types.Int64Value(int64(seconds))
+	}
+	if taints := taintModels(object.Spec.Taints); len(taints) > 0 {
+		m.Taints = taints
+	}
+	if owned.Has("spec", "managedClusterClientConfigs") {
+		m.ClientConfigs = clientConfigModels(object.Spec.ManagedClusterClientConfigs)
+	}
+	return m
+}
+
+func reservedClusterLabel(key string) string {
+	switch {
+	case key == cluster.ClusterSetLabel:
+		return "use the attribute cluster_set"
+	case strings.HasPrefix(key, cluster.AddOnFeatureLabelPrefix):
+		return "the hub sets it from the state of the cluster's add-ons"
+	default:
+		return ""
+	}
+}
+
+// describeDetaching tells what a cluster's deletion waits for. It asks the hub
+// within a few seconds, and does without an answer.
+func describeDetaching(ctx context.Context, client *kube.Client, object *clusterv1.ManagedCluster, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	text := "What it waits for:\n" + hub.DescribeDeletion(object, time.Now()) + "\n" + hub.DescribeConditions(object.Status.Conditions, time.Now())
+	works := &workv1.ManifestWorkList{}
+	if err := client.List(ctx, works, kube.ListOptions{Namespace: name}); err == nil && len(works.Items) > 0 {
+		var names []string
+		for _, w := range works.Items {
+			names = append(names, w.Name)
+		}
+		text += fmt.Sprintf("\n\nManifest works that are left: %s.", strings.Join(names, ", "))
+	}
+	return text + fmt.Sprintf("\n\nThe agent has to run in the cluster to remove the works' objects there. Look at it with\n"+
+		"  kubectl get manifestworks -n %s\nand apply again when it does. "+
+		"If the cluster is gone for good, remove the finalizers of its works:\n"+
+		"  kubectl patch manifestwork -n %s NAME --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", name, name)
+}

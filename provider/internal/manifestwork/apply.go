@@ -1,0 +1,209 @@
+package manifestwork
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// object is the ManifestWork that the model describes, together with the
+// write-only manifests, which are in the configuration alone.
+func (m *manifestWorkModel) object(writeOnly types.List) (*workv1.ManifestWork, error) {
+	object := &workv1.ManifestWork{}
+	object.Namespace, object.Name = m.ManagedCluster.ValueString(), m.Name.ValueString()
+	object.Labels, object.Annotations = attribute.StringMap(m.Labels), attribute.StringMap(m.Annotations)
+	content := m.content()
+	content.WriteOnly = writeOnly
+	open, err := content.open()
+	if err != nil {
+		return nil, err
+	}
+	closed, err := content.closed()
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(slices.Concat(open, closed)); err != nil {
+		return nil, err
+	}
+	for _, x := range slices.Concat(open, closed) {
+		object.Spec.Workload.Manifests = append(object.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: x.JSON}})
+	}
+	if err := markWriteOnly(object, closed); err != nil {
+		return nil, err
+	}
+	object.Spec.DeleteOption = m.DeleteOption.Option()
+	object.Spec.ManifestConfigs = ManifestConfigs(m.ManifestConfigs)
+	object.Spec.Executor = m.Executor.Executor()
+	return object, nil
+}
+
+// markWriteOnly notes on the work which of its objects must not be read back, so
+// that an import and a data source know it too.
+func markWriteOnly(object *workv1.ManifestWork, closed []manifest.Object) error {
+	if len(closed) == 0 {
+		return nil
+	}
+	var keys []string
+	for _, x := range closed {
+		keys = append(keys, x.Key())
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("writing the annotation %s: %w", work.WriteOnlyAnnotation, err)
+	}
+	if object.Annotations == nil {
+		object.Annotations = map[string]string{}
+	}
+	object.Annotations[work.WriteOnlyAnnotation] = string(text)
+	return nil
+}
+
+func (m *manifestWorkModel) content() workContent {
+	return workContent{Manifests: m.Manifests, Objects: m.Objects, WriteOnly: m.ManifestsWO, Version: m.ManifestsWOVersion, Fields: m.Fields}
+}
+
+// observe brings up to date what the model owns, and keeps its wording where it
+// means the same as what the hub has.
+func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
+	m.Labels = attribute.ObservedMap(m.Labels, object.Labels)
+	m.Annotations = attribute.ObservedMap(m.Annotations, object.Annotations)
+	content := m.content()
+	if err := content.observe(object); err != nil {
+		return err
+	}
+	m.Manifests, m.Objects, m.Fields = content.Manifests, content.Objects, content.Fields
+	if m.DeleteOption != nil && !attribute.Same(m.DeleteOption.Option(), object.Spec.DeleteOption) {
+		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
+	}
+	if m.ManifestConfigs != nil && !attribute.Same(ManifestConfigs(m.ManifestConfigs), object.Spec.ManifestConfigs) {
+		m.ManifestConfigs = ManifestConfigModels(object.Spec.ManifestConfigs)
+	}
+	if m.Executor != nil {
+		m.Executor = ExecutorModelOf(object.Spec.Executor)
+	}
+	if m.Wait != nil && !m.Ready.ValueBool() {
+		m.Ready = types.BoolValue(workIs(object, m.Wait.conditions()))
+	}
+	m.report(object)
+	return nil
+}
+
+func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
+	owned := ownership.Of(object, hub.FieldManager)
+	all := func(string) bool { return true }
+	ours := func(key string) bool {
+		return key != work.WriteOnlyAnnotation && attribute.ReservedAnnotation(key) == ""
+	}
+	m := manifestWorkModel{
+		ManagedCluster:  types.StringValue(object.Namespace),
+		Name:            types.StringValue(object.Name),
+		Labels:          attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, all),
+		Annotations:     attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, ours),
+		ManifestConfigs: ManifestConfigModels(object.Spec.ManifestConfigs),
+		Executor:        ExecutorModelOf(object.Spec.Executor),
+		Conditions:      WorkConditionsValue(object.Status.Conditions),
+		Feedback:        feedbackValue(object),
+		Timeouts:        attribute.NullTimeouts("create", "update", "delete"),
+	}
+	if object.Spec.DeleteOption != nil {
+		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
+	}
+	content := noContent()
+	open, hidden, err := liveManifests(object, nil)
+	if err != nil {
+		return m, err
+	}
+	if len(open) > 0 {
+		if err := content.adoptTwice(open); err != nil {
+			return m, err
+		}
+	}
+	content.Fields = content.observedFields(noContent(), hidden)
+	m.Manifests, m.Objects, m.ManifestsWO, m.ManifestsWOVersion, m.Fields = content.Manifests, content.Objects, content.WriteOnly, content.Version, content.Fields
+	return m, nil
+}
+
+// owned is the work as an object of the hub. Its manifests may hold secrets.
+func (m *manifestWorkModel) owned(object *workv1.ManifestWork) crud.Owned {
+	o := crud.Own(object, m.what(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Discreet = true
+	return o
+}
+
+// writeWork writes a work into the namespace of its cluster. The namespace of a
+// cluster that is just being accepted may not be there yet: that is waited for,
+// but only for a cluster that exists.
+func writeWork(ctx context.Context, client *kube.Client, namespace, doing string, timeout time.Duration, diags *diag.Diagnostics, write func() error) bool {
+	for {
+		err := write()
+		if err == nil {
+			return true
+		}
+		if !kube.IsNamespaceNotFound(err, namespace) {
+			hub.AddAPIError(diags, client, doing, err)
+			return false
+		}
+		managed := &clusterv1.ManagedCluster{}
+		switch err := client.Get(ctx, managed, "", namespace); {
+		case kube.IsNotFound(err, namespace):
+			diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no managed cluster %q. Create it with muster_managed_cluster and refer to that resource's name, or correct managed_cluster.", client.Host(), namespace))
+			return false
+		case err != nil:
+			hub.AddAPIError(diags, client, doing, err)
+			return false
+		}
+		err = client.Wait(ctx, &corev1.Namespace{}, "", namespace, func(exists bool) (bool, error) { return exists, nil })
+		if hub.IsTimeout(err) {
+			diags.AddError("Cannot "+doing, fmt.Sprintf("The managed cluster %q exists, but the hub gave it no namespace within %s, which it does when the cluster is accepted. "+
+				"Add a muster_cluster_acceptance for it and let this work depend on that. Conditions:\n%s", namespace, timeout, hub.DescribeConditions(managed.Status.Conditions, time.Now())))
+			return false
+		}
+		if err != nil {
+			hub.AddAPIError(diags, client, doing, err)
+			return false
+		}
+	}
+}
+
+func describeWorkDeletion(ctx context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration) string {
+	now := time.Now()
+	lines := []string{
+		fmt.Sprintf("The work was still there %s after its deletion was asked for.", timeout),
+		hub.DescribeDeletion(object, now),
+		hub.DescribeConditions(object.Status.Conditions, now),
+	}
+	lines = append(lines, describeCluster(ctx, client, object.Namespace, now)...)
+	lines = append(lines, "", "Apply again when the agent is back. If the cluster is gone for good, give its objects up:",
+		fmt.Sprintf("  kubectl patch manifestwork -n %s %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", object.Namespace, object.Name))
+	return attribute.JoinLines(lines)
+}
+
+// describeCluster says that a cluster is away, if it is and the hub answers soon.
+func describeCluster(ctx context.Context, client *kube.Client, name string, now time.Time) []string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	managed := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, managed, "", name); err != nil || meta.IsStatusConditionTrue(managed.Status.Conditions, cluster.ConditionAvailable) {
+		return nil
+	}
+	return []string{fmt.Sprintf("The cluster %q is not available:", name), hub.DescribeConditions(managed.Status.Conditions, now)}
+}

@@ -1,0 +1,60 @@
+package manifestwork
+
+import (
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// The attributes that hold a work's objects. manifests and objects are computed
+// too, because an import sets both: see workContent.imported.
+
+func manifestsAttribute() schema.ListAttribute {
+	return schema.ListAttribute{
+		MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name. " +
+			"Only what they mean is compared: notation, comments, the order of keys and fields that are null make no difference. " +
+			"At least one of `manifests`, `objects` and `manifests_wo` has to be set. The work has the objects of all three, in this order; together they may take up to 500 KiB. " +
+			"The texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` shows what is in them.",
+		Optional: true, Computed: true, Sensitive: true,
+		ElementType: types.StringType,
+	}
+}
+
+func objectsAttribute() schema.DynamicAttribute {
+	return schema.DynamicAttribute{
+		MarkdownDescription: "Objects as HCL: a list of objects such as `{ apiVersion = \"v1\", kind = \"Namespace\", metadata = { name = \"shop\" } }`. They are compared like those of `manifests`, " +
+			"so `1` and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not.",
+		Optional: true, Computed: true, Sensitive: true,
+	}
+}
+
+func writeOnlyAttribute() schema.ListAttribute {
+	return schema.ListAttribute{
+		MarkdownDescription: "Objects as in `manifests` whose content never reaches the plan or the state, such as Secrets with values of ephemeral resources. " +
+			"Only their kinds and names are kept, in `fields` and in an annotation of the work, by which imports and data sources leave them out too. They are sent whenever the work is written, and a change in them is not noticed: raise `manifests_wo_version` to send them again. " +
+			"A change of theirs on the hub goes unnoticed too, save that one is missing.",
+		Optional: true, WriteOnly: true,
+		ElementType: types.StringType,
+	}
+}
+
+func writeOnlyVersionAttribute() schema.Int64Attribute {
+	return schema.Int64Attribute{
+		MarkdownDescription: "Version of `manifests_wo`: any other number than before sends them again.",
+		Optional:            true,
+		Validators:          []validator.Int64{int64validator.AlsoRequires(path.MatchRoot("manifests_wo"))},
+	}
+}
+
+func fieldsAttribute() schema.MapAttribute {
+	return schema.MapAttribute{
+		MarkdownDescription: "All values in the objects, so that a plan shows what changes in them: by object, such as `apps/v1/Deployment shop/web`, then by path, such as `spec.template.spec.containers[0].image`. " +
+			"Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the value changes, and so do texts whose name tells that they are secret, such as an environment variable `DB_PASSWORD`; of `manifests_wo` only the objects are listed. " +
+			"Of texts over 200 characters the first 100 are shown, and a checksum. " +
+			"Any other sensitive value is **not** masked here: put it into a Secret, or into `manifests_wo`.",
+		Computed:    true,
+		ElementType: FieldsElement(),
+	}
+}

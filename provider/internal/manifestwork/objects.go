@@ -1,0 +1,216 @@
+package manifestwork
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+)
+
+// Between Kubernetes objects and HCL's values, there and back.
+
+// errUnknown is that of a value that will be known after apply.
+var errUnknown = errors.New("it is not known yet")
+
+// jsonValue is a value of the configuration in JSON's terms. Attributes that are
+// null are left out, as if they were not there.
+func jsonValue(value attr.Value) (any, error) {
+	if value == nil || value.IsNull() {
+		return nil, nil
+	}
+	if value.IsUnknown() {
+		return nil, errUnknown
+	}
+	switch value := value.(type) {
+	case types.Dynamic:
+		return jsonValue(value.UnderlyingValue())
+	case types.String:
+		return value.ValueString(), nil
+	case types.Bool:
+		return value.ValueBool(), nil
+	case types.Number:
+		return jsonNumber(value.ValueBigFloat()), nil
+	case types.Object:
+		return jsonMap(value.Attributes())
+	case types.Map:
+		return jsonMap(value.Elements())
+	case attribute.Elements:
+		list := make([]any, 0, len(value.Elements()))
+		for i, element := range value.Elements() {
+			converted, err := jsonValue(element)
+			if err != nil {
+				return nil, at(fmt.Sprintf("[%d]", i), err)
+			}
+			list = append(list, converted)
+		}
+		return list, nil
+	default:
+		return nil, fmt.Errorf("it is a %T, which has no form in JSON; write texts, numbers, truth values, lists and objects", value)
+	}
+}
+
+func jsonMap(fields map[string]attr.Value) (any, error) {
+	converted := make(map[string]any, len(fields))
+	for name, field := range fields {
+		value, err := jsonValue(field)
+		if err != nil {
+			return nil, at("."+name, err)
+		}
+		if value != nil {
+			converted[name] = value
+		}
+	}
+	return converted, nil
+}
+
+// at says where in a value an error is; unknown is unknown wherever it is.
+func at(where string, err error) error {
+	if errors.Is(err, errUnknown) {
+		return err
+	}
+	return fmt.Errorf("at %s: %w", where, err)
+}
+
+// jsonNumber writes whole numbers exactly and others as a server keeps them, in
+// 64 bits.
+func jsonNumber(number *big.Float) json.Number {
+	if number.IsInt() {
+		return json.Number(number.Text('f', 0))
+	}
+	float, _ := number.Float64()
+	return json.Number(strconv.FormatFloat(float, 'g', -1, 64))
+}
+
+// hclValue is a value in JSON's terms as one of HCL: an object for each map and
+// a tuple for each list, since their elements may be of any type.
+func hclValue(value any) (attr.Value, error) {
+	switch value := value.(type) {
+	case nil:
+		return types.StringNull(), nil // In a list; anywhere else it is left out.
+	case string:
+		return types.StringValue(value), nil
+	case bool:
+		return types.BoolValue(value), nil
+	case json.Number:
+		number, _, err := big.ParseFloat(value.String(), 10, 512, big.ToNearestEven)
+		if err != nil {
+			return nil, fmt.Errorf("reading the number %s: %w", value, err)
+		}
+		return types.NumberValue(number), nil
+	case map[string]any:
+		attributes, kinds := map[string]attr.Value{}, map[string]attr.Type{}
+		for name, field := range value {
+			if field == nil {
+				continue
+			}
+			converted, err := hclValue(field)
+			if err != nil {
+				return nil, err
+			}
+			attributes[name], kinds[name] = converted, converted.Type(context.Background())
+		}
+		return types.ObjectValueMust(kinds, attributes), nil
+	case []any:
+		list, kinds := []attr.Value{}, []attr.Type{}
+		for _, element := range value {
+			converted, err := hclValue(element)
+			if err != nil {
+				return nil, err
+			}
+			list, kinds = append(list, converted), append(kinds, converted.Type(context.Background()))
+		}
+		return types.TupleValueMust(kinds, list), nil
+	default:
+		return nil, fmt.Errorf("a %T has no form in HCL", value)
+	}
+}
+
+// isNull reports whether a dynamic value is null, with a type or without.
+func isNull(value types.Dynamic) bool { return value.IsNull() || value.IsUnderlyingValueNull() }
+
+// isUnknown reports whether nothing of a dynamic value is known.
+func isUnknown(value types.Dynamic) bool {
+	return value.IsUnknown() || value.IsUnderlyingValueUnknown()
+}
+
+// listed are the elements of a dynamic value that is a list, tuple or set. It
+// has to be known and not null.
+func listed(value types.Dynamic) ([]attr.Value, error) {
+	if list, ok := value.UnderlyingValue().(attribute.Elements); ok {
+		return list.Elements(), nil
+	}
+	return nil, fmt.Errorf("it is %s and not a list of objects; put a single object in brackets", hclKind(value.UnderlyingValue()))
+}
+
+func hclKind(value attr.Value) string {
+	switch value.(type) {
+	case types.Object, types.Map:
+		return "an object"
+	case types.String:
+		return "a text"
+	case types.Bool:
+		return "a truth value"
+	case types.Number:
+		return "a number"
+	default:
+		return fmt.Sprintf("a %T", value)
+	}
+}
+
+// objectManifest is one element of objects. It is errUnknown's if any part of it
+// is not known.
+func objectManifest(value attr.Value) (manifest.Object, error) {
+	converted, err := jsonValue(value)
+	if err != nil {
+		return manifest.Object{}, err
+	}
+	return manifest.New(converted)
+}
+
+// objectManifests are all elements of objects.
+func objectManifests(value types.Dynamic) ([]manifest.Object, error) {
+	if isNull(value) {
+		return nil, nil
+	}
+	if isUnknown(value) {
+		return nil, errUnknown
+	}
+	list, err := listed(value)
+	if err != nil {
+		return nil, fmt.Errorf("objects: %w", err)
+	}
+	var objects []manifest.Object
+	for i, element := range list {
+		object, err := objectManifest(element)
+		if err != nil {
+			return nil, fmt.Errorf("objects[%d]: %w", i, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// hclObjects is the value of objects that has these manifests.
+func hclObjects(objects []manifest.Object) (types.Dynamic, error) {
+	list := []any{}
+	for _, object := range objects {
+		value, err := object.Value()
+		if err != nil {
+			return types.DynamicNull(), err
+		}
+		list = append(list, value)
+	}
+	value, err := hclValue(list)
+	if err != nil {
+		return types.DynamicNull(), fmt.Errorf("writing the objects in HCL: %w", err)
+	}
+	return types.DynamicValue(value), nil
+}

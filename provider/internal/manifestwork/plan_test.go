@@ -1,0 +1,203 @@
+package manifestwork
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// configMap is one object as text and as HCL.
+func configMap(name, data string) (text string, value attr.Value) {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":%q}}`, name, data),
+		object(map[string]attr.Value{
+			"apiVersion": types.StringValue("v1"), "kind": types.StringValue("ConfigMap"),
+			"metadata": object(map[string]attr.Value{"name": types.StringValue(name)}), "data": object(map[string]attr.Value{"a": types.StringValue(data)}),
+		})
+}
+
+// contentWith has a config map for each name in each input.
+func contentWith(manifests, objects, writeOnly []string, data string) workContent {
+	c := noContent()
+	if manifests != nil {
+		list := []string{}
+		for _, name := range manifests {
+			text, _ := configMap(name, data)
+			list = append(list, text)
+		}
+		c.Manifests = attribute.StringListValue(list)
+	}
+	if objects != nil {
+		list := []attr.Value{}
+		for _, name := range objects {
+			_, value := configMap(name, data)
+			list = append(list, value)
+		}
+		c.Objects = types.DynamicValue(tuple(list...))
+	}
+	if writeOnly != nil {
+		list := []string{}
+		for _, name := range writeOnly {
+			text, _ := configMap(name, data)
+			list = append(list, text)
+		}
+		c.WriteOnly = attribute.StringListValue(list)
+	}
+	return c
+}
+
+func TestInputsAreCheckedTogether(t *testing.T) {
+	half := strings.Repeat("x", work.DefaultManifestLimit/2)
+	third := strings.Repeat("x", work.DefaultManifestLimit/3)
+	one := []string{"a"}
+	unknownObjects := contentWith(nil, nil, nil, "")
+	unknownObjects.Objects = types.DynamicUnknown()
+	unknownList := contentWith(nil, nil, nil, "")
+	unknownList.Manifests = types.ListUnknown(types.StringType)
+	unknownElement := contentWith(nil, nil, nil, "")
+	unknownElement.WriteOnly = types.ListValueMust(types.StringType, []attr.Value{types.StringUnknown()})
+	for name, test := range map[string]struct {
+		content workContent
+		want    string
+	}{
+		"nothing":                     {contentWith(nil, nil, nil, ""), "set at least one of manifests, objects and manifests_wo"},
+		"empty lists":                 {contentWith([]string{}, []string{}, []string{}, ""), "set at least one of manifests, objects and manifests_wo"},
+		"manifests":                   {contentWith(one, nil, nil, ""), ""},
+		"objects":                     {contentWith(nil, one, nil, ""), ""},
+		"write-only":                  {contentWith(nil, nil, one, ""), ""},
+		"an empty list beside":        {contentWith([]string{}, one, nil, ""), ""},
+		"different ones":              {contentWith([]string{"a"}, []string{"b"}, []string{"c"}, ""), ""},
+		"twice in manifests":          {contentWith([]string{"a", "a"}, nil, nil, ""), "ConfigMap a (v1) appears twice"},
+		"in manifests and objects":    {contentWith(one, one, nil, ""), "ConfigMap a (v1) appears twice"},
+		"in objects and write-only":   {contentWith(nil, one, one, ""), "ConfigMap a (v1) appears twice"},
+		"in manifests and write-only": {contentWith(one, nil, one, ""), "ConfigMap a (v1) appears twice"},
+		"too large together":          {contentWith([]string{"a"}, []string{"b"}, []string{"c"}, third), "The manifests take 512232 bytes, more than the 512000"},
+		"small enough":                {contentWith([]string{"a"}, nil, nil, half), ""},
+		"unknown objects":             {unknownObjects, ""},
+		"unknown manifests":           {unknownList, ""},
+		"unknown element":             {unknownElement, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			diags := test.content.check()
+			if test.want == "" {
+				if diags.HasError() {
+					t.Errorf("got %v", diags)
+				}
+				return
+			}
+			if len(diags) != 1 || !strings.Contains(diags[0].Detail(), test.want) {
+				t.Errorf("got %v, want %s", diags, test.want)
+			}
+		})
+	}
+}
+
+func TestErrorsOfWriteOnlyManifestsQuoteNothing(t *testing.T) {
+	const secret = "hunter2"
+	for _, text := range []string{secret + ": [" + secret, "a: *" + secret, "a: !!int " + secret, secret + ": 1\n" + secret + ": 2", secret, "- " + secret} {
+		content := noContent()
+		content.WriteOnly = attribute.StringListValue([]string{text})
+		diags := content.check()
+		if !diags.HasError() {
+			t.Errorf("%q passes", text)
+		}
+		for _, d := range diags {
+			if strings.Contains(d.Detail(), secret) {
+				t.Errorf("%q: the message has it: %s", text, d.Detail())
+			}
+		}
+		if _, err := content.closed(); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+// A state keeps its wording where the configuration means the same, and only
+// there.
+func TestPlannedWording(t *testing.T) {
+	a, ab := []string{"a"}, []string{"a", "b"}
+	for name, test := range map[string]struct {
+		config, state          workContent
+		keepTexts, keepObjects bool
+	}{
+		"same manifests":           {contentWith(a, nil, nil, ""), contentWith(a, nil, nil, ""), true, true},
+		"other manifests":          {contentWith(ab, nil, nil, ""), contentWith(a, nil, nil, ""), false, true},
+		"same objects":             {contentWith(nil, a, nil, ""), contentWith(nil, a, nil, ""), true, true},
+		"other objects":            {contentWith(nil, ab, nil, ""), contentWith(nil, a, nil, ""), true, false},
+		"moved":                    {contentWith(nil, a, nil, ""), contentWith(a, nil, nil, ""), false, false},
+		"imported, in manifests":   {contentWith(ab, nil, nil, ""), contentWith(ab, ab, nil, ""), true, true},
+		"imported, in objects":     {contentWith(nil, ab, nil, ""), contentWith(ab, ab, nil, ""), true, true},
+		"imported, in both":        {contentWith(a, []string{"b"}, nil, ""), contentWith(ab, ab, nil, ""), false, false},
+		"imported, less":           {contentWith(nil, a, nil, ""), contentWith(ab, ab, nil, ""), false, false},
+		"given up, left in state":  {contentWith(nil, a, nil, ""), contentWith([]string{"b"}, a, nil, ""), false, true},
+		"objects that are unknown": {workContent{Manifests: contentWith(a, nil, nil, "").Manifests, Objects: types.DynamicUnknown()}, contentWith(a, a, nil, ""), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			planned := test.config.keeping(test.state)
+			if got := planned.Manifests.Equal(test.state.Manifests); got != test.keepTexts {
+				t.Errorf("manifests: kept %v, want %v: %s", got, test.keepTexts, planned.Manifests)
+			}
+			if got := planned.Objects.Equal(test.state.Objects); got != test.keepObjects {
+				t.Errorf("objects: kept %v, want %v: %s", got, test.keepObjects, planned.Objects)
+			}
+		})
+	}
+}
+
+// workOf is a work with config maps of these names on the hub.
+func workOf(data string, names ...string) *workv1.ManifestWork {
+	object := &workv1.ManifestWork{}
+	for _, name := range names {
+		text, _ := configMap(name, data)
+		object.Spec.Workload.Manifests = append(object.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(text)}})
+	}
+	return object
+}
+
+// What the hub has shows in the input that has it in the configuration.
+func TestObservedContent(t *testing.T) {
+	a, b, ab := []string{"a"}, []string{"b"}, []string{"a", "b"}
+	for name, test := range map[string]struct {
+		state workContent
+		live  *workv1.ManifestWork
+		want  workContent
+	}{
+		"unchanged manifests":       {contentWith(ab, nil, nil, ""), workOf("", "a", "b"), contentWith(ab, nil, nil, "")},
+		"changed manifests":         {contentWith(ab, nil, nil, ""), workOf("x", "a", "b"), contentWith(ab, nil, nil, "x")},
+		"changed objects":           {contentWith(nil, ab, nil, ""), workOf("x", "a", "b"), contentWith(nil, ab, nil, "x")},
+		"less in objects":           {contentWith(nil, ab, nil, ""), workOf("", "a"), contentWith(nil, a, nil, "")},
+		"more in objects":           {contentWith(nil, a, nil, ""), workOf("", "a", "b"), contentWith(nil, ab, nil, "")},
+		"nothing left in objects":   {contentWith(nil, a, nil, ""), workOf(""), contentWith(nil, []string{}, nil, "")},
+		"nothing left in manifests": {contentWith(a, nil, nil, ""), workOf(""), contentWith([]string{}, nil, nil, "")},
+		"changed in both":           {contentWith(a, b, nil, ""), workOf("x", "a", "b"), contentWith(a, b, nil, "x")},
+		"more in both":              {contentWith(a, b, nil, ""), workOf("", "a", "b", "c"), contentWith([]string{"a", "c"}, b, nil, "")},
+		"unchanged import":          {contentWith(ab, ab, nil, ""), workOf("", "a", "b"), contentWith(ab, ab, nil, "")},
+		"changed import":            {contentWith(ab, ab, nil, ""), workOf("x", "a", "b"), contentWith(ab, ab, nil, "x")},
+		"more in an import":         {contentWith(a, a, nil, ""), workOf("", "a", "b"), contentWith(ab, ab, nil, "")},
+		"more beside write-only":    {contentWith(nil, nil, nil, ""), workOf("", "a"), contentWith(a, nil, nil, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := test.state
+			if err := got.observe(test.live); err != nil {
+				t.Fatal(err)
+			}
+			if neither := got.Manifests.IsNull() && test.want.Manifests.IsNull(); !neither && !SameManifests(got.Manifests, test.want.Manifests) {
+				t.Errorf("manifests: got %s, want %s", got.Manifests, test.want.Manifests)
+			}
+			if neither := isNull(got.Objects) && isNull(test.want.Objects); !neither && !sameObjects(got.Objects, test.want.Objects) {
+				t.Errorf("objects: got %s, want %s", got.Objects, test.want.Objects)
+			}
+			want, err := test.want.fields(noContent())
+			if err != nil || !got.Fields.Equal(want) {
+				t.Errorf("fields: got %s, %v, want %s", got.Fields, err, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package manifestwork
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+func TestFeedbackOfEveryTypeIsText(t *testing.T) {
+	integer, text, truth, raw := int64(-3), "x", false, `{"a":[1]}`
+	for want, value := range map[string]workv1.FieldValue{
+		"-3":        {Type: workv1.ValueTypeInteger, Integer: &integer},
+		"x":         {Type: workv1.ValueTypeString, String: &text},
+		"false":     {Type: workv1.ValueTypeBoolean, Boolean: &truth},
+		`{"a":[1]}`: {Type: workv1.ValueTypeJSONRaw, JSONRaw: &raw},
+		"":          {Type: workv1.ValueTypeString},
+	} {
+		if got := feedbackText(value); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestFeedbackOfSecretsIsNotTold(t *testing.T) {
+	password := "hunter2"
+	told := func(group, kind, name string) workv1.ManifestCondition {
+		return workv1.ManifestCondition{
+			ResourceMeta:    workv1.ManifestResourceMeta{Group: group, Version: "v1", Kind: kind, Namespace: "shop", Name: name},
+			StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{{Name: "v", Value: workv1.FieldValue{Type: workv1.ValueTypeString, String: &password}}}},
+		}
+	}
+	object := &workv1.ManifestWork{}
+	object.Annotations = map[string]string{work.WriteOnlyAnnotation: `["example.com/v1/Database shop/closed"]`}
+	object.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
+		told("", "Secret", "db"), told("example.com", "Database", "closed"), told("example.com", "Database", "open"), told("example.com", "Secret", "no-secret"),
+	}
+	var got []string
+	for _, element := range feedbackValue(object).Elements() {
+		value := element.(types.Object).Attributes()
+		got = append(got, value["name"].(types.String).ValueString()+" "+attribute.StringMap(value["values"].(types.Map))["v"])
+	}
+	want := []string{"db (sensitive)", "closed (sensitive)", "open hunter2", "no-secret hunter2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

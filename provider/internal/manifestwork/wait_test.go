@@ -1,0 +1,104 @@
+package manifestwork
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+func TestAWorkIsReadyWhenAllConditionsAreMet(t *testing.T) {
+	object := &workv1.ManifestWork{}
+	object.Generation = 3
+	object.Status.Conditions = []metav1.Condition{
+		{Type: "Applied", Status: metav1.ConditionTrue, ObservedGeneration: 3},
+		{Type: "Available", Status: metav1.ConditionTrue, ObservedGeneration: 2},
+		{Type: "Progressing", Status: metav1.ConditionFalse, ObservedGeneration: 3},
+		{Type: "Custom", Status: metav1.ConditionUnknown},
+	}
+	for wanted, want := range map[string]bool{
+		"Applied":                          true,
+		"Applied Progressing=False":        true,
+		"Applied Custom=Unknown":           true,
+		"Applied=False":                    false,
+		"Available":                        false,
+		"Applied Progressing":              false,
+		"Complete=False":                   false,
+		"Applied Available Custom=Unknown": false,
+	} {
+		if got := workIs(object, (&waitModel{Conditions: attribute.TextValues(strings.Fields(wanted))}).conditions()); got != want {
+			t.Errorf("%s: got %v", wanted, got)
+		}
+	}
+}
+
+func TestTimeoutTellsWhatTheWorkLacks(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	since := metav1.NewTime(now.Add(-7 * time.Minute))
+	ready, phase := int64(1), "Pending"
+	object := &workv1.ManifestWork{}
+	object.Generation = 2
+	object.Status.Conditions = []metav1.Condition{
+		{Type: "Applied", Status: metav1.ConditionTrue, Reason: "Fine", Message: "all there", LastTransitionTime: since, ObservedGeneration: 2},
+		{Type: "Available", Status: metav1.ConditionFalse, Reason: "ResourcesNotAvailable", Message: "1 is not", LastTransitionTime: since, ObservedGeneration: 2},
+		{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Settled", Message: "still", LastTransitionTime: since, ObservedGeneration: 1},
+	}
+	condition := func(name string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: name, Status: status, Reason: reason, Message: "says the server", LastTransitionTime: since}
+	}
+	object.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
+		{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: "Namespace", Name: "shop"},
+			Conditions:   []metav1.Condition{condition("Applied", metav1.ConditionTrue, "Fine"), condition("StatusFeedbackSynced", metav1.ConditionFalse, work.ReasonNoFeedback)},
+		},
+		{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: "Deployment", Namespace: "shop", Name: "web"},
+			Conditions: []metav1.Condition{
+				condition("Available", metav1.ConditionFalse, "ResourceNotAvailable"), condition("Degraded", metav1.ConditionTrue, "Broken"),
+				condition("Progressing", metav1.ConditionTrue, "Moving"), condition("Other", metav1.ConditionFalse, "Whatever"),
+				condition("StatusFeedbackSynced", metav1.ConditionFalse, work.ReasonFeedbackFailed),
+			},
+			StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{
+				{Name: "ready", Value: workv1.FieldValue{Type: workv1.ValueTypeInteger, Integer: &ready}},
+				{Name: "phase", Value: workv1.FieldValue{Type: workv1.ValueTypeString, String: &phase}},
+			}},
+		},
+	}
+	wanted := (&waitModel{Conditions: attribute.TextValues([]string{"Progressing=False", "Complete", "Available", "Applied"})}).conditions()
+	got := attribute.JoinLines(describeWait(object, wanted, 10*time.Minute, now))
+	want := `Within 10m0s these conditions were not met for generation 2:
+  Available: it is False
+  Complete: nobody has reported it; a condition other than Applied and Available may take a rule in manifest_configs
+  Progressing=False: it is reported for generation 1 only, so the agent has not seen the last change
+All conditions of the work:
+  Applied is True (Fine, for 7m): all there
+  Available is False (ResourcesNotAvailable, for 7m): 1 is not
+  Progressing is False (Settled, for 7m): still
+Objects at fault:
+  Deployment shop/web: Available is False (ResourceNotAvailable, for 7m): says the server
+  Deployment shop/web: Degraded is True (Broken, for 7m): says the server
+  Deployment shop/web: Progressing is True (Moving, for 7m): says the server
+  Deployment shop/web: StatusFeedbackSynced is False (StatusFeedbackSyncFailed, for 7m): says the server
+Reported values:
+  Deployment shop/web: ready = 1
+  Deployment shop/web: phase = Pending`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTimeoutOfAWorkThatNoAgentHasSeen(t *testing.T) {
+	got := attribute.JoinLines(describeWait(&workv1.ManifestWork{}, []attribute.WaitCondition{{Type: "Applied", Status: metav1.ConditionTrue}}, time.Second, time.Now()))
+	want := `Within 1s these conditions were not met for generation 0:
+  Applied: the agent has not reported it
+All conditions of the work:
+  (no conditions: no controller or agent has reported anything yet)`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,245 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+)
+
+// What is decided of a placement while planning.
+//
+// Terraform plans twice: for the plan that it shows, and once more right before
+// it writes. Values that the first plan knew have to be the same in the second,
+// or it stops with an error. The fleet may change in between, not least by the
+// same apply. So nothing that was read from the live fleet may become a known
+// value of the plan: it is told in a warning. What the plan does know follows
+// from the configuration and the state alone, which are the same both times.
+
+// ModifyPlan keeps what the hub reports where nothing changes, plans a wait where
+// one is due, and warns of what a change does to the selection.
+func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	r.Exists(ctx, req, resp)
+	plan, state := plannedPlacement(ctx, req, resp)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	waits := types.ObjectNull(nil)
+	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
+	ready := types.BoolUnknown()
+	if waits.IsNull() {
+		ready = types.BoolNull()
+	}
+	changes := plan == nil || state == nil || !attribute.Same(plan.scheduled(), state.scheduled())
+	if state != nil {
+		// What the framework made unknown because something else changes.
+		r.Plan(ctx, resp, state.Ready, state.placementChoiceModel)
+		vain := !waits.IsNull() && !state.Ready.IsNull() && !state.Ready.ValueBool()
+		if !vain && resp.Plan.Raw.Equal(req.State.Raw) {
+			return
+		}
+	}
+	var expected types.List
+	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("planned_clusters"), &expected)...)
+	choice := choiceAfter(state, expected, changes, !waits.IsNull())
+	r.Plan(ctx, resp, ready, choice)
+	if plan == nil || !changes || resp.Diagnostics.HasError() {
+		return
+	}
+	if state != nil && (!state.Namespace.Equal(plan.Namespace) || !state.Name.Equal(plan.Name)) {
+		return // Terraform plans again, for a new placement.
+	}
+	resp.Diagnostics.Append(r.foretell(ctx, plan, state == nil)...)
+}
+
+// Exists warns of a placement that exists already.
+func (r *placementResource) Exists(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
+		var plan placementModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(plan.object()), !diags.HasError()
+	})
+}
+
+// plannedPlacement reads plan and state. The plan is nil while some of what the
+// scheduler reads is unknown, and the state when there is none.
+func plannedPlacement(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) (plan, state *placementModel) {
+	if !req.State.Raw.IsNull() {
+		state = &placementModel{}
+		resp.Diagnostics.Append(req.State.Get(ctx, state)...)
+	}
+	var whole types.Object
+	resp.Diagnostics.Append(req.Config.Get(ctx, &whole)...)
+	if resp.Diagnostics.HasError() {
+		return nil, nil
+	}
+	for name, value := range whole.Attributes() {
+		// The rest does not bear on the selection, or is read by itself.
+		if !slices.Contains([]string{"labels", "wait", "timeouts", "adopt", "force_conflicts", "planned_clusters"}, name) && !attribute.Known(value) {
+			return nil, state
+		}
+	}
+	plan = &placementModel{}
+	for name, target := range map[string]any{
+		"namespace": &plan.Namespace, "name": &plan.Name, "annotations": &plan.Annotations, "preview": &plan.Preview,
+		"cluster_sets": &plan.ClusterSets, "number_of_clusters": &plan.NumberOfClusters, "predicates": &plan.Predicates,
+		"prioritizer_policy": &plan.PrioritizerPolicy, "spread_policy": &plan.SpreadPolicy, "tolerations": &plan.Tolerations,
+		"decision_strategy": &plan.DecisionStrategy, "sort_by": &plan.SortBy,
+	} {
+		resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root(name), target)...)
+	}
+	return plan, state
+}
+
+// scheduled is what the scheduler reads of the placement.
+func (m *placementModel) scheduled() *clusterv1beta1.Placement {
+	object := &clusterv1beta1.Placement{Spec: m.spec()}
+	object.Namespace, object.Name = m.Namespace.ValueString(), m.Name.ValueString()
+	if m.schedulingDisabled() {
+		object.Annotations = map[string]string{cluster.SchedulingDisabledAnnotation: "true"}
+	}
+	return object
+}
+
+func (m *placementModel) schedulingDisabled() bool {
+	return attribute.StringMap(m.Annotations)[cluster.SchedulingDisabledAnnotation] == "true"
+}
+
+// choiceAfter is what is planned of a placement's choice. state is nil for a new
+// placement. expected is what the configuration says about it; changes tells that
+// the selection may change, and waits that the apply waits for it.
+func choiceAfter(state *placementModel, expected types.List, changes, waits bool) placementChoiceModel {
+	unknown := types.ListUnknown(types.StringType)
+	choice := placementChoiceModel{SelectedClusters: unknown, PlannedClusters: unknown, PlannedAdded: unknown, PlannedDropped: unknown}
+	if state != nil && !changes {
+		choice = state.placementChoiceModel
+		if waits {
+			choice.SelectedClusters = unknown
+		}
+		if !state.PlannedClusters.IsNull() || expected.IsNull() {
+			return choice
+		}
+	}
+	if expected.IsNull() {
+		return choice
+	}
+	choice.PlannedClusters = expected
+	var before []string
+	switch {
+	case !attribute.Known(expected):
+		choice.PlannedAdded, choice.PlannedDropped = unknown, unknown
+		return choice
+	case state != nil && state.SelectedClusters.IsNull():
+		choice.PlannedAdded, choice.PlannedDropped = types.ListNull(types.StringType), types.ListNull(types.StringType)
+		return choice
+	case state != nil:
+		before = attribute.StringList(state.SelectedClusters)
+	}
+	added, dropped := fleet.Difference(before, attribute.StringList(expected))
+	choice.PlannedAdded, choice.PlannedDropped = attribute.StringListValue(added), attribute.StringListValue(dropped)
+	return choice
+}
+
+func (r *placementResource) Plan(ctx context.Context, resp *resource.ModifyPlanResponse, ready types.Bool, choice placementChoiceModel) {
+	for name, value := range map[string]any{
+		"ready": ready, "selected_clusters": choice.SelectedClusters,
+		"planned_clusters": choice.PlannedClusters, "planned_added": choice.PlannedAdded, "planned_dropped": choice.PlannedDropped,
+	} {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
+	}
+}
+
+// foretell warns of what a change does to the selection, if the hub answers.
+func (r *placementResource) foretell(ctx context.Context, plan *placementModel, creating bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if !plan.previews() || r.Hub == nil || r.Hub.IsUnknown() {
+		return diags
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	defer cancel()
+	snapshot, err := r.Hub.LiveFleet(ctx)
+	if err != nil {
+		return diags // A plan needs no hub.
+	}
+	preview := snapshot.Preview(plan.scheduled(), false)
+	if summary, detail := foretold(plan.what(), preview, creating); summary != "" {
+		diags.AddWarning(summary, detail)
+	}
+	return diags
+}
+
+// previews reports whether the placement's selection is to be foretold.
+func (m *placementModel) previews() bool {
+	return (m.Preview.IsNull() || m.Preview.ValueBool()) && !m.schedulingDisabled()
+}
+
+// shownClusters is how many clusters a diagnostic lists.
+const shownClusters = 20
+
+// foretold is what to say about a change's effect, or nothing. Of a new placement
+// that has no clusters to choose from nothing is said: the same apply is likely
+// to make the sets and their clusters.
+func foretold(what string, p fleet.Preview, creating bool) (summary, detail string) {
+	var lines []string
+	list := func(verb string, names []string) {
+		if len(names) > 0 {
+			lines = append(lines, fmt.Sprintf("%s %s: %s.", verb, counted(len(names)), some(names, shownClusters)))
+		}
+	}
+	matched := p.Satisfied().Reason == cluster.ReasonNoManagedClusterMatched
+	switch {
+	case creating && len(p.Clusters) == 0 && !matched:
+		return "", ""
+	case creating:
+		summary = fmt.Sprintf("%s would select %s", attribute.Capitalize(what), counted(len(p.Clusters)))
+		list("It would select", p.Clusters)
+	case len(p.Added)+len(p.Dropped) == 0:
+		return "", ""
+	default:
+		summary = fmt.Sprintf("%s would add %d and drop %d of its clusters", attribute.Capitalize(what), len(p.Added), len(p.Dropped))
+		list("It would add", p.Added)
+		list("It would drop", p.Dropped)
+		lines = append(lines, fmt.Sprintf("That leaves it with %s.", counted(len(p.Clusters))))
+	}
+	if c := p.Misconfigured(); c != "" {
+		lines = append(lines, "The placement is misconfigured: "+c)
+	} else if c := p.Satisfied(); c.Status != "True" {
+		lines = append(lines, fmt.Sprintf("The placement would not be satisfied (%s): %s.", c.Reason, c.Message))
+	}
+	lines = append(lines, "That is how it would be with the fleet of this moment; nothing holds the fleet still until the apply. "+
+		"preview = false turns this warning off, and the data source muster_placement_preview explains the selection.")
+	return summary, attribute.JoinLines(lines)
+}
+
+func counted(n int) string {
+	switch n {
+	case 0:
+		return "no cluster"
+	case 1:
+		return "1 cluster"
+	}
+	return fmt.Sprintf("%d clusters", n)
+}
+
+// some lists the first names, and how many more there are.
+func some(names []string, limit int) string {
+	if len(names) <= limit {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+}

@@ -1,0 +1,112 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
+)
+
+func names(list ...string) types.List { return attribute.StringListValue(append([]string{}, list...)) }
+
+// What the live fleet tells never becomes a known value of a plan: Terraform
+// plans a second time before it writes, and would take another answer for an
+// error.
+func TestWhatAPlanKnowsOfAChoice(t *testing.T) {
+	null, unknown := types.ListNull(types.StringType), types.ListUnknown(types.StringType)
+	state := placementChoiceModel{SelectedClusters: names("a", "b"), PlannedClusters: names("a"), PlannedAdded: names("a"), PlannedDropped: names()}
+	undecided := placementChoiceModel{SelectedClusters: null, PlannedClusters: null, PlannedAdded: null, PlannedDropped: null}
+	for name, test := range map[string]struct {
+		state          *placementChoiceModel
+		expected       types.List
+		changes, waits bool
+		want           placementChoiceModel
+	}{
+		"new":                            {nil, null, true, false, placementChoiceModel{unknown, unknown, unknown, unknown}},
+		"new, expected":                  {nil, names("c"), true, false, placementChoiceModel{unknown, names("c"), names("c"), names()}},
+		"new, expected but not known":    {nil, unknown, true, false, placementChoiceModel{unknown, unknown, unknown, unknown}},
+		"changed":                        {&state, null, true, false, placementChoiceModel{unknown, unknown, unknown, unknown}},
+		"changed, expected":              {&state, names("b", "c"), true, false, placementChoiceModel{unknown, names("b", "c"), names("c"), names("a")}},
+		"changed, expected, none before": {&undecided, names("b"), true, false, placementChoiceModel{unknown, names("b"), null, null}},
+		"unchanged":                      {&state, null, false, false, state},
+		"unchanged, the fleet moves on":  {&state, names("b", "c"), false, false, state},
+		"unchanged, waits again":         {&state, null, false, true, placementChoiceModel{unknown, names("a"), names("a"), names()}},
+		"unchanged, expected anew":       {&undecided, names("b"), false, false, placementChoiceModel{null, names("b"), null, null}},
+		"unchanged, nothing to say":      {&undecided, null, false, false, undecided},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before *placementModel
+			if test.state != nil {
+				before = &placementModel{placementChoiceModel: *test.state}
+			}
+			if got := choiceAfter(before, test.expected, test.changes, test.waits); choiceText(got) != choiceText(test.want) {
+				t.Errorf("got  %s\nwant %s", choiceText(got), choiceText(test.want))
+			}
+		})
+	}
+}
+
+func choiceText(m placementChoiceModel) string {
+	return fmt.Sprintf("selected %s planned %s added %s dropped %s", m.SelectedClusters, m.PlannedClusters, m.PlannedAdded, m.PlannedDropped)
+}
+
+func TestWhatAWarningSaysOfAChange(t *testing.T) {
+	conditions := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+		return []metav1.Condition{{Type: cluster.ConditionPlacementSatisfied, Status: status, Reason: reason, Message: message}}
+	}
+	satisfied := conditions("True", cluster.ReasonAllDecisionsScheduled, "x")
+	var many []string
+	for i := range 25 {
+		many = append(many, fmt.Sprintf("c%02d", i))
+	}
+	for name, test := range map[string]struct {
+		preview  fleet.Preview
+		creating bool
+		want     []string // summary, then parts of the detail; none: nothing is said
+		not      string
+	}{
+		"new": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"a", "b"}}, true,
+			[]string{`Placement "n/p" would select 2 clusters`, "It would select 2 clusters: a, b.", "preview = false"}, "satisfied"},
+		"new, in a fleet without a match": {fleet.Preview{Result: scheduling.Result{Conditions: conditions("False", cluster.ReasonNoManagedClusterMatched, "No match")}}, true,
+			[]string{`Placement "n/p" would select no cluster`, "would not be satisfied (NoManagedClusterMatched): No match"}, ""},
+		"new, before there is a fleet": {fleet.Preview{Result: scheduling.Result{Conditions: conditions("False", cluster.ReasonNoManagedClusterSetBindings, "x")}}, true, nil, ""},
+		"no effect":                    {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a"}}, false, nil, ""},
+		"changed": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"b"}, Dropped: []string{"x", "y"}}, false,
+			[]string{`Placement "n/p" would add 1 and drop 2 of its clusters`, "It would add 1 cluster: b.", "It would drop 2 clusters: x, y.", "leaves it with 2 clusters"}, ""},
+		"nothing left": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Dropped: []string{"x"}}, false,
+			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "leaves it with no cluster"}, "It would add"},
+		"many": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: many, Added: many}, true,
+			[]string{`Placement "n/p" would select 25 clusters`, "c19 and 5 more."}, "c20"},
+		"misconfigured": {fleet.Preview{Result: scheduling.Result{Conditions: append(conditions("False", cluster.ReasonNoManagedClusterMatched, "No match"),
+			metav1.Condition{Type: cluster.ConditionPlacementMisconfigured, Status: "True", Message: "Predicate:bad"})}, Dropped: []string{"x"}}, false,
+			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "misconfigured: Predicate:bad"}, "No match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			summary, detail := foretold(`placement "n/p"`, test.preview, test.creating)
+			if len(test.want) == 0 {
+				if summary != "" {
+					t.Errorf("said %q, %q, want nothing", summary, detail)
+				}
+				return
+			}
+			if summary != test.want[0] {
+				t.Errorf("the summary is %q, want %q", summary, test.want[0])
+			}
+			for _, part := range test.want[1:] {
+				if !strings.Contains(detail, part) {
+					t.Errorf("%q is missing in:\n%s", part, detail)
+				}
+			}
+			if test.not != "" && strings.Contains(detail, test.not) {
+				t.Errorf("%q has no place in:\n%s", test.not, detail)
+			}
+		})
+	}
+}

@@ -1,0 +1,356 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+)
+
+var (
+	_ resource.ResourceWithConfigure      = (*placementResource)(nil)
+	_ resource.ResourceWithImportState    = (*placementResource)(nil)
+	_ resource.ResourceWithIdentity       = (*placementResource)(nil)
+	_ resource.ResourceWithModifyPlan     = (*placementResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*placementResource)(nil)
+)
+
+type placementResource struct{ crud.Resource }
+
+func New() resource.Resource { return &placementResource{} }
+
+func (r *placementResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_placement"
+}
+
+func (r *placementResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = attribute.IdentitySchema("namespace", "name")
+}
+
+// settleTime is how long an apply without a wait lets the scheduler decide before
+// it reads the decisions.
+const settleTime = 5 * time.Second
+
+func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	attributes := placementSpecAttributes()
+	for name, attribute := range placementChoiceAttributes() {
+		attributes[name] = attribute
+	}
+	for name, attribute := range map[string]schema.Attribute{
+		"namespace": schema.StringAttribute{
+			MarkdownDescription: "Namespace on the hub. It has to exist, and a cluster set has to be bound to it. Changing it makes another placement.",
+			Required:            true,
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+			Validators:          []validator.String{attribute.ValidName("namespace")},
+		},
+		"name": schema.StringAttribute{
+			MarkdownDescription: "Name of the placement. It becomes a label on its decisions, hence at most 63 characters. Changing it makes another placement.",
+			Required:            true,
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+			Validators:          []validator.String{attribute.ValidName("placement name")},
+		},
+		"labels": schema.MapAttribute{
+			MarkdownDescription: "Labels of the placement itself.",
+			Optional:            true,
+			ElementType:         types.StringType,
+			Validators:          []validator.Map{attribute.ValidLabels(nil)},
+		},
+		"annotations": schema.MapAttribute{
+			MarkdownDescription: "Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation + "` with the value `true` keeps the scheduler from it: its decisions then stay as they are.",
+			Optional:            true,
+			ElementType:         types.StringType,
+			Validators:          []validator.Map{attribute.ValidAnnotations()},
+		},
+		"score_rate_limit": schema.StringAttribute{
+			MarkdownDescription: "The shortest time between two changes of the decisions that only follow scores: a number with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither upstream's scheduler (as of 2025) nor muster's acts on it. Left out, the hub notes `" + defaultScoreRateLimit + "`.",
+			Optional:            true,
+			Validators: []validator.String{stringvalidator.RegexMatches(regexp.MustCompile(`^[0-9]+[hms]$`),
+				"a rate limit is a whole number with the unit h, m or s, such as 5m")},
+		},
+		"preview": schema.BoolAttribute{
+			MarkdownDescription: "Whether a plan that changes the selection asks the hub for the fleet and warns of the clusters that it would add and drop. A hub that does not answer at once is no error. Defaults to `true`.",
+			Optional:            true,
+		},
+		"wait": placementWaitAttribute(),
+		"ready": schema.BoolAttribute{
+			MarkdownDescription: "Whether what `wait` asks for was met; null without `wait`.",
+			Computed:            true,
+		},
+		"adopt":           attribute.AdoptAttribute(),
+		"force_conflicts": attribute.ForceAttribute(),
+	} {
+		attributes[name] = attribute
+	}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Selects managed clusters out of the cluster sets that are bound to its namespace, and keeps the selection current. " +
+			"The data source `muster_placement_decisions` reads it by groups.\n\n" +
+			"A cluster that is not accepted, or whose agent is silent, carries the taint `cluster.open-cluster-management.io/unreachable` and is not selected unless a toleration excuses it.\n\n" +
+			"A plan that changes the selection warns of the clusters that it would add and drop, as the hub's own scheduling has it on the fleet of that moment. " +
+			"These are no known values of the plan, because the fleet may change until the apply, which Terraform would take for an error. " +
+			"To have them in the plan, for example for a `precondition`, set `planned_clusters` to what the data source `muster_placement_preview` foretells: Terraform reads that once and keeps to it.",
+		Attributes: attributes,
+		Blocks: map[string]schema.Block{
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{
+				Create: true, CreateDescription: attribute.TimeoutText("creating, with `wait`,", attribute.DefaultWait),
+				Update: true, UpdateDescription: attribute.TimeoutText("changing, with `wait`,", attribute.DefaultWait),
+				Delete: true, DeleteDescription: attribute.TimeoutText("deleting", attribute.DefaultDelete),
+			}),
+		},
+	}
+}
+
+// placementSpecAttributes are those by which clusters are selected.
+func placementSpecAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"cluster_sets": schema.ListAttribute{
+			MarkdownDescription: "Cluster sets to select from. Those that are not bound to the namespace are ignored. Left out, all that are.",
+			Optional:            true,
+			ElementType:         types.StringType,
+			Validators:          []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(attribute.ValidName("cluster set name"))},
+		},
+		"number_of_clusters": schema.Int64Attribute{
+			MarkdownDescription: "How many clusters to select at most. Left out, all that qualify; `0` selects none.",
+			Optional:            true,
+			Validators:          []validator.Int64{int64validator.Between(0, 1<<31-1)},
+		},
+		"predicates":         predicatesAttribute(),
+		"prioritizer_policy": prioritizerPolicyAttribute(),
+		"spread_policy":      spreadPolicyAttribute(),
+		"tolerations":        tolerationsAttribute(),
+		"decision_strategy":  decisionStrategyAttribute(),
+		"sort_by": schema.StringAttribute{
+			MarkdownDescription: "Order of the clusters in the decisions: `ClusterName`, or `Score` for the best first. It does not change which are selected. " +
+				"muster's hub does so; upstream's scheduler (as of 2025) always orders by name. Left out, the hub notes `" + string(defaultSortBy) + "`.",
+			Optional:   true,
+			Validators: []validator.String{stringvalidator.OneOf(string(clusterv1beta1.PlacementSortByClusterName), string(clusterv1beta1.PlacementSortByScore))},
+		},
+	}
+}
+
+// placementChoiceAttributes are those that tell which clusters are selected.
+func placementChoiceAttributes() map[string]schema.Attribute {
+	list := func(description string) schema.ListAttribute {
+		return schema.ListAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
+	}
+	planned := list("Clusters that the last change of the placement was expected to select. " +
+		"Set from the data source `muster_placement_preview`, it shows in plans. While nothing else changes in the selection, what was set before stays, so that a change in the fleet makes no plan. " +
+		"Left out, it is what the hub's scheduling foretold right before the change was written, known only after the apply, and null if the hub could not be asked or `preview` is `false`. It selects nothing by itself.")
+	planned.Optional = true
+	return map[string]schema.Attribute{
+		"selected_clusters": list("Clusters that are selected, as last read, in alphabetical order. Null while the scheduler has not decided, and where the decisions may not be read."),
+		"planned_clusters":  planned,
+		"planned_added":     list("Those of `planned_clusters` that were not selected before the change."),
+		"planned_dropped":   list("Those that were selected before the change and are not in `planned_clusters`."),
+	}
+}
+
+func (r *placementResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan placementModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r.expect(waiting, &plan)
+	object := plan.object()
+	if !r.CreateObject(waiting, plan.owned(object), resp.Private, &resp.Diagnostics) {
+		return
+	}
+	// Saved before the wait, so that an interruption does not lose the placement.
+	plan.Ready, plan.SelectedClusters = types.BoolNull(), types.ListNull(types.StringType)
+	if plan.Wait != nil {
+		plan.Ready = types.BoolValue(false)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	summary, problem := r.follow(waiting, &plan, object, timeout)
+	plan.SelectedClusters = r.selectedSince(ctx, &plan, object, &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	if problem != "" {
+		resp.Diagnostics.AddWarning(summary, problem+"\n\nThe placement stays as it is, and the next apply waits again.")
+	}
+}
+
+func (r *placementResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state placementModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
+		return
+	}
+	object := &clusterv1beta1.Placement{}
+	switch found, ok := r.Find(ctx, object, state.Namespace.ValueString(), state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
+	case !ok:
+		return
+	case !found:
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
+	state.observe(object)
+	if state.SelectedClusters = r.selected(ctx, object, &resp.Diagnostics); resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func (r *placementResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan placementModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r.expect(waiting, &plan)
+	object := plan.object()
+	if !r.UpdateObject(waiting, plan.owned(object), req.Private, resp.Private, &resp.Diagnostics) {
+		return
+	}
+	if plan.Ready.IsUnknown() {
+		plan.Ready = types.BoolValue(false)
+	}
+	if plan.SelectedClusters.IsUnknown() {
+		summary, problem := r.follow(waiting, &plan, object, timeout)
+		if problem != "" {
+			resp.Diagnostics.AddError(summary, problem)
+		}
+		plan.SelectedClusters = r.selectedSince(ctx, &plan, object, &resp.Diagnostics)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *placementResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state placementModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	r.Destroy(ctx, &clusterv1beta1.Placement{}, state.Namespace.ValueString(), state.Name.ValueString(), state.what(), timeout, req.Private, &resp.Diagnostics)
+}
+
+func (r *placementResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "namespace", "name")
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := &clusterv1beta1.Placement{}
+	if !r.Existing(ctx, object, names[0], names[1], fmt.Sprintf("import placement %q", names[0]+"/"+names[1]), &resp.Diagnostics) {
+		return
+	}
+	state := importPlacement(object)
+	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+// expect fills in what a change is expected to select where the plan left that
+// open. It has to run before the change is written.
+func (r *placementResource) expect(ctx context.Context, plan *placementModel) {
+	if !plan.PlannedClusters.IsUnknown() {
+		return
+	}
+	null := types.ListNull(types.StringType)
+	plan.PlannedClusters, plan.PlannedAdded, plan.PlannedDropped = null, null, null
+	if !plan.previews() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	defer cancel()
+	snapshot, err := r.Hub.LiveFleet(ctx)
+	if err != nil {
+		return // The write will tell, if that matters.
+	}
+	preview := snapshot.Preview(plan.scheduled(), false)
+	plan.PlannedClusters, plan.PlannedAdded, plan.PlannedDropped = attribute.StringListValue(preview.Clusters), attribute.StringListValue(preview.Added), attribute.StringListValue(preview.Dropped)
+}
+
+// follow waits for what the plan waits for, and otherwise lets the scheduler
+// decide for a while. It notes whether the placement is ready, and returns what
+// to say when it is not.
+func (r *placementResource) follow(ctx context.Context, plan *placementModel, object *clusterv1beta1.Placement, timeout time.Duration) (summary, problem string) {
+	var diags diag.Diagnostics
+	client := r.Hub.Client(&diags)
+	if client == nil {
+		return "", ""
+	}
+	if plan.Wait == nil {
+		if plan.schedulingDisabled() {
+			return "", ""
+		}
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		_ = waitForPlacement(ctx, client, object, func() bool { return decidedOn(object) }) // Nobody asked for it.
+		return "", ""
+	}
+	err := waitForPlacement(ctx, client, object, func() bool { return len(plan.Wait.lacks(object)) == 0 })
+	plan.Ready = types.BoolValue(err == nil)
+	summary = "Not ready: " + plan.what()
+	switch {
+	case err == nil:
+		return "", ""
+	case hub.IsTimeout(err):
+		return summary, describePlacement(object, plan.Wait, timeout, time.Now())
+	default:
+		return summary, hub.Explain(client.Host(), "wait for it", err)
+	}
+}
+
+// selectedSince is what selected tells after a write; null if the scheduler has
+// not dealt with that.
+func (r *placementResource) selectedSince(ctx context.Context, plan *placementModel, object *clusterv1beta1.Placement, diags *diag.Diagnostics) types.List {
+	if !plan.schedulingDisabled() && !decidedOn(object) {
+		return types.ListNull(types.StringType)
+	}
+	return r.selected(ctx, object, diags)
+}
+
+// selected lists the clusters in the placement's decisions; null where the
+// scheduler has never decided and where they may not be read.
+func (r *placementResource) selected(ctx context.Context, object *clusterv1beta1.Placement, diags *diag.Diagnostics) types.List {
+	client := r.Hub.Client(diags)
+	if client == nil || meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionPlacementSatisfied) == nil {
+		return types.ListNull(types.StringType)
+	}
+	decisions := &clusterv1beta1.PlacementDecisionList{}
+	err := client.List(ctx, decisions, kube.ListOptions{Namespace: object.Namespace, LabelSelector: cluster.PlacementLabel + "=" + object.Name})
+	switch {
+	case apierrors.IsForbidden(err):
+		return types.ListNull(types.StringType)
+	case err != nil:
+		hub.AddAPIError(diags, client, fmt.Sprintf("read the decisions of placement %q", object.Namespace+"/"+object.Name), err)
+		return types.ListNull(types.StringType)
+	}
+	clusters, _ := decided(decisions.Items)
+	return attribute.StringListValue(append([]string{}, attribute.Texts(clusters)...))
+}

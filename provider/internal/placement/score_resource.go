@@ -1,0 +1,218 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*placementScoreResource)(nil)
+	_ resource.ResourceWithImportState = (*placementScoreResource)(nil)
+	_ resource.ResourceWithIdentity    = (*placementScoreResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*placementScoreResource)(nil)
+)
+
+// placementScoreResource writes scores of one cluster. They are the status of an
+// object without a spec; what the configuration sets of them is owned by its
+// field manager, item by item, as a spec would be.
+type placementScoreResource struct{ crud.Resource }
+
+// placementScoreIdentity names an AddOnPlacementScore.
+type placementScoreIdentity struct {
+	ManagedCluster types.String `tfsdk:"managed_cluster"`
+	Name           types.String `tfsdk:"name"`
+}
+
+func NewScore() resource.Resource { return &placementScoreResource{} }
+
+func (r *placementScoreResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_addon_placement_score"
+}
+
+func (r *placementScoreResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = attribute.IdentitySchema("managed_cluster", "name")
+}
+
+func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters by: `add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in its `cel_expressions`.\n\n" +
+			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same object may have other writers, such as an add-on; they are left alone, save that deleting the resource deletes the object.",
+		Attributes: map[string]schema.Attribute{
+			"managed_cluster": schema.StringAttribute{
+				MarkdownDescription: "Managed cluster that the scores are about. Changing it makes another object.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidClusterName()},
+			},
+			"name": schema.StringAttribute{
+				MarkdownDescription: "Name of the object, by which placements refer to it (`resource_name`): give it the same name in every cluster. Changing it makes another object.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidObjectName("score object name")},
+			},
+			"labels": schema.MapAttribute{
+				MarkdownDescription: "Labels of the object.",
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Map{attribute.ValidLabels(nil)},
+			},
+			"scores": schema.MapAttribute{
+				MarkdownDescription: "Scores by name, from -100 (worst) to 100 (best). A cluster without a score counts as 0.",
+				Required:            true,
+				ElementType:         types.Int64Type,
+				Validators: []validator.Map{
+					mapvalidator.SizeAtLeast(1), mapvalidator.KeysAre(stringvalidator.LengthAtLeast(1)), mapvalidator.ValueInt64sAre(int64validator.Between(-100, 100)),
+				},
+			},
+			"valid_until": schema.StringAttribute{
+				MarkdownDescription: "Until when the scores hold, in RFC 3339 and whole seconds, such as `2027-01-31T00:00:00Z`. From then on each counts as 0. Left out, they always hold.",
+				Optional:            true,
+				Validators:          []validator.String{attribute.ValidTime()},
+			},
+			"adopt":           attribute.AdoptAttribute(),
+			"force_conflicts": attribute.ForceAttribute(),
+		},
+	}
+}
+
+// ModifyPlan keeps the old wording of a moment that stays the same, and warns of
+// scores that exist already.
+func (r *placementScoreResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
+		var plan placementScoreModel
+		diags.Append(req.Plan.Get(ctx, &plan)...)
+		return plan.owned(), !diags.HasError()
+	})
+	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+		return
+	}
+	var planned, prior types.String
+	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("valid_until"), &planned)...)
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("valid_until"), &prior)...)
+	if !planned.IsNull() && !planned.IsUnknown() && sameMoment(planned.ValueString(), prior.ValueString()) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("valid_until"), prior)...)
+	}
+}
+
+func (r *placementScoreResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan placementScoreModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	o := plan.owned()
+	written := r.write(ctx, &plan, "create", &resp.Diagnostics, func(client *kube.Client) error {
+		return o.Create(ctx, client, resp.Private, &resp.Diagnostics)
+	})
+	if !written {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *placementScoreResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state placementScoreModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
+		return
+	}
+	object := &clusterv1alpha1.AddOnPlacementScore{}
+	switch found, ok := r.Find(ctx, object, state.ManagedCluster.ValueString(), state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
+	case !ok:
+		return
+	case !found:
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
+	state.observe(object)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func (r *placementScoreResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan placementScoreModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	o := plan.owned()
+	written := r.write(ctx, &plan, "update", &resp.Diagnostics, func(client *kube.Client) error {
+		return o.Update(ctx, client, req.Private, resp.Private, &resp.Diagnostics)
+	})
+	if !written {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+}
+
+func (r *placementScoreResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state placementScoreModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	r.Destroy(ctx, &clusterv1alpha1.AddOnPlacementScore{}, state.ManagedCluster.ValueString(), state.Name.ValueString(), state.what(), attribute.DefaultDelete, req.Private, &resp.Diagnostics)
+}
+
+func (r *placementScoreResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "managed_cluster", "name")
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := &clusterv1alpha1.AddOnPlacementScore{}
+	if !r.Existing(ctx, object, names[0], names[1], fmt.Sprintf("import placement score %q", names[0]+"/"+names[1]), &resp.Diagnostics) {
+		return
+	}
+	state := importPlacementScore(object)
+	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+}
+
+// write writes the object by own, and then its status: the API takes them only
+// one after the other.
+func (r *placementScoreResource) write(ctx context.Context, plan *placementScoreModel, verb string, diags *diag.Diagnostics, own func(*kube.Client) error) bool {
+	client := r.Hub.Client(diags)
+	if client == nil {
+		return false
+	}
+	doing := verb + " " + plan.what()
+	err := own(client)
+	if kube.IsMissingNamespace(err) {
+		diags.AddAttributeError(path.Root("managed_cluster"), "Cannot "+doing,
+			fmt.Sprintf("The hub %s has no namespace %q: there is no managed cluster of this name, or the hub has not made its namespace yet. "+
+				"Refer to the name of a muster_managed_cluster, or correct it.", client.Host(), plan.ManagedCluster.ValueString()))
+		return false
+	}
+	if err == nil {
+		doing = "write the scores of " + plan.what()
+		err = client.ApplyStatus(ctx, plan.scored(), kube.ApplyOptions{Manager: hub.FieldManager, Force: plan.owned().Write.Force})
+	}
+	if err != nil {
+		hub.AddAPIError(diags, client, doing, err)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
+)
+
+// What the scheduler would call a misconfiguration, after emptying the decisions,
+// is refused while planning.
+
+// ValidateConfig implements resource.ResourceWithValidateConfig.
+func (r *placementResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	resp.Diagnostics.Append(checkPlacement(ctx, req.Config)...)
+}
+
+// attributeGetter is a configuration.
+type attributeGetter interface {
+	GetAttribute(ctx context.Context, path path.Path, target any) diag.Diagnostics
+}
+
+// checkPlacement finds what is wrong with selectors and expressions, as far as
+// they are known.
+func checkPlacement(ctx context.Context, config attributeGetter) diag.Diagnostics {
+	var diags diag.Diagnostics
+	var predicates types.List
+	var strategy types.Object
+	diags.Append(config.GetAttribute(ctx, path.Root("predicates"), &predicates)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("decision_strategy"), &strategy)...)
+	if diags.HasError() {
+		return diags
+	}
+	expressions := scheduling.NewExpressions()
+	for i, element := range predicates.Elements() {
+		at := path.Root("predicates").AtListIndex(i)
+		predicate, ok := element.(types.Object)
+		if !ok {
+			continue
+		}
+		checkSelectors(at, predicate, &diags)
+		if list, ok := predicate.Attributes()["cel_expressions"].(types.List); ok {
+			for j, expression := range list.Elements() {
+				if text, ok := expression.(types.String); ok && !text.IsNull() && !text.IsUnknown() {
+					checkExpression(at.AtName("cel_expressions").AtListIndex(j), text.ValueString(), expressions, &diags)
+				}
+			}
+		}
+	}
+	if groups, ok := strategy.Attributes()["decision_groups"].(types.List); ok {
+		for i, element := range groups.Elements() {
+			if group, ok := element.(types.Object); ok {
+				checkSelectors(path.Root("decision_strategy").AtName("decision_groups").AtListIndex(i), group, &diags)
+			}
+		}
+	}
+	return diags
+}
+
+// checkSelectors checks the values in the selectors of a predicate or group. The
+// scheduler reads claims as labels, so that their values are bound to the form of
+// those.
+func checkSelectors(at path.Path, of types.Object, diags *diag.Diagnostics) {
+	for _, name := range []string{"label_selector", "claim_selector"} {
+		selector, ok := of.Attributes()[name].(types.Object)
+		if !ok {
+			continue
+		}
+		expressions, ok := selector.Attributes()["match_expressions"].(types.List)
+		if !ok {
+			continue
+		}
+		for i, element := range expressions.Elements() {
+			expression, ok := element.(types.Object)
+			if !ok {
+				continue
+			}
+			values, ok := expression.Attributes()["values"].(types.Set)
+			if !ok {
+				continue
+			}
+			for _, value := range values.Elements() {
+				text, ok := value.(types.String)
+				if !ok || text.IsUnknown() {
+					continue
+				}
+				if problems := validation.IsValidLabelValue(text.ValueString()); len(problems) > 0 {
+					values := at.AtName(name).AtName("match_expressions").AtListIndex(i).AtName("values")
+					diags.AddAttributeError(values, "Invalid selector value",
+						fmt.Sprintf("%s: %q can't be selected by: %s. Labels and claims are compared as labels. Where a claim has such values, use cel_expressions, with managedCluster.status.clusterClaims.", values, text.ValueString(), strings.Join(problems, "; ")))
+				}
+			}
+		}
+	}
+}
+
+// checkExpression compiles an expression as the scheduler does.
+func checkExpression(at path.Path, text string, expressions *scheduling.Expressions, diags *diag.Diagnostics) {
+	if text == "" {
+		return // Has been refused already.
+	}
+	var predicate clusterv1beta1.ClusterPredicate
+	predicate.RequiredClusterSelector.CELSelector.CELExpressions = []string{text}
+	compiled := scheduling.Compile(&clusterv1beta1.Placement{Spec: clusterv1beta1.PlacementSpec{Predicates: []clusterv1beta1.ClusterPredicate{predicate}}},
+		scheduling.Options{Expressions: expressions})
+	for _, problem := range compiled.Problems() {
+		diags.AddAttributeError(at, "Invalid expression",
+			fmt.Sprintf("%s can't be evaluated on any cluster: %s\n\nIt has to be an expression in CEL over the variable managedCluster, such as managedCluster.metadata.labels[\"env\"] == \"prod\".",
+				at, problem.Message))
+	}
+}

@@ -1,0 +1,328 @@
+package registration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*clusterAcceptanceResource)(nil)
+	_ resource.ResourceWithImportState = (*clusterAcceptanceResource)(nil)
+	_ resource.ResourceWithIdentity    = (*clusterAcceptanceResource)(nil)
+)
+
+const defaultAcceptance = 10 * time.Minute
+
+type clusterAcceptanceResource struct{ crud.Resource }
+
+type clusterAcceptanceModel struct {
+	ManagedCluster types.String   `tfsdk:"managed_cluster"`
+	Accepted       types.Bool     `tfsdk:"accepted"`
+	ApproveCSR     types.Bool     `tfsdk:"approve_csr"`
+	ApproveCSRName types.String   `tfsdk:"approve_csr_name"`
+	Requesters     types.List     `tfsdk:"requesters"`
+	Timeouts       timeouts.Value `tfsdk:"timeouts"`
+}
+
+func NewAcceptance() resource.Resource { return &clusterAcceptanceResource{} }
+
+func (r *clusterAcceptanceResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_cluster_acceptance"
+}
+
+func (r *clusterAcceptanceResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = attribute.IdentitySchema("managed_cluster")
+}
+
+func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Accepts a cluster into the fleet: sets `hubAcceptsClient` on its ManagedCluster, waits until the hub has given the agent its namespace and rights, " +
+			"and, where the hub does not do that by itself, approves the agent's first certificate request.\n\n" +
+			"A muster hub approves by itself what comes with a bootstrap token bound to the cluster (see the ephemeral resource `muster_bootstrap_kubeconfig`), so there a cluster is best accepted before its agent is installed. " +
+			"On an upstream hub, creating this resource waits until the agent's request arrives; let the agent be installed meanwhile, and do not make the installation depend on the acceptance.\n\n" +
+			"Destroying it denies the cluster: the agent's rights are withdrawn, what runs in the cluster keeps running.",
+		Attributes: map[string]schema.Attribute{
+			"managed_cluster": schema.StringAttribute{
+				MarkdownDescription: "Name of the managed cluster. It has to exist, or to be registered by its agent before the timeout.",
+				Required:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidClusterName()},
+			},
+			"accepted": schema.BoolAttribute{
+				MarkdownDescription: "Whether the hub accepts the cluster. `false` denies it and keeps it denied. Defaults to `true`.",
+				Optional:            true, Computed: true, Default: booldefault.StaticBool(true),
+			},
+			"approve_csr": schema.BoolAttribute{
+				MarkdownDescription: "Whether to wait for the agent's first certificate request and approve it. " +
+					"Left out, that is done where the hub does not approve requests of bound bootstrap tokens by itself, that is on upstream hubs. " +
+					"A cluster that has joined needs no approval. Exactly one request is approved: when several wait that differ in their keys or requesters, that is an error.",
+				Optional: true,
+			},
+			"approve_csr_name": schema.StringAttribute{
+				MarkdownDescription: "Name of the one certificate request to approve, for when several wait. It has to be one of this cluster, from an allowed requester.",
+				Optional:            true,
+				Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
+			},
+			"requesters": schema.ListAttribute{
+				MarkdownDescription: "Further user names whose certificate requests may be approved, beside bootstrap tokens and the bootstrap service account.",
+				Optional:            true,
+				ElementType:         types.StringType,
+			},
+		},
+		Blocks: map[string]schema.Block{
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{
+				Create: true, CreateDescription: attribute.TimeoutText("accepting, with the wait for cluster and certificate request,", defaultAcceptance),
+				Update: true, UpdateDescription: attribute.TimeoutText("accepting anew", defaultAcceptance),
+				Delete: true, DeleteDescription: attribute.TimeoutText("denying", defaultAcceptance),
+			}),
+		},
+	}
+}
+
+func (r *clusterAcceptanceResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan clusterAcceptanceModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	timeout, diags := plan.Timeouts.Create(ctx, defaultAcceptance)
+	resp.Diagnostics.Append(diags...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	a := acceptance{hub: r.Hub, client: client, model: plan, timeout: timeout}
+	object := a.decide(ctx, &resp.Diagnostics)
+	if object == nil {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: plan.ManagedCluster})...)
+	a.follow(ctx, object, &resp.Diagnostics)
+}
+
+func (r *clusterAcceptanceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state clusterAcceptanceModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: state.ManagedCluster})...)
+	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
+		return
+	}
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	name := state.ManagedCluster.ValueString()
+	object := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, object, "", name); kube.IsNotFound(err, name) {
+		resp.State.RemoveResource(ctx)
+		return
+	} else if err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read the acceptance of managed cluster %q", name), err)
+		return
+	}
+	state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func (r *clusterAcceptanceResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan clusterAcceptanceModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	timeout, diags := plan.Timeouts.Update(ctx, defaultAcceptance)
+	resp.Diagnostics.Append(diags...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	a := acceptance{hub: r.Hub, client: client, model: plan, timeout: timeout}
+	object := a.decide(ctx, &resp.Diagnostics)
+	if object == nil {
+		return
+	}
+	a.follow(ctx, object, &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: plan.ManagedCluster})...)
+}
+
+// Delete denies the cluster and does not wait for the consequences: the hub
+// keeps a denied agent's rights to works until these are gone, which may be
+// never when the cluster is.
+func (r *clusterAcceptanceResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state clusterAcceptanceModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	timeout, diags := state.Timeouts.Delete(ctx, defaultAcceptance)
+	resp.Diagnostics.Append(diags...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	name := state.ManagedCluster.ValueString()
+	object := &clusterv1.ManagedCluster{}
+	object.Name = name
+	err := client.MergePatch(ctx, object, hub.AcceptanceManager, map[string]any{"spec": map[string]any{"hubAcceptsClient": false}})
+	if err != nil && !kube.IsNotFound(err, name) {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("deny managed cluster %q", name), err)
+	}
+}
+
+func (r *clusterAcceptanceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "managed_cluster")
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	object := &clusterv1.ManagedCluster{}
+	if err := client.Get(ctx, object, "", names[0]); err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import the acceptance of managed cluster %q", names[0]), err)
+		return
+	}
+	state := clusterAcceptanceModel{
+		ManagedCluster: types.StringValue(object.Name),
+		Accepted:       types.BoolValue(object.Spec.AcceptsClient()),
+		Requesters:     types.ListNull(types.StringType),
+		Timeouts:       attribute.NullTimeouts("create", "update", "delete"),
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: state.ManagedCluster})...)
+}
+
+// acceptance carries one acceptance or denial out.
+type acceptance struct {
+	hub     *hub.Hub
+	client  *kube.Client
+	model   clusterAcceptanceModel
+	timeout time.Duration
+}
+
+func (a *acceptance) name() string { return a.model.ManagedCluster.ValueString() }
+
+func (a *acceptance) verb() string {
+	if a.model.Accepted.ValueBool() {
+		return "accept"
+	}
+	return "deny"
+}
+
+// decide waits for the cluster and writes hubAcceptsClient. It returns nil after
+// an error.
+func (a *acceptance) decide(ctx context.Context, diags *diag.Diagnostics) *clusterv1.ManagedCluster {
+	doing := fmt.Sprintf("%s managed cluster %q", a.verb(), a.name())
+	object := &clusterv1.ManagedCluster{}
+	err := a.client.Wait(ctx, object, "", a.name(), func(exists bool) (bool, error) { return exists, nil })
+	switch {
+	case hub.IsTimeout(err):
+		diags.AddError(fmt.Sprintf("There is no managed cluster %q", a.name()),
+			fmt.Sprintf("The hub %s had no ManagedCluster %q for %s, so it could not be accepted. "+
+				"Create it with muster_managed_cluster and refer to that resource's name here, or install an agent that registers it. "+
+				"The clusters that the hub knows: kubectl get managedclusters", a.client.Host(), a.name(), a.timeout))
+		return nil
+	case err != nil:
+		hub.AddAPIError(diags, a.client, doing, err)
+		return nil
+	}
+	accept := a.model.Accepted.ValueBool()
+	if object.Spec.HubAcceptsClient != nil && *object.Spec.HubAcceptsClient == accept {
+		return object
+	}
+	applied := &clusterv1.ManagedCluster{}
+	applied.Name, applied.UID = object.Name, object.UID // the UID keeps a cluster that has just been deleted from being made anew
+	applied.Spec.HubAcceptsClient = &accept
+	if err := a.client.Apply(ctx, applied, kube.ApplyOptions{Manager: hub.AcceptanceManager, Force: true}); err != nil {
+		hub.AddAPIError(diags, a.client, doing, err)
+		return nil
+	}
+	return applied
+}
+
+// follow waits until the hub has acted on an acceptance, and sees to the
+// certificate request.
+func (a *acceptance) follow(ctx context.Context, object *clusterv1.ManagedCluster, diags *diag.Diagnostics) {
+	if !a.model.Accepted.ValueBool() {
+		a.followDenial(ctx, object, diags)
+		return
+	}
+	granted := func(exists bool) (bool, error) {
+		if !exists {
+			return false, fmt.Errorf("it was deleted meanwhile")
+		}
+		return meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionHubAccepted), nil
+	}
+	if done, _ := granted(true); !done {
+		err := a.client.Wait(ctx, object, "", a.name(), granted)
+		if hub.IsTimeout(err) {
+			diags.AddError(fmt.Sprintf("The hub has not acted on the acceptance of managed cluster %q", a.name()),
+				fmt.Sprintf("hubAcceptsClient is true, but after %s the hub's registration controller has not granted the cluster its rights. Conditions:\n%s\n\nCheck that the controller runs. Next:\n  kubectl describe managedcluster %s",
+					a.timeout, hub.DescribeConditions(object.Status.Conditions, time.Now()), a.name()))
+			return
+		}
+		if err != nil {
+			hub.AddAPIError(diags, a.client, fmt.Sprintf("wait for the acceptance of managed cluster %q", a.name()), err)
+			return
+		}
+	}
+	if meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
+		return
+	}
+	approve := a.model.ApproveCSR.ValueBool()
+	if a.model.ApproveCSR.IsNull() {
+		byItself, err := a.hub.Has(ctx, a.client, hubinfo.BoundBootstrapApproval)
+		if err != nil {
+			hub.AddAPIError(diags, a.client, "find out whether the hub approves certificate requests", err)
+			return
+		}
+		approve = !byItself
+	}
+	if approve {
+		approveRequests(ctx, a.client, a.name(), attribute.StringList(a.model.Requesters), a.model.ApproveCSRName.ValueString(), a.timeout, diags)
+	}
+}
+
+// denialPatience is how long a denial is waited for that works may hold up.
+const denialPatience = 15 * time.Second
+
+// followDenial waits until the hub has withdrawn the rights of a cluster that
+// it had accepted. The agent keeps those to its works until none is left, which
+// may be never, so that is only told.
+func (a *acceptance) followDenial(ctx context.Context, object *clusterv1.ManagedCluster, diags *diag.Diagnostics) {
+	withdrawn := func(exists bool) (bool, error) {
+		return !exists || !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionHubAccepted), nil
+	}
+	if done, _ := withdrawn(true); done {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, min(denialPatience, a.timeout))
+	defer cancel()
+	err := a.client.Wait(bounded, object, "", a.name(), withdrawn)
+	switch {
+	case hub.IsTimeout(err):
+		diags.AddWarning(fmt.Sprintf("Managed cluster %q is denied and still has works", a.name()),
+			fmt.Sprintf("Its agent has lost all rights but those to the ManifestWorks in its namespace, which it keeps until they are gone, to clean up behind them. "+
+				"Delete them to make the denial complete:\n  kubectl delete manifestworks -n %s --all", a.name()))
+	case err != nil:
+		hub.AddAPIError(diags, a.client, fmt.Sprintf("wait for the denial of managed cluster %q", a.name()), err)
+	}
+}

@@ -1,0 +1,102 @@
+package registration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// The kinds of credentials that an agent can introduce itself with.
+const (
+	credentialToken          = "bootstrap_token"
+	credentialServiceAccount = "service_account"
+
+	// minimumServiceAccountTTL is Kubernetes' own, for requested tokens.
+	minimumServiceAccountTTL = 10 * time.Minute
+)
+
+// openCredential is what is remembered of a credential between Open, Renew and
+// Close: the Secret that keeps it valid.
+type openCredential struct {
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name"`
+	TTL       time.Duration `json:"ttl"`
+	// Renewable tells whether the credential's life can be prolonged.
+	Renewable bool `json:"renewable"`
+}
+
+// credential is a token in use.
+type credential struct {
+	openCredential
+	Token   string
+	Expires time.Time
+}
+
+// bootstrapTokenCredential makes a bootstrap token for clusters.
+func bootstrapTokenCredential(ctx context.Context, h *hub.Hub, client *kube.Client, clusters []string, ttl time.Duration, diags *diag.Diagnostics) (credential, error) {
+	groups, err := tokenGroups(ctx, h, client, clusters, diags)
+	if err != nil {
+		return credential{}, err
+	}
+	token, err := newBootstrapToken(clusters, groups, "Made by Terraform, which revokes it.")
+	if err != nil {
+		return credential{}, err
+	}
+	token.Expires = time.Now().Add(ttl)
+	object := token.object()
+	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager}); err != nil {
+		return credential{}, err
+	}
+	return credential{
+		openCredential: openCredential{Namespace: object.Namespace, Name: object.Name, TTL: ttl, Renewable: true},
+		Token:          token.String(), Expires: token.Expires,
+	}, nil
+}
+
+// serviceAccountCredential asks for a token of the bootstrap service account. It
+// is bound to a Secret made for it, which does nothing but exist: without it the
+// token is void.
+func serviceAccountCredential(ctx context.Context, client *kube.Client, ttl time.Duration) (credential, error) {
+	id, err := randomText(TokenIDLength)
+	if err != nil {
+		return credential{}, err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "terraform-bootstrap-" + id}}
+	if err := client.Create(ctx, secret); err != nil {
+		return credential{}, fmt.Errorf("make the Secret that the token is bound to: %w", err)
+	}
+	made := openCredential{Namespace: secret.Namespace, Name: secret.Name, TTL: ttl}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: ptr.To(int64(ttl.Seconds())),
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
+	}}
+	if err := client.CreateSubresource(ctx, account, "token", request); err != nil {
+		if _, undo := client.Delete(ctx, secret, secret.Namespace, secret.Name, secret.UID); undo != nil {
+			err = fmt.Errorf("%w (and the Secret %s/%s stays: %w)", err, secret.Namespace, secret.Name, undo)
+		}
+		if apierrors.IsNotFound(err) {
+			err = fmt.Errorf("the hub has no service account %s/%s for registration: make it, with the role %s, or use bootstrap tokens: %w",
+				cluster.Namespace, cluster.BootstrapServiceAccount, cluster.BootstrapRole, err)
+		}
+		return credential{}, err
+	}
+	return credential{openCredential: made, Token: request.Status.Token, Expires: request.Status.ExpirationTimestamp.Time}, nil
+}
+
+// revoke makes a credential void.
+func (o openCredential) revoke(ctx context.Context, client *kube.Client) error {
+	_, err := client.Delete(ctx, &corev1.Secret{}, o.Namespace, o.Name, "")
+	return err
+}

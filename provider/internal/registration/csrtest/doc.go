@@ -1,0 +1,2 @@
+// Package csrtest makes certificate requests for tests.
+package csrtest

@@ -1,0 +1,47 @@
+package registration
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+func TestDescribeRegistration(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	condition := func(name string, status metav1.ConditionStatus, message string) metav1.Condition {
+		return metav1.Condition{Type: name, Status: status, Reason: "Because", Message: message, LastTransitionTime: metav1.NewTime(now.Add(-3 * time.Minute))}
+	}
+	yes := true
+	accepted := clusterv1.ManagedClusterSpec{HubAcceptsClient: &yes}
+	for name, test := range map[string]struct {
+		object clusterv1.ManagedCluster
+		want   []string
+	}{
+		"no such cluster": {clusterv1.ManagedCluster{}, []string{`no ManagedCluster "c1"`, "muster_managed_cluster"}},
+		"not accepted":    {clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}}, []string{"not accepted", "muster_cluster_acceptance", "kubectl describe managedcluster c1", "no conditions"}},
+		"not joined": {
+			clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: accepted, Status: clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{condition(cluster.ConditionHubAccepted, "True", "fine")}}},
+			[]string{"has not joined", "HubAcceptedManagedCluster is True (Because, for 3m): fine", "kubectl get csr"},
+		},
+		"not available": {
+			clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: accepted, Status: clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{
+				condition(cluster.ConditionJoined, "True", "in"), condition(cluster.ConditionAvailable, "False", "the API server is down"),
+			}}},
+			[]string{"not available", "ManagedClusterConditionAvailable is False (Because, for 3m): the API server is down", "/livez"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := describeRegistration(&test.object, "c1", now)
+			for _, want := range test.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("got\n%s\nwant it to say %q", got, want)
+				}
+			}
+		})
+	}
+}

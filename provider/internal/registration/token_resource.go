@@ -1,0 +1,400 @@
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/listplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+var (
+	_ resource.ResourceWithConfigure   = (*bootstrapTokenResource)(nil)
+	_ resource.ResourceWithImportState = (*bootstrapTokenResource)(nil)
+	_ resource.ResourceWithIdentity    = (*bootstrapTokenResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*bootstrapTokenResource)(nil)
+)
+
+type bootstrapTokenResource struct{ crud.Resource }
+
+type bootstrapTokenModel struct {
+	ManagedCluster  types.String `tfsdk:"managed_cluster"`
+	ManagedClusters types.Set    `tfsdk:"managed_clusters"`
+	ClusterLabels   types.Map    `tfsdk:"cluster_labels"`
+	MaxClusters     types.Int64  `tfsdk:"max_clusters"`
+	Description     types.String `tfsdk:"description"`
+	TTL             types.String `tfsdk:"ttl"`
+	TokenID         types.String `tfsdk:"token_id"`
+	Token           types.String `tfsdk:"token"`
+	ExpiresAt       types.String `tfsdk:"expires_at"`
+	UsedBy          types.List   `tfsdk:"used_by"`
+}
+
+// clusters are those that the token is bound to.
+func (m *bootstrapTokenModel) clusters() []string {
+	if name := m.ManagedCluster.ValueString(); name != "" {
+		return []string{name}
+	}
+	names := attribute.StringList(m.ManagedClusters)
+	slices.Sort(names)
+	return names
+}
+
+// scope is what the token may be used for.
+func (m *bootstrapTokenModel) scope() cluster.TokenScope {
+	return cluster.TokenScope{Labels: attribute.StringMap(m.ClusterLabels), MaxClusters: int(m.MaxClusters.ValueInt64())}
+}
+
+// observe takes over what the hub says of the token. What the configuration
+// leaves out of the scope may be somebody else's.
+func (m *bootstrapTokenModel) observe(token bootstrapToken) {
+	m.Token = types.StringValue(token.String())
+	m.ExpiresAt = token.expiresAt()
+	m.UsedBy = attribute.StringListValue(append([]string{}, token.Scope.UsedBy...))
+	if !m.ClusterLabels.IsNull() {
+		m.ClusterLabels = labelsOf(token)
+	}
+	if !m.MaxClusters.IsNull() {
+		m.MaxClusters = limitOf(token)
+	}
+}
+
+func labelsOf(token bootstrapToken) types.Map {
+	if len(token.Scope.Labels) == 0 {
+		return types.MapNull(types.StringType)
+	}
+	return attribute.StringMapValue(token.Scope.Labels)
+}
+
+func limitOf(token bootstrapToken) types.Int64 {
+	if token.Scope.MaxClusters == 0 {
+		return types.Int64Null()
+	}
+	return types.Int64Value(int64(token.Scope.MaxClusters))
+}
+
+type tokenIdentity struct {
+	TokenID types.String `tfsdk:"token_id"`
+}
+
+func NewToken() resource.Resource { return &bootstrapTokenResource{} }
+
+func (r *bootstrapTokenResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_bootstrap_token"
+}
+
+func (r *bootstrapTokenResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = attribute.IdentitySchema("token_id")
+}
+
+func (r *bootstrapTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "A bootstrap token that outlives the Terraform run, for agents that are installed by other means: a golden image, a GitOps tool, `clusteradm join`.\n\n" +
+			"Destroying it revokes the token: the hub refuses it at once, and a muster hub deletes the certificate requests that were made with it and that nobody has decided about. " +
+			"Clusters that have joined stay. `terraform apply -replace` rotates it.\n\n" +
+			"~> The token is kept in the state. Where Terraform installs the agent, prefer the ephemeral resource `muster_bootstrap_kubeconfig`, which leaves no trace.",
+		Attributes: map[string]schema.Attribute{
+			"managed_cluster": schema.StringAttribute{
+				MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it makes a new token.",
+				Optional:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				Validators:          []validator.String{attribute.ValidClusterName(), stringvalidator.ConflictsWith(path.MatchRoot("managed_clusters"))},
+			},
+			"managed_clusters": schema.SetAttribute{
+				MarkdownDescription: "Names of the clusters that the token is bound to, where it is for several. Changing them makes a new token.",
+				Optional:            true,
+				ElementType:         types.StringType,
+				PlanModifiers:       []planmodifier.Set{setplanmodifier.RequiresReplace()},
+				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidClusterName())},
+			},
+			"cluster_labels": schema.MapAttribute{
+				MarkdownDescription: "Labels that the hub puts on every ManagedCluster that is created with the token. " +
+					"With `" + cluster.ClusterSetLabel + "` it leads straight into a cluster set. A cluster that comes with another value for one of them is refused. Needs a muster hub.",
+				Optional:    true,
+				ElementType: types.StringType,
+				Validators:  []validator.Map{attribute.ValidLabels(nil), mapvalidator.SizeAtLeast(1)},
+			},
+			"max_clusters": schema.Int64Attribute{
+				MarkdownDescription: fmt.Sprintf("How many clusters may be registered with the token, 1 to %d. The hub refuses further ones; a cluster counts once, however often it tries. Left out, there is no limit. Needs a muster hub.", cluster.MaxTokenClusters),
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.Between(1, cluster.MaxTokenClusters)},
+			},
+			"description": schema.StringAttribute{
+				MarkdownDescription: "What the token is for, for people who find it on the hub.",
+				Optional:            true,
+			},
+			"ttl": schema.StringAttribute{
+				MarkdownDescription: "How long the token is valid, counted from when it is made or this is changed, such as `24h`; at least `1m`. " +
+					"The hub removes an expired token, and the next apply makes another. Left out, the token does not expire. Clusters that have joined need it no longer.",
+				Optional:   true,
+				Validators: []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
+			},
+			"token_id": schema.StringAttribute{
+				MarkdownDescription: "The token's public half, by which it is named on the hub.",
+				Computed:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+			},
+			"token": schema.StringAttribute{
+				MarkdownDescription: "The token.",
+				Computed:            true, Sensitive: true,
+				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+			},
+			"expires_at": schema.StringAttribute{
+				MarkdownDescription: "When the token expires, in RFC 3339; null when it does not.",
+				Computed:            true,
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+			},
+			"used_by": schema.ListAttribute{
+				MarkdownDescription: fmt.Sprintf("Names of the clusters that were registered with the token, in alphabetical order; the first %d. Empty on an upstream hub, which does not count.", cluster.MaxTokenClusters),
+				Computed:            true,
+				ElementType:         types.StringType,
+				PlanModifiers:       []planmodifier.List{listplanmodifier.UseStateForUnknown()},
+			},
+		},
+	}
+}
+
+// ModifyPlan lets a new lifetime bring a new expiry.
+func (r *bootstrapTokenResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.State.Raw.IsNull() || req.Plan.Raw.IsNull() {
+		return
+	}
+	var plan, state bootstrapTokenModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if used := len(state.UsedBy.Elements()); !plan.MaxClusters.IsNull() && !plan.MaxClusters.IsUnknown() && plan.MaxClusters.ValueInt64() < int64(used) {
+		resp.Diagnostics.AddAttributeError(path.Root("max_clusters"), "The bootstrap token is used by more clusters already",
+			fmt.Sprintf("max_clusters is %d, and %d clusters were registered with the token %q: %s. Use %d or more, or make another token and destroy this one.",
+				plan.MaxClusters.ValueInt64(), used, state.TokenID.ValueString(), strings.Join(attribute.StringList(state.UsedBy), ", "), used))
+	}
+	if resp.Diagnostics.HasError() || plan.TTL.Equal(state.TTL) {
+		return
+	}
+	plan.ExpiresAt = types.StringUnknown()
+	if plan.TTL.IsNull() {
+		plan.ExpiresAt = types.StringNull()
+	}
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
+}
+
+func (r *bootstrapTokenResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan bootstrapTokenModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	const doing = "make a bootstrap token"
+	groups, err := tokenGroups(ctx, r.Hub, client, plan.clusters(), &resp.Diagnostics)
+	if err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
+		return
+	}
+	if !r.keepsScope(ctx, client, &plan, doing, &resp.Diagnostics) {
+		return
+	}
+	var token bootstrapToken
+	for made := false; !made; {
+		token, err = newBootstrapToken(plan.clusters(), groups, plan.Description.ValueString())
+		if err == nil {
+			token.Scope, token.TakesRequests = plan.scope(), true
+			token.live(plan.TTL)
+			err = token.owned().Create(ctx, client, resp.Private, &resp.Diagnostics)
+		}
+		var exists *ownership.ExistsError
+		if made = !errors.As(err, &exists); made && err != nil { // An ID that is taken is made up again.
+			hub.AddAPIError(&resp.Diagnostics, client, doing, err)
+			return
+		}
+	}
+	plan.TokenID = types.StringValue(token.ID)
+	plan.observe(token)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{plan.TokenID})...)
+}
+
+func (r *bootstrapTokenResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state bootstrapTokenModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
+	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
+		return
+	}
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	id := state.TokenID.ValueString()
+	secret := &corev1.Secret{}
+	if err := client.Get(ctx, secret, metav1.NamespaceSystem, tokenSecretName(id)); kube.IsNotFound(err, tokenSecretName(id)) {
+		resp.State.RemoveResource(ctx)
+		return
+	} else if err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read the bootstrap token %q", id), err)
+		return
+	}
+	token := tokenOf(secret)
+	r.Recognize(ctx, secret, token.owned().What, req.Private, resp.Private, &resp.Diagnostics)
+	if !state.Description.IsNull() {
+		state.Description = attribute.OptionalString(token.Description)
+	}
+	state.observe(token)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func (r *bootstrapTokenResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state bootstrapTokenModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	id := state.TokenID.ValueString()
+	doing := fmt.Sprintf("update the bootstrap token %q", id)
+	secret := &corev1.Secret{}
+	if err := client.Get(ctx, secret, metav1.NamespaceSystem, tokenSecretName(id)); err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
+		return
+	}
+	if !r.keepsScope(ctx, client, &plan, doing, &resp.Diagnostics) {
+		return
+	}
+	token := tokenOf(secret)
+	token.Description = plan.Description.ValueString()
+	usedBy := token.Scope.UsedBy
+	token.Scope = plan.scope()
+	if !plan.TTL.Equal(state.TTL) {
+		token.live(plan.TTL)
+	}
+	if err := token.owned().Update(ctx, client, req.Private, resp.Private, &resp.Diagnostics); err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
+		return
+	}
+	plan.ExpiresAt = token.expiresAt()
+	if plan.UsedBy.IsUnknown() {
+		plan.UsedBy = attribute.StringListValue(append([]string{}, usedBy...))
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{plan.TokenID})...)
+}
+
+// keepsScope tells whether the hub keeps what the configuration promises of the
+// token. One that does not would take it for a token without limits.
+func (r *bootstrapTokenResource) keepsScope(ctx context.Context, client *kube.Client, plan *bootstrapTokenModel, doing string, diags *diag.Diagnostics) bool {
+	var promised []string
+	if !plan.ClusterLabels.IsNull() {
+		promised = append(promised, "cluster_labels")
+	}
+	if !plan.MaxClusters.IsNull() {
+		promised = append(promised, "max_clusters")
+	}
+	if len(promised) == 0 {
+		return true
+	}
+	knows, err := r.Hub.Has(ctx, client, hubinfo.TokenScope)
+	if err != nil {
+		hub.AddAPIError(diags, client, doing, err)
+		return false
+	}
+	if !knows {
+		diags.AddAttributeError(path.Root(promised[0]), "The hub takes no notice of a bootstrap token's scope",
+			fmt.Sprintf("%s is set, and the hub %s is none that keeps it: its tokens register any number of clusters, with any labels. "+
+				"Leave it out and keep the token short-lived, or use a muster hub.", strings.Join(promised, " and "), client.Host()))
+	}
+	return knows
+}
+
+func (r *bootstrapTokenResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state bootstrapTokenModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	id := state.TokenID.ValueString()
+	if err := r.DeleteObject(ctx, client, &corev1.Secret{}, metav1.NamespaceSystem, tokenSecretName(id), fmt.Sprintf("bootstrap token %q", id), req.Private, &resp.Diagnostics); err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("revoke the bootstrap token %q", id), err)
+	}
+}
+
+func (r *bootstrapTokenResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "token_id")
+	client := r.Hub.Client(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	secret := &corev1.Secret{}
+	if err := client.Get(ctx, secret, metav1.NamespaceSystem, tokenSecretName(names[0])); err != nil {
+		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import the bootstrap token %q", names[0]), err)
+		return
+	}
+	token := tokenOf(secret)
+	state := bootstrapTokenModel{
+		ManagedClusters: types.SetNull(types.StringType),
+		ClusterLabels:   labelsOf(token),
+		MaxClusters:     limitOf(token),
+		Description:     attribute.OptionalString(token.Description),
+		TTL:             attribute.OptionalString(token.TTL),
+		TokenID:         types.StringValue(token.ID),
+	}
+	switch len(token.Clusters) {
+	case 0:
+	case 1:
+		state.ManagedCluster = types.StringValue(token.Clusters[0])
+	default:
+		state.ManagedClusters = attribute.StringSetValue(token.Clusters)
+	}
+	state.observe(token)
+	crud.KeepClaim(ctx, resp.Private, ownership.Imported(secret), &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
+}
+
+// owned is the token as an object of the hub.
+func (t bootstrapToken) owned() crud.Owned {
+	o := crud.Own(t.object(), fmt.Sprintf("bootstrap token %q", t.ID), t.ID, types.BoolNull(), types.BoolNull())
+	o.Discreet = true
+	return o
+}
+
+// live starts the token's lifetime now.
+func (t *bootstrapToken) live(ttl types.String) {
+	t.TTL, t.Expires = ttl.ValueString(), time.Time{}
+	if lifetime, err := time.ParseDuration(t.TTL); err == nil {
+		t.Expires = time.Now().Add(lifetime)
+	}
+}
+
+func (t *bootstrapToken) expiresAt() types.String {
+	if t.Expires.IsZero() {
+		return types.StringNull()
+	}
+	return types.StringValue(t.Expires.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,61 @@
+package replicaset
+
+import (
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// An attribute of the resource that the data source lacks, or the other way
+// round, would be found only by whoever misses it.
+func TestReplicaSetDataSourceHasTheResourcesAttributes(t *testing.T) {
+	observed := attribute.ObservedAttributes(replicaSetAttributes())
+	for name := range replicaSetAttributes() {
+		if observed[name] == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if !observed["manifests"].IsSensitive() {
+		t.Error("manifests are not sensitive")
+	}
+}
+
+// A wait that was met stays met, and one that wasn't can be by itself.
+func TestObservedReplicaSetIsReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		wait   *replicaSetWaitModel
+		ready  types.Bool
+		status metav1.ConditionStatus
+		want   types.Bool
+	}{
+		"without a wait":   {nil, types.BoolNull(), metav1.ConditionTrue, types.BoolNull()},
+		"still not":        {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(false), metav1.ConditionFalse, types.BoolValue(false)},
+		"now":              {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(false), metav1.ConditionTrue, types.BoolValue(true)},
+		"once and for all": {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(true), metav1.ConditionFalse, types.BoolValue(true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := replicaSetModel{Manifests: types.ListNull(types.StringType), Fields: types.MapNull(manifestwork.FieldsElement()), Wait: test.wait, Ready: test.ready}
+			if err := m.observe(reported(test.status, 3), nil); err != nil {
+				t.Fatal(err)
+			}
+			if !m.Ready.Equal(test.want) {
+				t.Errorf("got %s, want %s", m.Ready, test.want)
+			}
+		})
+	}
+}
+
+// A summary's numbers have to arrive under their names.
+func TestReplicaSetSummary(t *testing.T) {
+	got := replicaSetSummary(workv1alpha1.ManifestWorkReplicaSetSummary{Total: 1, Applied: 2, Available: 3, Progressing: 4, Degraded: 5})
+	for name, want := range map[string]int64{"total": 1, "applied": 2, "available": 3, "progressing": 4, "degraded": 5} {
+		if !got.Attributes()[name].Equal(types.Int64Value(want)) {
+			t.Errorf("%s is %s, want %d", name, got.Attributes()[name], want)
+		}
+	}
+}

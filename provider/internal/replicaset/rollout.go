@@ -1,0 +1,269 @@
+package replicaset
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// Where a replica set's works go, and how a change spreads over these clusters.
+
+type placementRefModel struct {
+	Name            types.String          `tfsdk:"name"`
+	RolloutStrategy *rolloutStrategyModel `tfsdk:"rollout_strategy"`
+}
+
+type rolloutStrategyModel struct {
+	Type             types.String          `tfsdk:"type"`
+	ProgressDeadline types.String          `tfsdk:"progress_deadline"`
+	MinSuccessTime   types.String          `tfsdk:"min_success_time"`
+	MaxFailures      types.String          `tfsdk:"max_failures"`
+	MaxConcurrency   types.String          `tfsdk:"max_concurrency"`
+	MandatoryGroups  []mandatoryGroupModel `tfsdk:"mandatory_decision_groups"`
+}
+
+type mandatoryGroupModel struct {
+	Name  types.String `tfsdk:"group_name"`
+	Index types.Int64  `tfsdk:"group_index"`
+}
+
+func placementRefsAttribute() schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{
+		MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster that two of them select gets two.",
+		Required:            true,
+		Validators:          []validator.List{placementRefsValidator{"at least one placement, each named once"}},
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{
+				MarkdownDescription: "Name of the placement.",
+				Required:            true,
+				Validators:          []validator.String{attribute.ValidName("placement name")},
+			},
+			"rollout_strategy": rolloutStrategyAttribute(),
+		}},
+	}
+}
+
+func rolloutStrategyAttribute() schema.SingleNestedAttribute {
+	return schema.SingleNestedAttribute{
+		MarkdownDescription: "How a change spreads over the placement's clusters. Left out, it goes to all of them at once and waits for ever. " +
+			"A cluster is done when its work is applied and its condition `Progressing` is `False`, and has failed when `Progressing` and `Degraded` are both `True`. " +
+			"muster's agents report both for the usual kinds without being told; agents of other hubs need `condition_rules` that yield `Progressing`, " +
+			"and on those hubs a rollout without them stops after its first clusters.",
+		Optional: true,
+		Attributes: map[string]schema.Attribute{
+			"type": schema.StringAttribute{
+				MarkdownDescription: "`All`: all clusters at once; failures don't stop it. `Progressive`: at most `max_concurrency` clusters at a time, in alphabetical order. " +
+					"`ProgressivePerGroup`: one decision group of the placement after the other.",
+				Required:   true,
+				Validators: attribute.OneOf(clusterv1alpha1.RolloutTypeAll, clusterv1alpha1.RolloutTypeProgressive, clusterv1alpha1.RolloutTypeProgressivePerGroup),
+			},
+			"progress_deadline": schema.StringAttribute{
+				MarkdownDescription: "How long a cluster may be progressing or failed before it is given up, such as `10m`; it then counts as a failure and frees its place. `0s` gives up at once, `None` never. Defaults to `None`.",
+				Optional:            true,
+				Validators:          []validator.String{deadlineValidator{"a duration such as 30s, 10m or 1h30m, or None"}},
+			},
+			"min_success_time": schema.StringAttribute{
+				MarkdownDescription: "How long a cluster has to stay successful before the next may start in its place, such as `5m`. Not for `All`. Defaults to `0s`.",
+				Optional:            true,
+				Validators:          []validator.String{successTimeValidator{"a duration such as 30s or 5m"}},
+			},
+			"max_failures": schema.StringAttribute{
+				MarkdownDescription: "How many clusters may fail before no further cluster is started: a number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the placement's clusters " +
+					"(of each group's, for `ProgressivePerGroup`). Not for `All`. Defaults to `\"0\"`: the first failure stops the rollout. " +
+					"**Beware:** a number greater than that of the clusters counts as `0`, not as no limit. With five clusters `\"10\"` tolerates no failure; use `\"100%\"` to tolerate all.",
+				Optional:   true,
+				Validators: []validator.String{thresholdValidator{}},
+			},
+			"max_concurrency": schema.StringAttribute{
+				MarkdownDescription: "How many clusters may be under way at the same time: a number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the mandatory groups. " +
+					"Clusters that have failed, or are still within `min_success_time`, keep their place. Only for `Progressive`. Left out, or greater than the number of these clusters, it is no limit.",
+				Optional:   true,
+				Validators: []validator.String{thresholdValidator{minimum: 1, zero: "would not stop the rollout: the hub takes it for no limit at all"}},
+			},
+			"mandatory_decision_groups": schema.ListNestedAttribute{
+				MarkdownDescription: "Decision groups of the placement that go first, one after the other, as canaries. They tolerate no failure: until all of their clusters have succeeded, no other cluster is touched, and one that is given up blocks the rest for good. Not for `All`.",
+				Optional:            true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"group_name":  schema.StringAttribute{MarkdownDescription: "Name of the group, as the placement's `decision_strategy` gives it.", Optional: true},
+					"group_index": schema.Int64Attribute{MarkdownDescription: "Number of the group, counted from 0. Give either this or `group_name`.", Optional: true},
+				}},
+			},
+		},
+	}
+}
+
+func placementRefs(models []placementRefModel) []workv1alpha1.LocalPlacementReference {
+	var refs []workv1alpha1.LocalPlacementReference
+	for _, m := range models {
+		refs = append(refs, workv1alpha1.LocalPlacementReference{Name: m.Name.ValueString(), RolloutStrategy: m.RolloutStrategy.strategy()})
+	}
+	return refs
+}
+
+// placementRefModels describes the references. Where one of own means the same,
+// its wording is kept.
+func placementRefModels(refs []workv1alpha1.LocalPlacementReference, own []placementRefModel) []placementRefModel {
+	models := []placementRefModel{}
+	for _, ref := range refs {
+		model := placementRefModel{Name: types.StringValue(ref.Name), RolloutStrategy: rolloutStrategyModelOf(ref.RolloutStrategy)}
+		for _, m := range own {
+			if m.Name.ValueString() == ref.Name && sameRollout(m.RolloutStrategy.strategy(), ref.RolloutStrategy) {
+				model = m
+				break
+			}
+		}
+		models = append(models, model)
+	}
+	return models
+}
+
+// samePlacementRefs reports whether two lists mean the same, whatever the
+// notation.
+func samePlacementRefs(a, b []placementRefModel) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name.ValueString() != b[i].Name.ValueString() || !sameRollout(a[i].RolloutStrategy.strategy(), b[i].RolloutStrategy.strategy()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *rolloutStrategyModel) strategy() clusterv1alpha1.RolloutStrategy {
+	if m == nil {
+		return clusterv1alpha1.RolloutStrategy{}
+	}
+	config := clusterv1alpha1.RolloutConfig{
+		ProgressDeadline: m.ProgressDeadline.ValueString(),
+		MinSuccessTime:   m.MinSuccessTime.ValueString(),
+		MaxFailures:      threshold(m.MaxFailures),
+	}
+	var groups clusterv1alpha1.MandatoryDecisionGroups
+	for _, g := range m.MandatoryGroups {
+		groups.MandatoryDecisionGroups = append(groups.MandatoryDecisionGroups, clusterv1alpha1.MandatoryDecisionGroup{
+			GroupName: g.Name.ValueString(), GroupIndex: int32(g.Index.ValueInt64()), //nolint:gosec // validated
+		})
+	}
+	strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutType(m.Type.ValueString())}
+	switch strategy.Type {
+	case clusterv1alpha1.RolloutTypeProgressive:
+		strategy.Progressive = &clusterv1alpha1.RolloutProgressive{RolloutConfig: config, MandatoryDecisionGroups: groups, MaxConcurrency: threshold(m.MaxConcurrency)}
+	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
+		strategy.ProgressivePerGroup = &clusterv1alpha1.RolloutProgressivePerGroup{RolloutConfig: config, MandatoryDecisionGroups: groups}
+	default:
+		strategy.All = &clusterv1alpha1.RolloutAll{RolloutConfig: config}
+	}
+	return strategy
+}
+
+// rolloutStrategyModelOf is nil for what a replica set without a strategy gets.
+// Settings that equal their defaults, or have no effect, are left out.
+func rolloutStrategyModelOf(strategy clusterv1alpha1.RolloutStrategy) *rolloutStrategyModel {
+	if sameRollout(strategy, clusterv1alpha1.RolloutStrategy{}) {
+		return nil
+	}
+	e := effectOf(strategy)
+	m := &rolloutStrategyModel{Type: types.StringValue(string(e.kind))}
+	if e.deadline != clusterv1alpha1.ProgressDeadlineNone {
+		m.ProgressDeadline = types.StringValue(e.written.ProgressDeadline)
+	}
+	if e.success != noTime {
+		m.MinSuccessTime = types.StringValue(e.written.MinSuccessTime)
+	}
+	if e.failures != "0" {
+		m.MaxFailures = types.StringValue(e.failures)
+	}
+	if e.concurrency != "0" {
+		m.MaxConcurrency = types.StringValue(e.concurrency)
+	}
+	for _, g := range e.groups {
+		group := mandatoryGroupModel{Name: attribute.OptionalString(g.GroupName)}
+		if g.GroupName == "" {
+			group.Index = types.Int64Value(int64(g.GroupIndex))
+		}
+		m.MandatoryGroups = append(m.MandatoryGroups, group)
+	}
+	return m
+}
+
+// rolloutEffect is what a strategy comes to: the settings that its type heeds,
+// defaults filled in and durations in one notation.
+type rolloutEffect struct {
+	kind                  clusterv1alpha1.RolloutType
+	deadline, success     string
+	failures, concurrency string
+	groups                []clusterv1alpha1.MandatoryDecisionGroup
+
+	// written holds the durations as their author wrote them.
+	written clusterv1alpha1.RolloutConfig
+}
+
+const noTime = "0s"
+
+func effectOf(strategy clusterv1alpha1.RolloutStrategy) rolloutEffect {
+	e := rolloutEffect{kind: strategy.Type, success: noTime, failures: "0", concurrency: "0"}
+	switch strategy.Type {
+	case clusterv1alpha1.RolloutTypeProgressive:
+		if p := strategy.Progressive; p != nil {
+			e.written, e.groups, e.concurrency = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups, thresholdText(p.MaxConcurrency)
+		}
+	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
+		if p := strategy.ProgressivePerGroup; p != nil {
+			e.written, e.groups = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups
+		}
+	default:
+		e.kind = clusterv1alpha1.RolloutTypeAll
+		if strategy.All != nil {
+			e.written.ProgressDeadline = strategy.All.ProgressDeadline
+		}
+	}
+	e.deadline = durationText(e.written.ProgressDeadline, clusterv1alpha1.ProgressDeadlineNone)
+	e.success = durationText(e.written.MinSuccessTime, noTime)
+	e.failures = thresholdText(e.written.MaxFailures)
+	return e
+}
+
+func sameRollout(a, b clusterv1alpha1.RolloutStrategy) bool {
+	x, y := effectOf(a), effectOf(b)
+	return x.kind == y.kind && x.deadline == y.deadline && x.success == y.success &&
+		x.failures == y.failures && x.concurrency == y.concurrency && attribute.Same(x.groups, y.groups)
+}
+
+// durationText writes 300s as 5m0s, and leaves what is no duration alone.
+func durationText(text, standard string) string {
+	if text == "" {
+		return standard
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return d.String()
+	}
+	return text
+}
+
+func threshold(text types.String) intstr.IntOrString {
+	if text.IsNull() {
+		return intstr.IntOrString{}
+	}
+	return intstr.Parse(text.ValueString())
+}
+
+// thresholdText is what threshold reads. A number that somebody wrote as text,
+// which hubs take for an error, appears in quotes, so that it differs.
+func thresholdText(value intstr.IntOrString) string {
+	if value.Type == intstr.String {
+		if _, err := strconv.Atoi(value.StrVal); err == nil {
+			return strconv.Quote(value.StrVal)
+		}
+	}
+	return value.String()
+}

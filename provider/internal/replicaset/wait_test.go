@@ -1,0 +1,214 @@
+package replicaset
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// reported is a replica set of generation 3 with a condition PlacementRolledOut.
+func reported(status metav1.ConditionStatus, generation int64) *workv1alpha1.ManifestWorkReplicaSet {
+	object := &workv1alpha1.ManifestWorkReplicaSet{}
+	object.UID, object.Generation, object.ResourceVersion = "u", 3, "10"
+	object.Status.Summary.Total = 2
+	object.Status.Conditions = []metav1.Condition{{Type: "PlacementRolledOut", Status: status, ObservedGeneration: generation, Reason: "Complete"}}
+	return object
+}
+
+func TestRolledOut(t *testing.T) {
+	verified := func(object *workv1alpha1.ManifestWorkReplicaSet, status metav1.ConditionStatus) *workv1alpha1.ManifestWorkReplicaSet {
+		object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: "PlacementVerified", Status: status})
+		return object
+	}
+	for name, test := range map[string]struct {
+		object *workv1alpha1.ManifestWorkReplicaSet
+		want   bool
+	}{
+		"not reported":                       {&workv1alpha1.ManifestWorkReplicaSet{}, false},
+		"progressing":                        {reported(metav1.ConditionFalse, 3), false},
+		"complete":                           {reported(metav1.ConditionTrue, 3), true},
+		"complete before the present change": {reported(metav1.ConditionTrue, 2), false},
+		"complete, by a hub without notes":   {reported(metav1.ConditionTrue, 0), true},
+		"complete and verified":              {verified(reported(metav1.ConditionTrue, 3), metav1.ConditionTrue), true},
+		"complete for want of clusters":      {verified(reported(metav1.ConditionTrue, 3), metav1.ConditionFalse), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := rolledOut(test.object, nil); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// Where conditions don't tell of which generation they are, those that stood
+// before a write don't count until the hub has reported again.
+func TestReportsFromBeforeAWriteDoNotCount(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*workv1alpha1.ManifestWorkReplicaSet)
+		after  func(*workv1alpha1.ManifestWorkReplicaSet)
+		want   bool
+	}{
+		"nothing since":         {after: func(*workv1alpha1.ManifestWorkReplicaSet) {}, want: false},
+		"another report":        {after: func(o *workv1alpha1.ManifestWorkReplicaSet) { o.ResourceVersion, o.Status.Summary.Applied = "11", 2 }, want: true},
+		"the same report again": {after: func(o *workv1alpha1.ManifestWorkReplicaSet) { o.ResourceVersion = "11" }, want: true},
+		"somebody's label": {after: func(o *workv1alpha1.ManifestWorkReplicaSet) {
+			o.ResourceVersion, o.Labels = "11", map[string]string{"a": "b"}
+		}, want: false},
+		"somebody's change": {after: func(o *workv1alpha1.ManifestWorkReplicaSet) { o.ResourceVersion, o.Generation = "11", 4 }, want: false},
+		"a label and a report": {
+			after: func(o *workv1alpha1.ManifestWorkReplicaSet) {
+				o.ResourceVersion, o.Labels = "12", map[string]string{"a": "b"}
+				o.Status.Conditions[0].LastTransitionTime = metav1.Now()
+			}, want: true,
+		},
+		"a namesake":          {after: func(o *workv1alpha1.ManifestWorkReplicaSet) { o.UID = "v" }, want: true},
+		"no works ever since": {before: func(o *workv1alpha1.ManifestWorkReplicaSet) { o.Status.Summary.Total = 0 }, after: func(*workv1alpha1.ManifestWorkReplicaSet) {}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := reported(metav1.ConditionTrue, 0)
+			if test.before != nil {
+				test.before(object)
+			}
+			written, err := markOf(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.after(object)
+			if got := rolledOut(object, written); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestWaitIsMet(t *testing.T) {
+	object := reported(metav1.ConditionTrue, 3)
+	object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: "ManifestworkApplied", Status: metav1.ConditionFalse, ObservedGeneration: 3})
+	for name, test := range map[string]struct {
+		wait replicaSetWaitModel
+		want bool
+	}{
+		"rolled out":              {replicaSetWaitModel{RolledOut: types.BoolValue(true)}, true},
+		"a condition":             {replicaSetWaitModel{Conditions: []types.String{tfString("ManifestworkApplied")}}, false},
+		"a condition's status":    {replicaSetWaitModel{Conditions: []types.String{tfString("ManifestworkApplied=False")}}, true},
+		"both, of which one is":   {replicaSetWaitModel{RolledOut: types.BoolValue(true), Conditions: []types.String{tfString("ManifestworkApplied=True")}}, false},
+		"rolled out not asked":    {replicaSetWaitModel{RolledOut: types.BoolValue(false), Conditions: []types.String{tfString("PlacementRolledOut")}}, true},
+		"a condition that is not": {replicaSetWaitModel{Conditions: []types.String{tfString("Elsewhere=Unknown")}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.wait.met(object, nil); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// Only what changes the works makes the hub report anew.
+func TestSameWorks(t *testing.T) {
+	model := func(change func(*replicaSetModel)) *replicaSetModel {
+		m := &replicaSetModel{
+			Manifests:  attribute.StringListValue([]string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"}),
+			Placements: []placementRefModel{{Name: tfString("a")}, {Name: tfString("b")}},
+		}
+		if change != nil {
+			change(m)
+		}
+		return m
+	}
+	for name, test := range map[string]struct {
+		change func(*replicaSetModel)
+		want   bool
+	}{
+		"nothing": {nil, true},
+		"notation": {func(m *replicaSetModel) {
+			m.Manifests = attribute.StringListValue([]string{`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`})
+		}, true},
+		"strategy": {func(m *replicaSetModel) {
+			m.Placements[0].RolloutStrategy = &rolloutStrategyModel{Type: tfString("Progressive")}
+		}, true},
+		"deletion policy":   {func(m *replicaSetModel) { m.DeletionPolicy = tfString("Foreground") }, true},
+		"order":             {func(m *replicaSetModel) { m.Placements[0], m.Placements[1] = m.Placements[1], m.Placements[0] }, true},
+		"another placement": {func(m *replicaSetModel) { m.Placements[0].Name = tfString("c") }, false},
+		"a placement less":  {func(m *replicaSetModel) { m.Placements = m.Placements[:1] }, false},
+		"manifests": {func(m *replicaSetModel) {
+			m.Manifests = attribute.StringListValue([]string{"{apiVersion: v1, kind: Namespace, metadata: {name: x}}"})
+		}, false},
+		"executor": {func(m *replicaSetModel) {
+			m.Executor = &manifestwork.ExecutorModel{Namespace: tfString("a"), Name: tfString("b")}
+		}, false},
+		"unreadable content": {func(m *replicaSetModel) { m.Manifests = attribute.StringListValue([]string{"x"}) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := sameWorks(model(nil), model(test.change)); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func fleetWork(cluster string, conditions ...metav1.Condition) workv1.ManifestWork {
+	w := workv1.ManifestWork{}
+	w.Namespace, w.Name, w.Generation = cluster, "web-x", 2
+	w.Status.Conditions = conditions
+	return w
+}
+
+func condition(kind string, status metav1.ConditionStatus) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, ObservedGeneration: 2, Reason: "Why", Message: "the reason"}
+}
+
+func TestWorkTrouble(t *testing.T) {
+	applied, available := condition("Applied", metav1.ConditionTrue), condition("Available", metav1.ConditionTrue)
+	stale := applied
+	stale.ObservedGeneration = 1
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		want       string
+	}{
+		"fine":        {[]metav1.Condition{applied, available, condition("Progressing", metav1.ConditionFalse), condition("Degraded", metav1.ConditionFalse)}, ""},
+		"silent":      {[]metav1.Condition{applied, available}, ""},
+		"new":         {nil, "the agent has not reported on the present manifests yet (Applied, Available)"},
+		"refused":     {[]metav1.Condition{condition("Applied", metav1.ConditionFalse), available}, "Applied is False (Why): the reason"},
+		"stale":       {[]metav1.Condition{stale, available}, "the agent has not reported on the present manifests yet (Applied)"},
+		"progressing": {[]metav1.Condition{applied, available, condition("Progressing", metav1.ConditionTrue)}, "Progressing is True (Why): the reason"},
+		"degraded":    {[]metav1.Condition{applied, available, condition("Degraded", metav1.ConditionTrue)}, "Degraded is True (Why): the reason"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := fleetWork("paris", test.conditions...)
+			if got := workTrouble(&w); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestHeldUpWorksAreListed(t *testing.T) {
+	applied, available := condition("Applied", metav1.ConditionTrue), condition("Available", metav1.ConditionTrue)
+	var works []workv1.ManifestWork
+	for i := range 12 {
+		works = append(works, fleetWork(fmt.Sprintf("c%02d", i), applied, condition("Available", metav1.ConditionFalse)))
+	}
+	works = append(works, fleetWork("silent", applied, available), fleetWork("done", applied, available, condition("Progressing", metav1.ConditionFalse)))
+	got := attribute.JoinLines(describeHeldUp(works, map[string]bool{"c01": true}))
+	for _, want := range []string{"12 of 14 works are not done; the first 10:", "  c00/web-x: Available is False (Why): the reason\n", "  c01/web-x: Available is False (Why): the reason; the cluster is not available\n", "  c09/", "1 works are applied and available", "condition_rules"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"c10/", "silent/", "done/"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q is not wanted in:\n%s", not, got)
+		}
+	}
+	if got := attribute.JoinLines(describeHeldUp(nil, nil)); !strings.Contains(got, "There are no works yet") {
+		t.Errorf("got %q", got)
+	}
+}
