@@ -1,6 +1,6 @@
 // Package logging sets up the one log of a program: its own lines, those of
 // the Kubernetes code inside it, and those of controller-runtime, in one
-// format and with one verbosity.
+// format and with one verbosity. A command calls Setup and hands the logger on.
 package logging
 
 import (
@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"strings"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -29,14 +28,16 @@ func CheckVerbosity(verbosity int) error {
 	return nil
 }
 
-// Setup makes slog's default logger write to w, as JSON or as text, and
-// returns a logger of the same kind for libraries that want a logr.Logger.
+// Setup returns the program's logger, which writes to w, as JSON or as text, and
+// makes it the one of all code that has no logger of its own: slog's default,
+// klog's and controller-runtime's. ctx is the program's: once it ends the program
+// stops, and what libraries complain about then is expected.
 //
 // At verbosity 0 the log holds what the program itself says and the errors of
 // the code inside it. From 1 on it holds what Kubernetes calls information and
 // warnings, and more with each number, up to MaxVerbosity; a greater one counts
 // as that.
-func Setup(w io.Writer, verbosity int, json bool) logr.Logger {
+func Setup(ctx context.Context, w io.Writer, verbosity int, json bool) *slog.Logger {
 	verbosity = min(verbosity, MaxVerbosity)
 	level := slog.LevelInfo
 	if verbosity > 0 {
@@ -47,21 +48,26 @@ func Setup(w io.Writer, verbosity int, json bool) logr.Logger {
 	if json {
 		handler = slog.NewJSONHandler(w, options)
 	}
-	slog.SetDefault(slog.New(handler))
+	log := slog.New(programHandler{handler, ctx.Done()})
+	slog.SetDefault(log)
 
-	library := Library(slog.Default())
+	library := Library(log)
 	klog.SetLoggerWithOptions(library, klog.ContextualLogger(true))
 	ctrllog.SetLogger(library)
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	_ = flags.Set("v", strconv.Itoa(verbosity)) // a number is always accepted
-	return library
+	return log
 }
 
 // Library returns log for libraries that want a logr.Logger. What they call
 // information is written from verbosity 1 on.
 func Library(log *slog.Logger) logr.Logger {
-	return logr.FromSlogHandler(libraryHandler{log.Handler()})
+	h := libraryHandler{next: log.Handler()}
+	if program, ok := h.next.(programHandler); ok {
+		h.stopping = program.stopping
+	}
+	return logr.FromSlogHandler(h)
 }
 
 // NewContext returns a context that makes libraries write to log, with its
@@ -77,91 +83,4 @@ func levelName(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue("DEBUG")
 	}
 	return a
-}
-
-// libraryHandler takes what libraries log one level down: what is information
-// for the developers of Kubernetes is noise to the users of this program.
-type libraryHandler struct{ next slog.Handler }
-
-func (h libraryHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.next.Enabled(ctx, demote(level))
-}
-
-func (h libraryHandler) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = demote(r.Level)
-	if r.Level >= slog.LevelError && isExpected(r) {
-		r.Level = slog.Level(-1)
-		if !h.next.Enabled(ctx, r.Level) {
-			return nil
-		}
-	}
-	return h.next.Handle(ctx, r)
-}
-
-func (h libraryHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return libraryHandler{h.next.WithAttrs(attrs)}
-}
-
-func (h libraryHandler) WithGroup(name string) slog.Handler {
-	return libraryHandler{h.next.WithGroup(name)}
-}
-
-func demote(level slog.Level) slog.Level {
-	if level >= slog.LevelError {
-		return level
-	}
-	return min(level, 0) - 1
-}
-
-// expected are pieces of errors that Kubernetes logs in the course of a normal
-// start or stop, and that would only worry a reader.
-var expected = []string{
-	// No file of that kind is ever given.
-	"The manifest file is empty, ignoring",
-	// The namespaces are made at the same time as what lives in them; both are
-	// tried again a moment later.
-	`namespaces "kube-system" not found`,
-	`namespaces "kube-node-lease" not found`,
-	`namespaces "kube-public" not found`,
-	`namespaces "default" not found`,
-	// Nothing removes the API server's own endpoint at a stop, as there is
-	// nothing behind it.
-	"Found stale data, removed previous endpoints on kubernetes service",
-	// The first start gives the API server's own service its address.
-	"is not allocated; repairing",
-	// A stop ends requests that are under way.
-	"context canceled",
-	"http: Server closed",
-	"server is shutting down",
-	"Unable to sync caches",
-	"failed to get informer from cache",
-	"Unable start event watcher",
-	"Unable to remove peer endpoint leases",
-	"io: read/write on closed pipe",
-	"http: Handler timeout",
-	"Post-timeout activity",
-	"post-timeout activity",
-	"timed out waiting for dependency graph builder sync",
-	"Timeout or abort while handling",
-	// Controllers that are ahead of their caches try again.
-	"is not as new as written version",
-	"the object has been modified; please apply your changes to the latest version",
-}
-
-func isExpected(r slog.Record) bool {
-	found := containsExpected(r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		found = found || containsExpected(a.Value.String())
-		return !found
-	})
-	return found
-}
-
-func containsExpected(s string) bool {
-	for _, e := range expected {
-		if strings.Contains(s, e) {
-			return true
-		}
-	}
-	return false
 }

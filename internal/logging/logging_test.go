@@ -2,12 +2,14 @@ package logging
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -30,7 +32,7 @@ func TestWhatIsLogged(t *testing.T) {
 		{5, []string{"detail"}, nil},
 	} {
 		var out bytes.Buffer
-		Setup(&out, tc.verbosity, false)
+		Setup(t.Context(), &out, tc.verbosity, false)
 		say()
 		klog.Flush()
 		for _, w := range tc.want {
@@ -48,7 +50,7 @@ func TestWhatIsLogged(t *testing.T) {
 
 func TestJSONLinesAreJSON(t *testing.T) {
 	var out bytes.Buffer
-	logger := Setup(&out, 1, true)
+	logger := Library(Setup(t.Context(), &out, 1, true))
 	slog.Info("one", "n", 1)
 	klog.InfoS("two", "n", 2)
 	logger.Info("three", "n", 3)
@@ -63,12 +65,12 @@ func TestJSONLinesAreJSON(t *testing.T) {
 	}
 }
 
-// What is said at the levels at which libraries show bodies is said to nobody,
-// whatever was asked for.
+// Lines of the levels at which libraries show bodies are never written, whatever
+// verbosity was asked for.
 func TestBodiesAreNeverLogged(t *testing.T) {
 	for _, verbosity := range []int{6, 7, 8, 10, 100} {
 		var out bytes.Buffer
-		logger := Setup(&out, verbosity, false)
+		logger := Library(Setup(t.Context(), &out, verbosity, false))
 		for level := 7; level <= 12; level++ {
 			klog.V(klog.Level(level)).InfoS("Response Body", "body", "hunter2")
 			logger.V(level).Info("Response Body", "body", "hunter2")
@@ -86,5 +88,57 @@ func TestVerbosityHasBounds(t *testing.T) {
 		if err := CheckVerbosity(verbosity); (err == nil) != ok {
 			t.Errorf("%d: got %v", verbosity, err)
 		}
+	}
+}
+
+// What a stop brings about is expected at a stop only: before, it says that the
+// server is overloaded.
+func TestErrorsOfAStopAreLoggedBeforeIt(t *testing.T) {
+	var out bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	Setup(ctx, &out, 0, false)
+	say := func() string {
+		out.Reset()
+		utilruntime.HandleErrorWithContext(t.Context(), nil, "Timeout or abort while handling", "method", "GET")
+		utilruntime.HandleErrorWithContext(t.Context(), errors.New("http: Handler timeout"), "Unhandled write")
+		klog.Errorf("Unable to remove peer endpoint leases: %v", "no")
+		klog.Flush()
+		return out.String()
+	}
+	if got := say(); strings.Count(got, "level=ERROR") != 3 {
+		t.Errorf("before the stop:\n%s", got)
+	}
+	stop()
+	if got := say(); got != "" {
+		t.Errorf("at the stop:\n%s", got)
+	}
+}
+
+// Only messages, errors and the names of loggers are looked at, so that a name or
+// a path that a user chose hides nothing.
+func TestOtherAttributesHideNoError(t *testing.T) {
+	var out bytes.Buffer
+	Setup(t.Context(), &out, 0, false)
+	klog.ErrorS(errors.New("disk full"), "Write failed", "object", "context canceled", "path", `namespaces "default" not found`)
+	klog.Flush()
+	if !strings.Contains(out.String(), "disk full") {
+		t.Errorf("the error is missing in %q", &out)
+	}
+	out.Reset()
+	klog.ErrorS(errors.New("get lease: context canceled"), "Renewal failed")
+	klog.Errorf("watch of pods: %v", errors.New("context canceled"))
+	klog.Flush()
+	if out.Len() > 0 {
+		t.Errorf("a client that went away is logged: %s", &out)
+	}
+}
+
+// The lines of libraries that get the context say which cluster they are about.
+func TestContextHandsTheLoggersAttributesToLibraries(t *testing.T) {
+	var out bytes.Buffer
+	log := Setup(t.Context(), &out, 1, false).With("cluster", "paris")
+	klog.FromContext(NewContext(t.Context(), log)).Info("Watch closed")
+	if got := out.String(); !strings.Contains(got, "cluster=paris") || !strings.Contains(got, "level=DEBUG") {
+		t.Errorf("got %q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
@@ -42,6 +43,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	log := o.Log.With("cluster", o.ClusterName)
+	ctx = logging.NewContext(ctx, log)
 	options, err := o.registration(local, log)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,6 +111,7 @@ func newCluster(t testing.TB, name string) *fleetCluster {
 		Namespace:           "agent-" + name,
 		BootstrapKubeconfig: filepath.Join(t.TempDir(), "kubeconfig"),
 		ManagedCluster:      env.Config("test"),
+		Log:                 slog.Default(),
 	}
 	f.writeBootstrap(fleet.url)
 	t.Cleanup(func() {

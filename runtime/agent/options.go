@@ -1,6 +1,3 @@
-// Package agent is what runs in or for each managed cluster: it registers the
-// cluster with a hub, reports on it, and carries out the works that the hub
-// has for it.
 package agent
 
 import (
@@ -66,8 +63,8 @@ type Options struct {
 	// ReservedClusterClaimSuffixes of claim names make them reserved, so that
 	// they don't count among the custom ones (--reserved-cluster-claim-suffixes).
 	ReservedClusterClaimSuffixes []string
-	// MaxCustomClusterClaims is how many claims without a reserved name the hub
-	// is told of (--max-custom-cluster-claims); 20 by default.
+	// MaxCustomClusterClaims is how many claims without a reserved name are
+	// reported to the hub (--max-custom-cluster-claims); 20 by default.
 	MaxCustomClusterClaims int
 	// ExternalServerURLs are addresses at which the cluster's API server can be
 	// reached from outside, for its ManagedCluster (--spoke-external-server-urls).
@@ -99,7 +96,8 @@ type Options struct {
 	// features.NewAgent by default.
 	Features featuregate.FeatureGate
 
-	// Log is the program's logger. The agent adds the cluster's name to it.
+	// Log is the program's logger, to which the agent adds the cluster's name;
+	// nothing is logged by default.
 	Log *slog.Logger
 	// Clock is the real one by default.
 	Clock clock.Clock
@@ -134,7 +132,7 @@ func (o *Options) Complete() {
 		o.Features = features.NewAgent()
 	}
 	if o.Log == nil {
-		o.Log = slog.Default()
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -38,7 +38,7 @@ import (
 var shared *controlplane.Server
 
 func TestMain(m *testing.M) {
-	logging.Setup(io.Discard, 0, false)
+	logging.Setup(context.Background(), io.Discard, 0, false)
 	os.Exit(func() int {
 		path, err := os.MkdirTemp("", "muster-controlplane-")
 		if err != nil {

@@ -35,7 +35,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	logging.Setup(io.Discard, 0, false)
+	logging.Setup(context.Background(), io.Discard, 0, false)
 	os.Exit(func() int {
 		path, err := os.MkdirTemp("", "muster-devcluster-")
 		if err != nil {

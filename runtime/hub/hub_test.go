@@ -57,9 +57,9 @@ func run(m *testing.M) (int, error) {
 // setupLogging sets up the log of all hubs, once.
 var setupLogging = sync.OnceValue(func() logr.Logger {
 	if os.Getenv("MUSTER_TEST_LOGS") != "" {
-		return logging.Setup(os.Stderr, 2, false)
+		return logging.Library(logging.Setup(context.Background(), os.Stderr, 2, false))
 	}
-	return logging.Setup(io.Discard, 2, false)
+	return logging.Library(logging.Setup(context.Background(), io.Discard, 2, false))
 })
 
 // start runs a hub until stop is called.

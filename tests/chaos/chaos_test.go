@@ -46,7 +46,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T) *fleet {
-	logging.Setup(io.Discard, 0, false)
+	logging.Setup(context.Background(), io.Discard, 0, false)
 	terraform := os.Getenv("TF_ACC_TERRAFORM_PATH")
 	if os.Getenv("TF_ACC") == "" || terraform == "" {
 		t.Skip("set TF_ACC=1 and TF_ACC_TERRAFORM_PATH, as make test does: these tests drive a real Terraform")

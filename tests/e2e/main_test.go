@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +22,7 @@ const musterEnv = "MUSTER_BIN"
 var muster string
 
 func TestMain(m *testing.M) {
-	logging.Setup(io.Discard, 0, false) // of the clients in the tests themselves
+	logging.Setup(context.Background(), io.Discard, 0, false) // of the clients in the tests themselves
 	os.Exit(func() int {
 		muster = os.Getenv(musterEnv)
 		if muster == "" {

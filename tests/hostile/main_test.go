@@ -5,6 +5,7 @@
 package hostile
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	logging.Setup(os.Stderr, 0, false)
+	logging.Setup(context.Background(), os.Stderr, 0, false)
 	dir, err := os.MkdirTemp("", "muster-hostile-")
 	if err != nil {
 		return 1, err

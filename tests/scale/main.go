@@ -34,7 +34,7 @@ func main() {
 		"how many clusters report, get a work and give heartbeats as fast as the hub takes it; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
-	logging.Setup(io.Discard, 0, false)
+	logging.Setup(context.Background(), io.Discard, 0, false)
 	err := error(nil)
 	if *clusters > 0 {
 		err = measure(context.Background(), *muster, *clusters, *settle)

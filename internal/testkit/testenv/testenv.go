@@ -90,7 +90,7 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	env.log = logging.Setup(logWriter(), 4, false)
+	env.log = logging.Library(logging.Setup(context.Background(), logWriter(), 4, false))
 	path, err := os.MkdirTemp("", "muster-test-")
 	if err != nil {
 		return 1, err

@@ -36,7 +36,7 @@ func podsAgent(pod devcluster.AgentPod) (agent.Options, error) {
 		return o, fmt.Errorf("the arguments of the pod's agent: %w", err)
 	}
 	o.HealthAddress, o.HubKubeconfigDir = "", ""
-	o.ManagedCluster = pod.Config
+	o.ManagedCluster, o.Log = pod.Config, pod.Log
 	files := []*string{&o.BootstrapKubeconfig}
 	for i := range o.BootstrapKubeconfigs {
 		files = append(files, &o.BootstrapKubeconfigs[i])

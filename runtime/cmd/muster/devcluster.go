@@ -33,9 +33,11 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
   kubectl --kubeconfig ./cluster1/admin.kubeconfig create deployment web --image nginx`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := cli.SetupLogging(cmd); err != nil {
+			log, err := cli.SetupLogging(cmd)
+			if err != nil {
 				return err
 			}
+			o.Log = log
 			go gctuner.Run(cmd.Context(), clock.RealClock{})
 			c, err := devcluster.Start(cmd.Context(), o)
 			if cmd.Context().Err() != nil && c == nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -40,7 +41,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if err != nil {
 				return err
 			}
-			o.Log = log
+			o.Log = logging.Library(log)
 			if o.CleanedResources, err = gc.ParseResources(cleaned); err != nil {
 				return fmt.Errorf("--gc-resource-list: %w", err)
 			}

@@ -41,14 +41,15 @@ managed cluster, so that it can be killed at any moment and carries on.`,
   muster agent --cluster-name paris --bootstrap-kubeconfigs hub1.kubeconfig,hub2.kubeconfig --feature-gates MultipleHubs=true --kubeconfig paris.kubeconfig`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := SetupLogging(cmd); err != nil {
+			log, err := SetupLogging(cmd)
+			if err != nil {
 				return err
 			}
 			config, err := managedClusterConfig(kubeconfig)
 			if err != nil {
 				return err
 			}
-			o.ManagedCluster = config
+			o.ManagedCluster, o.Log = config, log
 			return agent.Run(cmd.Context(), o)
 		},
 	}

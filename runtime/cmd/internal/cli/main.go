@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	goruntime "runtime"
@@ -11,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -90,18 +90,19 @@ func NewRoot() *cobra.Command {
 	return root
 }
 
-// SetupLogging makes the process log as the command's flags say.
-func SetupLogging(cmd *cobra.Command) (logr.Logger, error) {
+// SetupLogging makes the process log as the command's flags say, and returns the
+// logger for the command to hand on.
+func SetupLogging(cmd *cobra.Command) (*slog.Logger, error) {
 	verbosity, err := cmd.Flags().GetInt("v")
 	if err != nil {
-		return logr.Logger{}, err
+		return nil, err
 	}
 	if err := logging.CheckVerbosity(verbosity); err != nil {
-		return logr.Logger{}, err
+		return nil, err
 	}
 	asJSON, err := cmd.Flags().GetBool("log-json")
 	if err != nil {
-		return logr.Logger{}, err
+		return nil, err
 	}
-	return logging.Setup(cmd.ErrOrStderr(), verbosity, asJSON), nil
+	return logging.Setup(cmd.Context(), cmd.ErrOrStderr(), verbosity, asJSON), nil
 }
