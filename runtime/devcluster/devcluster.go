@@ -31,8 +31,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
 
-// settleTimeout is how much longer a cluster may take to get ready that is told
-// to stop before it is.
+// settleTimeout is how much longer a cluster may take to get ready when it has to
+// stop before it is.
 const settleTimeout = 10 * time.Second
 
 // Options say what cluster to run.

@@ -46,9 +46,9 @@ func next(pod *corev1.Pod) action {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0:
-		return leave // only finalizers hold it, and those are others'
+		return leave // only finalizers keep it, which others remove
 	case pod.DeletionTimestamp != nil && !ended && len(pod.Finalizers) > 0:
-		return report // who holds it waits to hear how it ended
+		return report // what keeps it, such as a job, waits for its last status
 	case pod.DeletionTimestamp != nil:
 		return finish
 	case len(pod.Spec.SchedulingGates) > 0 || ended:
@@ -59,7 +59,7 @@ func next(pod *corev1.Pod) action {
 	return report
 }
 
-// process is how the program in a pod's container fares.
+// process is the state of the program in a pod's container.
 type process struct {
 	// running says that it runs, since startedAt.
 	running   bool
@@ -83,8 +83,8 @@ func simulated(pod *corev1.Pod, now time.Time) process {
 }
 
 // observe is the status that a pod has after one more step of its life.
-// agentContainer is the container of which real is the process; all others are
-// simulated. Both are zero for a pod without an agent.
+// real is the process in agentContainer; all other containers are simulated. Both
+// are zero for a pod without an agent.
 func observe(pod *corev1.Pod, agentContainer string, real process, now time.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation

@@ -19,40 +19,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 )
 
-const (
-	// KindImageEnv names the environment variable with the node image to use
-	// instead of kind's default.
-	KindImageEnv = "MUSTER_KIND_IMAGE"
-	// KindConfigEnv names the environment variable with the path of the kind
-	// configuration to use instead of ours.
-	KindConfigEnv = "MUSTER_KIND_CONFIG"
-
-	kindReadyTimeout = 3 * time.Minute
-
-	// foundTimeout is how long a cluster that is there may take to answer: a node
-	// that was stopped needs a quarter of a minute.
-	foundTimeout = 2 * time.Minute
-	// cleanTimeout is how long the removal of a cluster may take that is half made
-	// when the program is told to end.
-	cleanTimeout = 10 * time.Second
-
-	// makingFile is there while a cluster is being made. Where it is left, the
-	// cluster is not whole.
-	makingFile = "making"
-
-	// kindConfig lets kubelets run on hosts with version 1 of control groups,
-	// which they refuse by default.
-	kindConfig = `kind: Cluster
-apiVersion: kind.x-k8s.io/v1alpha4
-kubeadmConfigPatches:
-- |
-  kind: KubeletConfiguration
-  failCgroupV1: false
-`
-)
+// foundTimeout is how long a cluster that is there may take to answer: a node
+// that was stopped needs a quarter of a minute.
+const foundTimeout = 2 * time.Minute
 
 // KindUnavailableError is the error that no cluster can be made with kind on this
-// machine, whoever tries.
+// machine, by any member.
 type KindUnavailableError struct {
 	// Reason tells what is missing and how to get it.
 	Reason string
@@ -161,9 +133,6 @@ func (k *Kind) removal(name string) string {
 	return fmt.Sprintf("look at it with `docker logs %s-control-plane`, or remove it with `kind delete cluster --name %s` and run muster up again", k.ClusterName(name), k.ClusterName(name))
 }
 
-// making is the file that is there while a cluster is being made.
-func (k *Kind) making(name string) string { return filepath.Join(k.dir, name, makingFile) }
-
 // revive starts the nodes of a cluster that have stopped.
 func (k *Kind) revive(ctx context.Context, name string) error {
 	nodes, err := k.machines.Nodes(k.ClusterName(name))
@@ -179,37 +148,6 @@ func (k *Kind) revive(ctx context.Context, name string) error {
 		}
 	}
 	return nil
-}
-
-// build makes a cluster. As kind's own code takes no notice of ctx, a cluster that
-// is half made when ctx ends is removed.
-func (k *Kind) build(ctx context.Context, name, kubeconfig string) error {
-	if err := os.MkdirAll(filepath.Dir(kubeconfig), 0o700); err != nil {
-		return err
-	}
-	if err := atomicfile.Write(k.making(name), nil, 0o600); err != nil {
-		return err
-	}
-	made := make(chan error, 1)
-	go func() { made <- k.create(name, kubeconfig) }()
-	select {
-	case err := <-made:
-		if err != nil {
-			return err
-		}
-		return os.Remove(k.making(name))
-	case <-ctx.Done():
-	}
-	removed := make(chan struct{})
-	go func() {
-		_ = k.provider.Delete(k.ClusterName(name), kubeconfig) // what is left, the next start finds not whole
-		close(removed)
-	}()
-	select {
-	case <-removed:
-	case <-time.After(cleanTimeout):
-	}
-	return fmt.Errorf("%s: its making was cut short: run muster up to make it again, or muster down to remove what is left: %w", name, context.Cause(ctx))
 }
 
 // loadImage puts the image into the nodes that don't have it.
@@ -246,34 +184,6 @@ func (k *Kind) Gateway(name string) (string, error) {
 		return "", fmt.Errorf("%s: list its nodes: %w", name, err)
 	}
 	return k.machines.Gateway(k.ClusterName(name), nodes[0])
-}
-
-func (k *Kind) create(name, kubeconfig string) error {
-	config := []byte(kindConfig)
-	if path := os.Getenv(KindConfigEnv); path != "" {
-		var err error
-		if config, err = os.ReadFile(path); err != nil {
-			return fmt.Errorf("%s: the kind configuration that %s names: %w", name, KindConfigEnv, err)
-		}
-	}
-	options := []cluster.CreateOption{
-		cluster.CreateWithRawConfig(config),
-		cluster.CreateWithKubeconfigPath(kubeconfig),
-		cluster.CreateWithWaitForReady(kindReadyTimeout),
-		cluster.CreateWithDisplayUsage(false),
-		cluster.CreateWithDisplaySalutation(false),
-	}
-	if image := os.Getenv(KindImageEnv); image != "" {
-		options = append(options, cluster.CreateWithNodeImage(image))
-	}
-	err := k.provider.Create(k.ClusterName(name), options...)
-	if err != nil && strings.Contains(err.Error(), "failed to pull image") {
-		return &KindUnavailableError{fmt.Sprintf("the node image is not on this machine and cannot be pulled: %s: load one and name it with %s", engineOutput(err), KindImageEnv)}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: kind cannot make the cluster: %s", name, engineOutput(err))
-	}
-	return nil
 }
 
 // Stop removes the cluster: one in containers does not come back with its data.

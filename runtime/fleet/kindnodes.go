@@ -78,8 +78,8 @@ func (m kindMachines) Restart(ctx context.Context, name string) error {
 	return errors.New(strings.Join(failures, "; "))
 }
 
-// engines are the commands that kind looks for, in its order; the one that it was
-// told to use alone.
+// engines are the commands that kind looks for, in its order, or the only one that
+// the environment allows it.
 func engines() []string {
 	if chosen := os.Getenv("KIND_EXPERIMENTAL_PROVIDER"); chosen != "" {
 		return []string{chosen}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"golang.org/x/sync/errgroup"
 )
 
 // parallel is how many members are started side by side.
@@ -27,10 +28,10 @@ type UpOptions struct {
 	// it stays where it was, and is 127.0.0.1 at first; for clusters in containers
 	// it is the gateway of their network.
 	HubBindAddress, HubExternalURL string
-	// Notice is told in a line what happens beside the members' starts. It may be
-	// nil.
+	// Notice is called with a line about what happens beside the members' starts.
+	// It may be nil.
 	Notice func(string)
-	// Progress is told of each member that is ready or has failed, one at a
+	// Progress is called for each member that is ready or has failed, for one at a
 	// time. It may be nil.
 	Progress func(Progress)
 }
@@ -145,26 +146,27 @@ func joinReasons(errs ...error) error {
 	return r
 }
 
+// startAll makes members run, parallel of them at a time, and returns those that
+// do.
 func startAll(ctx context.Context, starts []start, began time.Time, progress func(Progress)) ([]Member, error) {
 	results := make([]Progress, len(starts))
-	var group sync.WaitGroup
-	var tell sync.Mutex
-	room := make(chan struct{}, parallel)
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	var reporting sync.Mutex
 	for i, start := range starts {
-		group.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
+		group.Go(func() error {
 			m, err := start(ctx)
 			p := Progress{Member: m, Err: err, Took: time.Since(began)}
 			results[i] = p
 			if progress != nil {
-				tell.Lock()
-				defer tell.Unlock()
+				reporting.Lock()
+				defer reporting.Unlock()
 				progress(p)
 			}
+			return nil // one failure does not end the other starts
 		})
 	}
-	group.Wait()
+	_ = group.Wait()
 	var members []Member
 	var failures []error
 	for _, r := range results {
@@ -180,7 +182,7 @@ func startAll(ctx context.Context, starts []start, began time.Time, progress fun
 type hubAddress struct {
 	Bind     string `json:"bind,omitempty"`
 	External string `json:"external,omitempty"`
-	// Chosen says that muster chose it, and nobody else.
+	// Chosen says that muster chose it, not the user.
 	Chosen bool `json:"chosen,omitempty"`
 }
 

@@ -63,7 +63,7 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 	return r.bootstrap(ctx, names, bootstrap)
 }
 
-// names are those of the agent, of which the stored ones win over new ones.
+// names returns those of the agent. Stored ones win over new ones.
 func (r *Registration) names(stored identity.Identity) identity.Names {
 	names := identity.Names{Cluster: r.ClusterName, Agent: r.AgentName}
 	if problems := validation.IsDNS1123Subdomain(stored.Agent); names.Agent == "" && stored.Agent != "" && len(problems) > 0 {

@@ -26,8 +26,8 @@ type Options struct {
 	// cluster.BootstrapSecret changes while the agent runs, that Secret's
 	// content is used.
 	BootstrapKubeconfig string
-	// BootstrapKubeconfigs are files of which each leads to a hub that the
-	// cluster may belong to, in the order of preference. They take the place of
+	// BootstrapKubeconfigs are files, each for a hub that the cluster may belong
+	// to, in the order of preference. They take the place of
 	// BootstrapKubeconfig and the Secret.
 	BootstrapKubeconfigs []string
 	// HubTimeout is how long the present one of several hubs may be out of reach
@@ -55,9 +55,9 @@ type Options struct {
 	Local     client.WithWatch
 	LocalREST rest.Interface
 
-	// Accepted is run beside registration from the moment on when the hub has
-	// accepted the cluster. Its ctx ends, and Accepted has to return, when the
-	// identity can't be used any longer; with the next one it is run anew.
+	// Accepted runs beside registration once the hub has accepted the cluster. Its
+	// ctx ends, and Accepted has to return, when the identity can't be used any
+	// longer; it runs again with the next one.
 	Accepted func(ctx context.Context, hub Hub) error
 	// Ready, if set, is waited for before anything is reported to the hub.
 	Ready <-chan struct{}
@@ -76,7 +76,7 @@ type Hub struct {
 	Host string
 }
 
-// Metrics are told what happens. Every field may be nil.
+// Metrics are called when something happens. Every field may be nil.
 type Metrics struct {
 	Beat               func()
 	CertificateExpires func(time.Time)

@@ -35,11 +35,10 @@ type session struct {
 	// end ends the session for a reason.
 	end context.CancelCauseFunc
 
-	// shut and open have an element when the hub has begun to refuse to show
-	// the ManagedCluster, and to show it.
+	// shut has news when the hub refuses to show the ManagedCluster, and open when
+	// it shows it.
 	shut, open loop.Signal
-	// hidden has an element when the hub has refused to show the ManagedCluster
-	// another time.
+	// hidden has news whenever the hub has refused to show the ManagedCluster.
 	hidden   loop.Signal
 	lastBeat atomic.Pointer[time.Time]
 	// lastContact is when the hub answered last.
@@ -126,7 +125,7 @@ func (s *session) beat() {
 	if s.Metrics.Beat != nil {
 		s.Metrics.Beat()
 	}
-	// The hub may have called the cluster unknown; now it may be told better.
+	// The hub may have called the cluster unknown, which can be corrected now.
 	if mc, ok := s.clusters.Get(s.ClusterName); ok {
 		if c := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); c != nil && c.Reason == cluster.ReasonLeaseUpdateStopped {
 			s.status.Trigger()
@@ -222,7 +221,7 @@ func (s *session) remaining() time.Duration {
 	return notAfter.Sub(s.Clock.Now())
 }
 
-// clusterReport is told how watching the ManagedCluster goes.
+// clusterReport takes the reports of the mirror of the ManagedCluster.
 func (s *session) clusterReport(err error) {
 	server := s.identity().Hub.Server
 	if (err == nil || apierrors.IsForbidden(err)) && !s.beating() {
@@ -239,7 +238,7 @@ func (s *session) clusterReport(err error) {
 		s.hidden.Set()
 		s.say(slog.LevelInfo, s.waitingForAcceptance())
 	case apierrors.IsUnauthorized(err):
-		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: when the hub was set up anew, delete the Secret %s/%s to register again",
+		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: when the hub was set up again, delete the Secret %s/%s to register again",
 			server, s.Namespace, cluster.HubKubeconfigSecret), "err", err)
 	default:
 		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s cannot be reached, trying again", server), "err", err)

@@ -18,7 +18,7 @@ const (
 	// awaitRoom: the hub holds so many of the cluster's requests that another
 	// one would only add to a flood.
 	awaitRoom
-	// awaitApproval: nobody has decided about our request.
+	// awaitApproval: our request is not approved or denied yet.
 	awaitApproval
 	// awaitSignature: our request is approved; the hub has yet to sign.
 	awaitSignature
@@ -33,8 +33,8 @@ const (
 // request whose key we have; "" when there is none. commonName is the agent's
 // user name, renewing whether it comes to the hub under it.
 //
-// Requests that others made are none of its business: were they counted, anybody
-// who can make ten could keep the agent from renewing its certificate.
+// Requests that others made do not count. If they did, anyone who can make ten
+// could keep the agent from renewing its certificate.
 func next(requests []*certificatesv1.CertificateSigningRequest, commonName string, renewing bool, mine string) (step, *certificatesv1.CertificateSigningRequest) {
 	var own *certificatesv1.CertificateSigningRequest
 	count := 0

@@ -35,7 +35,7 @@ func (s Store) Load(ctx context.Context) (Identity, error) {
 	return FromSecret(secret.Data), nil
 }
 
-// Save stores an identity: whole, and in one write, so that whoever reads it
+// Save stores an identity: whole, and in one write, so that a reader of it
 // never finds a certificate without its key. Keys of others stay.
 func (s Store) Save(ctx context.Context, id Identity) error {
 	data, err := id.SecretData()

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// patience is how long a failure must last before the cluster is called
+	// tolerance is how long a failure must last before the cluster is called
 	// unavailable: an API server that restarts is no outage.
-	patience = 20 * time.Second
+	tolerance = 20 * time.Second
 	// recheck is how often a failing API server is looked at.
 	recheck = 5 * time.Second
 	// probeTimeout bounds one look.
@@ -85,7 +85,7 @@ func availability(h health, failingFor time.Duration) (_ metav1.Condition, decid
 			Type: cluster.ConditionAvailable, Status: metav1.ConditionTrue,
 			Reason: cluster.ReasonAvailable, Message: cluster.MessageAvailable,
 		}, true
-	case failingFor < patience:
+	case failingFor < tolerance:
 		return metav1.Condition{}, false
 	}
 	return metav1.Condition{

@@ -11,11 +11,11 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// DefaultMaxCustomClaims is how many claims without a reserved name the hub is
-// told of, unless the agent is told another number.
+// DefaultMaxCustomClaims is how many claims without a reserved name are reported
+// to the hub by default.
 const DefaultMaxCustomClaims = 20
 
-// ClaimRules say which claims the hub is told of.
+// ClaimRules say which claims are reported to the hub.
 type ClaimRules struct {
 	// ReservedSuffixes of names make them reserved, beside the well-known
 	// reserved names.
@@ -33,7 +33,7 @@ func (r ClaimRules) reserved(name string) bool {
 }
 
 // collect makes the status's claims: the reserved ones by name, then the others
-// by name, of which those beyond the limit are left out and counted.
+// by name. It leaves out those beyond the limit and returns how many these are.
 func (r ClaimRules) collect(claims []*clusterv1alpha1.ClusterClaim) (_ []clusterv1.ManagedClusterClaim, left int) {
 	var reserved, custom []clusterv1.ManagedClusterClaim
 	for _, c := range claims {

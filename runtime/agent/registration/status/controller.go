@@ -1,5 +1,7 @@
 // Package status reports to the hub how the managed cluster is: joined,
-// available, of which version and size, and what it claims about itself.
+// available, its version and size, and what it claims about itself. It reads the
+// ManagedCluster and the managed cluster from mirrors, writes the status of the
+// one and the namespaces of the other, and must not import registration.
 package status
 
 import (

@@ -16,8 +16,9 @@ import (
 // has changed, or nil when it has not.
 //
 // It is made by hand, because client-go's recorders patch the event that they
-// find to count it up, which an agent may not, and name the machine as the
-// reporting instance, where upstream's agents name themselves.
+// find to count it up, which upstream's role for registration does not allow, and
+// name the machine as the reporting instance, where upstream's agents name
+// themselves.
 func availabilityEvent(old, new *clusterv1.ManagedCluster, instance string, now metav1.MicroTime) *eventsv1.Event {
 	was := meta.FindStatusCondition(old.Status.Conditions, cluster.ConditionAvailable)
 	is := meta.FindStatusCondition(new.Status.Conditions, cluster.ConditionAvailable)

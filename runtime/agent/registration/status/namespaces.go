@@ -81,7 +81,7 @@ func (n namespaces) release(ctx context.Context, wanted []clusterv1.ClusterSetMa
 	return nil
 }
 
-// unwanted are the names of the marked namespaces that nobody wants.
+// unwanted returns the names of the marked namespaces that no set wants.
 func unwanted(label string, wanted []clusterv1.ClusterSetManagedNamespaceConfig, present []*corev1.Namespace) []string {
 	var names []string
 	for _, ns := range present {

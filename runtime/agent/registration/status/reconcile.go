@@ -34,7 +34,7 @@ func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err er
 	if meta.IsStatusConditionFalse(mc.Status.Conditions, cluster.ConditionClockSynced) {
 		return after, errClock
 	}
-	if left := c.awaitVerdict(mc); left > 0 {
+	if left := c.awaitClock(mc); left > 0 {
 		return left, nil
 	}
 	mc, errConfigs := c.addClientConfigs(ctx, mc)
@@ -60,21 +60,21 @@ func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err er
 	return after, nil
 }
 
-// verdictPatience is how long the first report waits for the hub's verdict.
-const verdictPatience = time.Second
+// clockTimeout is how long the first report waits for the hub to judge the clock.
+const clockTimeout = time.Second
 
-// awaitVerdict is how long to wait for the hub to judge the cluster's clock,
+// awaitClock returns how long to wait for the hub to judge the cluster's clock,
 // which it does after the first heartbeat, with a write to the same object. A
-// report at the same moment would be in vain. Hubs without a verdict are not
-// waited for long.
-func (c *Controller) awaitVerdict(mc *clusterv1.ManagedCluster) time.Duration {
+// report at the same moment would conflict with it. Hubs that do not judge clocks
+// are not waited for long.
+func (c *Controller) awaitClock(mc *clusterv1.ManagedCluster) time.Duration {
 	if meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionClockSynced) != nil {
 		return 0
 	}
 	if c.accepted.IsZero() {
 		c.accepted = c.Clock.Now()
 	}
-	return verdictPatience - c.Clock.Since(c.accepted)
+	return clockTimeout - c.Clock.Since(c.accepted)
 }
 
 func filled(ch <-chan struct{}) bool {
@@ -142,9 +142,9 @@ func (c *Controller) reportAvailable(ctx context.Context, mc *clusterv1.ManagedC
 	return h.ok(), !h.ok()
 }
 
-// heartStopped tells that the hub calls the cluster unknown for want of
-// heartbeats, and that there has been none lately. To contradict the hub then
-// would only make the two overwrite each other without end.
+// heartStopped reports whether the hub calls the cluster unknown because its
+// heartbeats stopped, and there has been none since. If the agent contradicted the
+// hub then, the two would overwrite each other without end.
 func (c *Controller) heartStopped(mc *clusterv1.ManagedCluster) bool {
 	have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
 	if have == nil || have.Status != metav1.ConditionUnknown || have.Reason != cluster.ReasonLeaseUpdateStopped {
@@ -164,7 +164,7 @@ func (c *Controller) reportFacts(ctx context.Context, mc *clusterv1.ManagedClust
 		var left int
 		mc.Status.ClusterClaims, left = c.Claims.collect(c.facts.objects())
 		if left != c.leftOut && left > 0 {
-			c.Log.Warn("CustomClusterClaimsTruncated: the hub is not told of all cluster claims: allow more of them with --max-custom-cluster-claims, or delete some",
+			c.Log.Warn("CustomClusterClaimsTruncated: not all cluster claims are reported to the hub: allow more of them with --max-custom-cluster-claims, or delete some",
 				"leftOut", left, "max", c.Claims.MaxCustom)
 		}
 		c.leftOut = left
@@ -205,8 +205,8 @@ func (c *Controller) set(mc *clusterv1.ManagedCluster, condition metav1.Conditio
 	meta.SetStatusCondition(&mc.Status.Conditions, condition)
 }
 
-// write stores what has changed, if anything has, and tells of a change of
-// availability.
+// write stores what has changed, if anything has, and makes an event of a change
+// of availability.
 func (c *Controller) write(ctx context.Context, from, to *clusterv1.ManagedCluster) error {
 	if equality.Semantic.DeepEqual(from.Status, to.Status) {
 		return nil
@@ -220,7 +220,7 @@ func (c *Controller) write(ctx context.Context, from, to *clusterv1.ManagedClust
 	if event != nil {
 		c.Log.Info(event.Note)
 		if err := c.Hub.Create(ctx, event); err != nil {
-			c.Log.Debug("cannot tell the hub of an event", "reason", event.Reason, "err", err)
+			c.Log.Debug("cannot create an event on the hub", "reason", event.Reason, "err", err)
 		}
 	}
 	return nil
