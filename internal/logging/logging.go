@@ -23,7 +23,8 @@ const MaxVerbosity = 6
 // CheckVerbosity says why a verbosity that a user asks for is none.
 func CheckVerbosity(verbosity int) error {
 	if verbosity < 0 || verbosity > MaxVerbosity {
-		return fmt.Errorf("-v %d is no level of logging: use 0 to %d; above, the bodies of requests would be logged, with the secrets in them", verbosity, MaxVerbosity)
+		return fmt.Errorf("-v %d is no level of logging: use 0 to %d; above, the bodies of requests would be logged, with the secrets in them",
+			verbosity, MaxVerbosity)
 	}
 	return nil
 }

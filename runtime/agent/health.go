@@ -55,7 +55,8 @@ func (o Options) healthServer(m *metrics, reg *registration.Registration) (serve
 	}
 	listener, err := net.Listen("tcp", o.HealthAddress)
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve health and metrics at --health-address %s: %w: choose another address, or leave it out", o.HealthAddress, err)
+		return nil, fmt.Errorf("cannot serve health and metrics at --health-address %s: %w: choose another address, or leave it out",
+			o.HealthAddress, err)
 	}
 	server := &http.Server{Handler: healthHandler(m, reg), ReadHeaderTimeout: 10 * time.Second}
 	return func(ctx context.Context, log *slog.Logger) {

@@ -56,7 +56,8 @@ func checkName(name, namespace string) error {
 		return fmt.Errorf("the Secret %s/%s calls the cluster %q: %w with --cluster-name", namespace, cluster.HubKubeconfigSecret, name, err)
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("metadata.name format is not correct: the Secret %s/%s calls the cluster %q: %s: give another name with --cluster-name, or delete the Secret to get one",
+		return fmt.Errorf("metadata.name format is not correct: the Secret %s/%s calls the cluster %q: %s: "+
+			"give another name with --cluster-name, or delete the Secret to get one",
 			namespace, cluster.HubKubeconfigSecret, name, strings.Join(problems, "; "))
 	}
 	return nil

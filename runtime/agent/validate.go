@@ -40,7 +40,8 @@ func label(flag, value, because string) error {
 		return fmt.Errorf("%s is empty, but %s: give a name of 1 to 63 lower-case letters, digits and hyphens", flag, because)
 	}
 	if problems := validation.IsDNS1123Label(value); len(problems) > 0 {
-		return fmt.Errorf("%s %q cannot be used, as %s and %s: use 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends",
+		return fmt.Errorf("%s %q cannot be used, as %s and %s: use 1 to 63 lower-case letters, digits and hyphens, with a letter or "+
+			"digit at both ends",
 			flag, value, because, strings.Join(problems, "; "))
 	}
 	return nil
@@ -63,13 +64,17 @@ func (o *Options) validateHubs() error {
 	several := o.Features.Enabled(features.MultipleHubs)
 	switch n := len(o.BootstrapKubeconfigs); {
 	case n > 0 && !several:
-		return errors.New("--bootstrap-kubeconfigs needs --feature-gates MultipleHubs=true: turn the gate on, or give one hub with --bootstrap-kubeconfig")
+		return errors.New("--bootstrap-kubeconfigs needs --feature-gates MultipleHubs=true: " +
+			"turn the gate on, or give one hub with --bootstrap-kubeconfig")
 	case several && n < 2:
-		return fmt.Errorf("--feature-gates MultipleHubs=true needs two hubs or more, and --bootstrap-kubeconfigs names %d: name more, or turn the gate off", n)
+		return fmt.Errorf("--feature-gates MultipleHubs=true needs two hubs or more, and --bootstrap-kubeconfigs names %d: name more, or turn the gate off",
+			n)
 	case several && o.BootstrapKubeconfig != "":
-		return fmt.Errorf("--bootstrap-kubeconfig %s and --bootstrap-kubeconfigs exclude each other: put all hubs into the latter", o.BootstrapKubeconfig)
+		return fmt.Errorf("--bootstrap-kubeconfig %s and --bootstrap-kubeconfigs exclude each other: put all hubs into the latter",
+			o.BootstrapKubeconfig)
 	case o.HubConnectionTimeoutSeconds < 10:
-		return fmt.Errorf("--hub-connection-timeout-seconds %d is too short to tell an outage from a hiccup: use 10 or more", o.HubConnectionTimeoutSeconds)
+		return fmt.Errorf("--hub-connection-timeout-seconds %d is too short to tell an outage from a hiccup: use 10 or more",
+			o.HubConnectionTimeoutSeconds)
 	}
 	return nil
 }
@@ -79,32 +84,37 @@ func (o *Options) validateAgentID() error {
 		return nil
 	}
 	if problems := validation.IsDNS1123Subdomain(o.AgentID); len(problems) > 0 {
-		return fmt.Errorf("--agent-id %q cannot be used, as it becomes a part of the agent's user name on the hub: use lower-case letters, digits, hyphens and dots, or leave it out for a random one", o.AgentID)
+		return fmt.Errorf("--agent-id %q cannot be used, as it becomes a part of the agent's user name on the hub: "+
+			"use lower-case letters, digits, hyphens and dots, or leave it out for a random one", o.AgentID)
 	}
 	return nil
 }
 
 func (o *Options) validateManagedCluster() error {
 	if o.ManagedCluster == nil {
-		return errors.New("there is no access to the managed cluster: give its kubeconfig with --kubeconfig, or run the agent in a pod of the cluster")
+		return errors.New("there is no access to the managed cluster: give its kubeconfig with --kubeconfig, or run the agent in a pod " +
+			"of the cluster")
 	}
 	return nil
 }
 
 func (o *Options) validateCertificate() error {
 	if n := o.ClientCertExpirationSeconds; n != 0 && n < certificate.MinExpiration {
-		return fmt.Errorf("--client-cert-expiration-seconds %d is too short a life for a certificate: use %d or more, or 0 to leave it to the hub", n, certificate.MinExpiration)
+		return fmt.Errorf("--client-cert-expiration-seconds %d is too short a life for a certificate: use %d or more, or 0 to leave it to the hub",
+			n, certificate.MinExpiration)
 	}
 	return nil
 }
 
 func (o *Options) validateClaims() error {
 	if o.MaxCustomClusterClaims < 0 {
-		return fmt.Errorf("--max-custom-cluster-claims %d is negative: use 1 or more, or leave it out for %d", o.MaxCustomClusterClaims, status.DefaultMaxCustomClaims)
+		return fmt.Errorf("--max-custom-cluster-claims %d is negative: use 1 or more, or leave it out for %d",
+			o.MaxCustomClusterClaims, status.DefaultMaxCustomClaims)
 	}
 	for _, s := range o.ReservedClusterClaimSuffixes {
 		if problems := validation.IsDNS1123Subdomain(strings.TrimPrefix(s, ".")); len(problems) > 0 {
-			return fmt.Errorf("--reserved-cluster-claim-suffixes has %q, which no claim's name can end with: use the end of a DNS name, such as example.com", s)
+			return fmt.Errorf("--reserved-cluster-claim-suffixes has %q, which no claim's name can end with: use the end of a DNS name, such as example.com",
+				s)
 		}
 	}
 	return nil
@@ -113,7 +123,8 @@ func (o *Options) validateClaims() error {
 func (o *Options) validateURLs() error {
 	for _, s := range o.ExternalServerURLs {
 		if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("--spoke-external-server-urls has %q, which the hub does not take as an address of a cluster: use a URL such as https://api.example.com:6443", s)
+			return fmt.Errorf("--spoke-external-server-urls has %q, which the hub does not take as an address of a cluster: "+
+				"use a URL such as https://api.example.com:6443", s)
 		}
 	}
 	return nil
@@ -122,10 +133,12 @@ func (o *Options) validateURLs() error {
 func (o *Options) validateWorks() error {
 	var problems []error
 	if o.EvictionGracePeriod < 0 {
-		problems = append(problems, fmt.Errorf("--appliedmanifestwork-eviction-grace-period %s is negative: use 0s or more, or leave it out for %s", o.EvictionGracePeriod, work.DefaultEvictionGracePeriod))
+		problems = append(problems, fmt.Errorf("--appliedmanifestwork-eviction-grace-period %s is negative: use 0s or more, or leave it out for %s",
+			o.EvictionGracePeriod, work.DefaultEvictionGracePeriod))
 	}
 	if o.MaxJSONRawLength < 0 {
-		problems = append(problems, fmt.Errorf("--max-json-raw-length %d is negative: use 1 or more, or leave it out for %d bytes", o.MaxJSONRawLength, work.DefaultMaxJSONRawLength))
+		problems = append(problems, fmt.Errorf("--max-json-raw-length %d is negative: use 1 or more, or leave it out for %d bytes",
+			o.MaxJSONRawLength, work.DefaultMaxJSONRawLength))
 	}
 	return errors.Join(problems...)
 }
@@ -138,7 +151,8 @@ func (o *Options) validateHealth() error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(o.HealthAddress); err != nil {
-		return fmt.Errorf("--health-address %q is not an address to listen on (%w): use one such as :8000 or 127.0.0.1:8000", o.HealthAddress, err)
+		return fmt.Errorf("--health-address %q is not an address to listen on (%w): use one such as :8000 or 127.0.0.1:8000",
+			o.HealthAddress, err)
 	}
 	return nil
 }

@@ -94,5 +94,6 @@ func hostPath(name string, mounts []corev1.VolumeMount, volumes []secretVolume, 
 		}
 		return filepath.Join(dir, inside), nil
 	}
-	return "", fmt.Errorf("the file %s is in no Secret that the container mounts, and a dev cluster's pods have no others: mount the Secret there", name)
+	return "", fmt.Errorf("the file %s is in no Secret that the container mounts, and a dev cluster's pods have no others: mount the Secret there",
+		name)
 }

@@ -70,7 +70,8 @@ func NewKind(dir string) (*Kind, error) {
 	k := newKind(provider, kindMachines{provider}, dir)
 	// That there is a client does not mean that its engine answers.
 	if _, err := k.provider.List(); err != nil {
-		return nil, &KindUnavailableError{fmt.Sprintf("the container engine does not answer: %s: start it, or use --driver devcluster", engineOutput(err))}
+		return nil, &KindUnavailableError{fmt.Sprintf("the container engine does not answer: %s: start it, or use --driver devcluster",
+			engineOutput(err))}
 	}
 	return k, nil
 }
@@ -168,7 +169,8 @@ func (k *Kind) loadImage(name string) error {
 		err := k.machines.Load(k.ClusterName(name), node, r)
 		_ = r.CloseWithError(errors.New("no more is read"))
 		if err != nil {
-			return fmt.Errorf("%s: load the image %s into its node %s: %s: look whether the disk of the container engine is full", name, k.image.Name, node, engineOutput(err))
+			return fmt.Errorf("%s: load the image %s into its node %s: %s: look whether the disk of the container engine is full",
+				name, k.image.Name, node, engineOutput(err))
 		}
 	}
 	return nil

@@ -73,7 +73,8 @@ func (k *Kind) build(ctx context.Context, name, kubeconfig string) error {
 	case <-removed:
 	case <-time.After(cleanTimeout):
 	}
-	return fmt.Errorf("%s: its making was cut short: run muster up to make it again, or muster down to remove what is left: %w", name, context.Cause(ctx))
+	return fmt.Errorf("%s: its making was cut short: run muster up to make it again, or muster down to remove what is left: %w",
+		name, context.Cause(ctx))
 }
 
 // create has kind make a cluster.
@@ -97,7 +98,8 @@ func (k *Kind) create(name, kubeconfig string) error {
 	}
 	err := k.provider.Create(k.ClusterName(name), options...)
 	if err != nil && strings.Contains(err.Error(), "failed to pull image") {
-		return &KindUnavailableError{fmt.Sprintf("the node image is not on this machine and cannot be pulled: %s: load one and name it with %s", engineOutput(err), KindImageEnv)}
+		return &KindUnavailableError{fmt.Sprintf("the node image is not on this machine and cannot be pulled: %s: load one and name it with %s",
+			engineOutput(err), KindImageEnv)}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: kind cannot make the cluster: %s", name, engineOutput(err))

@@ -75,7 +75,8 @@ func (p process) portIsFree(port int) error {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s did not start: its port %d is used by another process: stop that process, or let %s take another port by removing this one from fleet.json", p.name, port, p.name)
+		return fmt.Errorf("%s did not start: its port %d is used by another process: "+
+			"stop that process, or let %s take another port by removing this one from fleet.json", p.name, port, p.name)
 	}
 	if err == nil {
 		_ = l.Close()

@@ -55,7 +55,8 @@ func (o UpOptions) validate() error {
 		}
 	}
 	if ip := net.ParseIP(o.HubBindAddress); o.Driver == DriverKind && (ip != nil && ip.IsLoopback() || o.HubBindAddress == "localhost") {
-		return fmt.Errorf("--hub-bind-address %s is out of reach for clusters in containers: leave it out for the gateway of their network", o.HubBindAddress)
+		return fmt.Errorf("--hub-bind-address %s is out of reach for clusters in containers: leave it out for the gateway of their network",
+			o.HubBindAddress)
 	}
 	return nil
 }
@@ -110,7 +111,8 @@ func (f *Fleet) Up(ctx context.Context, o UpOptions) ([]Member, error) {
 	}
 	gateway, err := containers.Gateway(members[0].Name)
 	if err != nil && o.HubBindAddress == "" {
-		return members, fmt.Errorf("find out where clusters in containers reach the hub: %w: say where it shall listen, with --hub-bind-address and --hub-external-url", err)
+		return members, fmt.Errorf("find out where clusters in containers reach the hub: %w: "+
+			"say where it shall listen, with --hub-bind-address and --hub-external-url", err)
 	}
 	hubs, hubErr := startAll(ctx, []start{hub(gateway)}, began, o.Progress)
 	return append(hubs, members...), joinReasons(clustersErr, hubErr)
@@ -201,8 +203,10 @@ func (a hubAddress) decide(o UpOptions, gateway string) hubAddress {
 // check explains early why a chosen address can't be listened on.
 func (a hubAddress) check(ours func(net.IP) bool) error {
 	if a.Chosen && !ours(net.ParseIP(a.Bind)) {
-		return fmt.Errorf("the hub can't listen on %s, the gateway of the containers' network, as this machine has no such address (containers run in a virtual machine or without root, as with Docker Desktop or podman): "+
-			"say where pods reach this machine, with --hub-bind-address 0.0.0.0 --hub-external-url https://ADDRESS:6443, such as an address of its network card", a.Bind)
+		return fmt.Errorf("the hub can't listen on %s, the gateway of the containers' network, as this machine has no such address "+
+			"(containers run in a virtual machine or without root, as with Docker Desktop or podman): "+
+			"say where pods reach this machine, with --hub-bind-address 0.0.0.0 --hub-external-url https://ADDRESS:6443, such as an "+
+			"address of its network card", a.Bind)
 	}
 	return nil
 }

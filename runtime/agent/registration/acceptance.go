@@ -28,7 +28,8 @@ func (s *session) followStanding(ctx context.Context) {
 func (s *session) standing(mc *clusterv1.ManagedCluster) (slog.Level, string) {
 	server := s.identity().Hub.Server
 	if mc == nil {
-		return slog.LevelWarn, fmt.Sprintf("the hub %s no longer has the ManagedCluster %s, waiting for it to be created again", server, s.ClusterName)
+		return slog.LevelWarn, fmt.Sprintf("the hub %s no longer has the ManagedCluster %s, waiting for it to be created again",
+			server, s.ClusterName)
 	}
 	accepted := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted)
 	switch {
@@ -39,7 +40,8 @@ func (s *session) standing(mc *clusterv1.ManagedCluster) (slog.Level, string) {
 	case accepted.Status == metav1.ConditionTrue:
 		return slog.LevelInfo, fmt.Sprintf("the cluster is registered with the hub %s", server)
 	}
-	return slog.LevelWarn, fmt.Sprintf("the hub %s has denied the cluster, waiting to be accepted again: clusteradm accept --clusters %s", server, s.ClusterName)
+	return slog.LevelWarn, fmt.Sprintf("the hub %s has denied the cluster, waiting to be accepted again: clusteradm accept --clusters %s",
+		server, s.ClusterName)
 }
 
 // watchForAcceptance notices at once when a hub that refuses the agent's own

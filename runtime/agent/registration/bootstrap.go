@@ -105,7 +105,8 @@ func (r *Registration) agentAnnotations() map[string]string {
 		if strings.HasPrefix(k, cluster.AgentAnnotationPrefix) {
 			kept[k] = r.Annotations[k]
 		} else {
-			r.Log.Warn("an annotation is left out, as agents may only set those with a certain prefix", "annotation", k, "prefix", cluster.AgentAnnotationPrefix)
+			r.Log.Warn("an annotation is left out, as agents may only set those with a certain prefix",
+				"annotation", k, "prefix", cluster.AgentAnnotationPrefix)
 		}
 	}
 	return kept
@@ -149,7 +150,8 @@ func (r *Registration) save(ctx context.Context, id identity.Identity) error {
 		defer cancel()
 		err := r.store.Save(bounded, id)
 		if err != nil && ctx.Err() == nil {
-			r.say(slog.LevelWarn, "cannot store the agent's identity, trying again: allow the agent to write Secrets in the namespace "+r.Namespace, "err", err)
+			r.say(slog.LevelWarn, "cannot store the agent's identity, trying again: "+
+				"allow the agent to write Secrets in the namespace "+r.Namespace, "err", err)
 		}
 		return err
 	})
@@ -161,11 +163,14 @@ func explain(err error, server string) error {
 	case errors.Is(err, errSourceChanged):
 		return err
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the hub %s does not know the credentials in the bootstrap kubeconfig: they may have expired: make a new token and put it in: %w", server, err)
+		return fmt.Errorf("the hub %s does not know the credentials in the bootstrap kubeconfig: they may have expired: make a new token and put it in: %w",
+			server, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("the hub %s does not let the bootstrap kubeconfig register the cluster: use a token for this cluster or for any: %w", server, err)
+		return fmt.Errorf("the hub %s does not let the bootstrap kubeconfig register the cluster: use a token for this cluster or for any: %w",
+			server, err)
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.Is(err, context.Canceled):
-		return fmt.Errorf("the hub %s cannot be reached, trying again; if it is up, see to the address and the certificate authority in the bootstrap kubeconfig: %w", server, err)
+		return fmt.Errorf("the hub %s cannot be reached, trying again; if it is up, see to the address and the certificate authority in "+
+			"the bootstrap kubeconfig: %w", server, err)
 	}
 	return err
 }

@@ -67,7 +67,8 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 func (r *Registration) names(stored identity.Identity) identity.Names {
 	names := identity.Names{Cluster: r.ClusterName, Agent: r.AgentName}
 	if problems := validation.IsDNS1123Subdomain(stored.Agent); names.Agent == "" && stored.Agent != "" && len(problems) > 0 {
-		r.Log.Warn("the stored name of the agent can't be one, taking another", "secret", r.Namespace+"/"+cluster.HubKubeconfigSecret, "key", cluster.AgentNameKey, "name", stored.Agent)
+		r.Log.Warn("the stored name of the agent can't be one, taking another",
+			"secret", r.Namespace+"/"+cluster.HubKubeconfigSecret, "key", cluster.AgentNameKey, "name", stored.Agent)
 	} else if names.Agent == "" {
 		names.Agent = stored.Agent
 	}

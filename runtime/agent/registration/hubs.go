@@ -82,7 +82,8 @@ func (r *Registration) usable(ctx context.Context, b *identity.Bootstrap) error 
 			return explain(err, b.Endpoint.Server)
 		}
 		if !review.Status.Allowed {
-			return fmt.Errorf("the hub %s does not let the bootstrap kubeconfig %s %s: use a token for this cluster or for any", b.Endpoint.Server, attributes.Verb, attributes.Resource)
+			return fmt.Errorf("the hub %s does not let the bootstrap kubeconfig %s %s: use a token for this cluster or for any",
+				b.Endpoint.Server, attributes.Verb, attributes.Resource)
 		}
 	}
 	mc := &clusterv1.ManagedCluster{}
@@ -93,7 +94,8 @@ func (r *Registration) usable(ctx context.Context, b *identity.Bootstrap) error 
 	case err != nil:
 		return explain(err, b.Endpoint.Server)
 	case !mc.Spec.AcceptsClient():
-		return fmt.Errorf("the hub %s does not accept the cluster %s: set hubAcceptsClient in its ManagedCluster, or delete it there", b.Endpoint.Server, r.ClusterName)
+		return fmt.Errorf("the hub %s does not accept the cluster %s: set hubAcceptsClient in its ManagedCluster, or delete it there",
+			b.Endpoint.Server, r.ClusterName)
 	}
 	return nil
 }

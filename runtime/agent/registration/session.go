@@ -238,7 +238,8 @@ func (s *session) clusterReport(err error) {
 		s.hidden.Set()
 		s.say(slog.LevelInfo, s.waitingForAcceptance())
 	case apierrors.IsUnauthorized(err):
-		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: when the hub was set up again, delete the Secret %s/%s to register again",
+		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s does not know the agent's certificate, trying again: "+
+			"when the hub was set up again, delete the Secret %s/%s to register again",
 			server, s.Namespace, cluster.HubKubeconfigSecret), "err", err)
 	default:
 		s.say(slog.LevelWarn, fmt.Sprintf("the hub %s cannot be reached, trying again", server), "err", err)

@@ -110,7 +110,8 @@ func (r *Requester) create(ctx context.Context, hub client.Client) (*certificate
 		return nil, err
 	}
 	if err := hub.Create(ctx, csr); err != nil {
-		return nil, fmt.Errorf("%w: create a certificate request for %s on the hub: %w", ErrCreate, cluster.CommonName(r.Names.Cluster, r.Names.Agent), err)
+		return nil, fmt.Errorf("%w: create a certificate request for %s on the hub: %w",
+			ErrCreate, cluster.CommonName(r.Names.Cluster, r.Names.Agent), err)
 	}
 	r.request, r.keyPEM = csr.Name, keyPEM
 	return csr, nil
@@ -122,12 +123,15 @@ func (r *Requester) describe(todo step, own *certificatesv1.CertificateSigningRe
 	case awaitSignature:
 		return slog.LevelInfo, fmt.Sprintf("waiting for the hub to sign the certificate request %s", own.Name)
 	case awaitRoom:
-		return slog.LevelWarn, fmt.Sprintf("ClientCertificateCreationHalted: the hub has %d or more certificate requests of this agent already: delete those that are of no use: kubectl delete csr -l %s=%s",
+		return slog.LevelWarn, fmt.Sprintf("ClientCertificateCreationHalted: the hub has %d or more certificate requests of this agent "+
+			"already: delete those that are of no use: kubectl delete csr -l %s=%s",
 			cluster.MaxPendingRequests, cluster.NameLabel, r.Names.Cluster)
 	case awaitRemoval:
-		return slog.LevelWarn, fmt.Sprintf("the hub turned down the certificate request %s (%s), a new one follows when it is gone: kubectl delete csr %[1]s", own.Name, why(own))
+		return slog.LevelWarn, fmt.Sprintf("the hub turned down the certificate request %s (%s), a new one follows when it is gone: "+
+			"kubectl delete csr %[1]s", own.Name, why(own))
 	}
-	return slog.LevelInfo, fmt.Sprintf("waiting for the hub to approve the certificate request %s: kubectl certificate approve %[1]s", r.request)
+	return slog.LevelInfo, fmt.Sprintf("waiting for the hub to approve the certificate request %s: kubectl certificate approve %[1]s",
+		r.request)
 }
 
 func (r *Requester) tell(level slog.Level, what string, args ...any) {

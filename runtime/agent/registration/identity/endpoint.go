@@ -108,16 +108,19 @@ func checkAccess(config *clientcmdapi.Config, dir string) error {
 	files := map[string]string{}
 	if c := config.Clusters[context.Cluster]; c != nil && c.Server != "" {
 		if u, err := url.Parse(c.Server); err != nil || u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("its cluster %q has the server %q, to which credentials would be sent in clear: give the URL of the hub, with https://", context.Cluster, c.Server)
+			return fmt.Errorf("its cluster %q has the server %q, to which credentials would be sent in clear: give the URL of the hub, with https://",
+				context.Cluster, c.Server)
 		}
 		if c.InsecureSkipTLSVerify {
-			return fmt.Errorf("its cluster %q has insecure-skip-tls-verify, by which any server would get the credentials: give the hub's certificate-authority-data in its place", context.Cluster)
+			return fmt.Errorf("its cluster %q has insecure-skip-tls-verify, by which any server would get the credentials: "+
+				"give the hub's certificate-authority-data in its place", context.Cluster)
 		}
 		files["certificate-authority"] = c.CertificateAuthority
 	}
 	if a := config.AuthInfos[context.AuthInfo]; a != nil {
 		if a.Exec != nil || a.AuthProvider != nil {
-			return fmt.Errorf("its user %q gets credentials from a program (exec or auth-provider), and the agent runs none: give a token or a client certificate", context.AuthInfo)
+			return fmt.Errorf("its user %q gets credentials from a program (exec or auth-provider), and the agent runs none: "+
+				"give a token or a client certificate", context.AuthInfo)
 		}
 		files["tokenFile"], files["client-certificate"], files["client-key"] = a.TokenFile, a.ClientCertificate, a.ClientKey
 	}
@@ -141,7 +144,8 @@ func beside(dir, name string) bool {
 func currentEndpoint(config *clientcmdapi.Config) (Endpoint, error) {
 	context, ok := config.Contexts[config.CurrentContext]
 	if !ok {
-		return Endpoint{}, fmt.Errorf("its current-context %q is not one of its contexts: set current-context to the context of the hub", config.CurrentContext)
+		return Endpoint{}, fmt.Errorf("its current-context %q is not one of its contexts: set current-context to the context of the hub",
+			config.CurrentContext)
 	}
 	c, ok := config.Clusters[context.Cluster]
 	if !ok {

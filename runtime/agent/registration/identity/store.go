@@ -30,7 +30,8 @@ func (s Store) Load(ctx context.Context) (Identity, error) {
 		return Identity{}, nil
 	}
 	if err != nil {
-		return Identity{}, fmt.Errorf("read the agent's identity from the Secret %s/%s of the managed cluster: %w", s.Namespace, cluster.HubKubeconfigSecret, err)
+		return Identity{}, fmt.Errorf("read the agent's identity from the Secret %s/%s of the managed cluster: %w",
+			s.Namespace, cluster.HubKubeconfigSecret, err)
 	}
 	return FromSecret(secret.Data), nil
 }
@@ -44,7 +45,8 @@ func (s Store) Save(ctx context.Context, id Identity) error {
 	}
 	err = retry.OnError(retry.DefaultRetry, collided, func() error { return s.write(ctx, data) })
 	if err != nil {
-		return fmt.Errorf("store the agent's identity in the Secret %s/%s of the managed cluster: %w", s.Namespace, cluster.HubKubeconfigSecret, err)
+		return fmt.Errorf("store the agent's identity in the Secret %s/%s of the managed cluster: %w",
+			s.Namespace, cluster.HubKubeconfigSecret, err)
 	}
 	return nil
 }

@@ -224,4 +224,5 @@ func (c *Controller) wrote(from, to *clusterv1.ManagedCluster) {
 
 // errClock keeps the agent from reporting, as times in its report would
 // mislead.
-var errClock = errors.New("the managed cluster's clock is out of sync, so its status is not reported: set the clocks of hub and cluster right")
+var errClock = errors.New("the managed cluster's clock is out of sync, so its status is not reported: " +
+	"set the clocks of hub and cluster right")

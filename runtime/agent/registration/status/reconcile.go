@@ -164,7 +164,8 @@ func (c *Controller) reportFacts(ctx context.Context, mc *clusterv1.ManagedClust
 		var left int
 		mc.Status.ClusterClaims, left = c.Claims.collect(c.facts.objects())
 		if left != c.leftOut && left > 0 {
-			c.Log.Warn("CustomClusterClaimsTruncated: not all cluster claims are reported to the hub: allow more of them with --max-custom-cluster-claims, or delete some",
+			c.Log.Warn("CustomClusterClaimsTruncated: not all cluster claims are reported to the hub: "+
+				"allow more of them with --max-custom-cluster-claims, or delete some",
 				"leftOut", left, "max", c.Claims.MaxCustom)
 		}
 		c.leftOut = left
