@@ -125,26 +125,6 @@ func TestDefaultAndGlobalSetAreKept(t *testing.T) {
 	testkit.Must(t, c.Patch(ctx, byName("global"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cluster.AutoUpdateAnnotation))))
 }
 
-func TestSetsCountTheirMembers(t *testing.T) {
-	blue := set(t, "blue-count", clusterv1beta2.ManagedClusterSelector{})
-	byLabel := set(t, "by-label", clusterv1beta2.ManagedClusterSelector{SelectorType: clusterv1beta2.LabelSelector, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{cluster.ClusterSetLabel: "blue-count"}}})
-	none := set(t, "by-nothing", clusterv1beta2.ManagedClusterSelector{SelectorType: clusterv1beta2.LabelSelector})
-	expect := func(s *clusterv1beta2.ManagedClusterSet, status metav1.ConditionStatus, reason, message string) {
-		t.Helper()
-		eventually(t, s, func(s *clusterv1beta2.ManagedClusterSet) error {
-			return conditionIs(s.Status.Conditions, "ClusterSetEmpty", status, reason, message)
-		})
-	}
-	expect(blue, metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
-	first := member(t, "blue-count")
-	member(t, "blue-count")
-	expect(blue, metav1.ConditionFalse, "ClustersSelected", "2 ManagedClusters selected")
-	expect(byLabel, metav1.ConditionFalse, "ClustersSelected", "2 ManagedClusters selected")
-	expect(none, metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
-	testkit.Must(t, clientFor(t, admin).Patch(context.Background(), newCluster(first), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"default"}}}`, cluster.ClusterSetLabel))))
-	expect(blue, metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected")
-}
-
 func TestSetsNameNamespacesToTheirMembers(t *testing.T) {
 	s := set(t, "with-namespaces", clusterv1beta2.ManagedClusterSelector{})
 	name := member(t, "with-namespaces")

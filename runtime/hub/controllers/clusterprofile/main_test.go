@@ -55,9 +55,7 @@ func newWorld(t testing.TB) *world {
 	counting, writes := env.Counting(t)
 	w.writes = writes
 	w.controller = clusterprofile.NewController(counting, w.events)
-	w.name = w.Namespace()
-	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	w.Make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
+	w.name = w.BoundSet()
 	w.bound(metav1.ConditionTrue)
 	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{cluster.ClusterSetLabel: w.name}}})
 	return w

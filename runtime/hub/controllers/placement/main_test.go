@@ -55,9 +55,7 @@ func newWorld(t testing.TB, clusters ...string) *world {
 	t.Helper()
 	w := &world{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon), events: events.NewFakeRecorder(1000)}
 	w.hub = w.Client
-	w.name = w.Namespace()
-	w.Make(&clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	w.Make(&clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: w.name}})
+	w.name = w.BoundSet()
 	for _, c := range clusters {
 		w.Make(w.cluster(c))
 	}
@@ -66,7 +64,7 @@ func newWorld(t testing.TB, clusters ...string) *world {
 
 // cluster is a cluster of the world's set.
 func (w *world) cluster(name string) *clusterv1.ManagedCluster {
-	return &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name, Labels: map[string]string{cluster.ClusterSetLabel: w.name, "name": name}}}
+	return testworld.Member(w.name, name)
 }
 
 // makeNamespaces makes the namespaces of clusters.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -93,13 +94,9 @@ func (w *world) named(name string) *clusterv1.ManagedCluster {
 	return &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name}}
 }
 
-func (w *world) set() *clusterv1beta2.ManagedClusterSet {
-	return &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
-}
+func (w *world) set() *clusterv1beta2.ManagedClusterSet { return testworld.Set(w.name) }
 
-func (w *world) binding() *clusterv1beta2.ManagedClusterSetBinding {
-	return &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: w.name}}
-}
+func (w *world) binding() *clusterv1beta2.ManagedClusterSetBinding { return testworld.Binding(w.name) }
 
 func TestWhatCausesANewDecision(t *testing.T) {
 	ctx := context.Background()

@@ -1,4 +1,4 @@
-package placement_test
+package clusterset_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
@@ -133,10 +135,10 @@ func TestASetCountsItsMembers(t *testing.T) {
 		})
 	}
 	said(metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
-	a := w.cluster("a")
+	a := testworld.Member(w.name, "a")
 	a.Finalizers = []string{"example.com/wait"}
 	w.Make(a)
-	w.Make(w.cluster("b"))
+	w.Make(testworld.Member(w.name, "b"))
 	said(metav1.ConditionFalse, "ClustersSelected", "2 ManagedClusters selected")
 	w.Must(w.Delete(context.Background(), a))
 	w.Merge(w.named("b"), `{"metadata":{"labels":{"cluster.open-cluster-management.io/clusterset":"default"}}}`)
@@ -146,6 +148,28 @@ func TestASetCountsItsMembers(t *testing.T) {
 	said(metav1.ConditionTrue, "NoClusterMatched", "No ManagedCluster selected")
 	w.Merge(w.set(), `{"spec":{"clusterSelector":{"selectorType":"LabelSelector","labelSelector":{"matchLabels":{"name":"b"}}}}}`)
 	said(metav1.ConditionFalse, "ClustersSelected", "1 ManagedClusters selected")
+}
+
+func TestASetCountsByItsLabels(t *testing.T) {
+	startControllers(t)
+	w := newWorld(t, "a", "b")
+	for name, x := range map[string]struct {
+		labels  *metav1.LabelSelector
+		message string
+	}{
+		"by-labels":  {&metav1.LabelSelector{MatchLabels: map[string]string{cluster.ClusterSetLabel: w.name}}, "2 ManagedClusters selected"},
+		"by-nothing": {nil, "No ManagedCluster selected"},
+	} {
+		s := testworld.Set(w.name + "-" + name)
+		s.Spec.ClusterSelector = clusterv1beta2.ManagedClusterSelector{SelectorType: clusterv1beta2.LabelSelector, LabelSelector: x.labels}
+		w.Make(s)
+		untilSet(t, s.Name, func(s *clusterv1beta2.ManagedClusterSet) error {
+			if c := s.Status.Conditions; len(c) != 1 || c[0].Type != "ClusterSetEmpty" || c[0].Message != x.message {
+				return fmt.Errorf("the conditions are %+v, want the message %q", c, x.message)
+			}
+			return nil
+		})
+	}
 }
 
 func TestABindingTellsWhetherItsSetExists(t *testing.T) {

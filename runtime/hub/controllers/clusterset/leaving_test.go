@@ -1,4 +1,4 @@
-package placement_test
+package clusterset_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,9 +22,7 @@ const keep = `{"metadata":{"finalizers":["example.com/wait"]}}`
 func (w *world) leave(o client.Object) {
 	w.Helper()
 	w.Merge(o, keep)
-	w.Cleanup(func() {
-		w.Must(client.IgnoreNotFound(w.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
-	})
+	w.Cleanup(func() { w.Release(o) })
 	w.Must(w.Delete(context.Background(), o))
 }
 
@@ -47,7 +44,7 @@ func (w *world) namespacesOf(name string) (got, logged []string) {
 func TestASetThatGoesIsStillBound(t *testing.T) {
 	w := newWorld(t)
 	w.leave(w.set())
-	_, err := binding.NewController(w.Client).Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key(w.name)})
+	_, err := binding.NewController(w.Client).Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key()})
 	w.Must(err)
 	b := w.binding()
 	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(b), b))
