@@ -186,8 +186,27 @@ func (f *fleet) whole() error {
 	return nil
 }
 
-func TestHubIsKilledDuringAnApply(t *testing.T) {
+// One fleet outlives all three: to build, start and apply it takes longer than
+// to kill a part of it.
+func TestAFleetOutlivesItsProcesses(t *testing.T) {
 	f := newFleet(t)
+	for _, x := range []struct {
+		name string
+		test func(*testing.T, *fleet)
+	}{
+		{"the hub is killed during an apply", hubIsKilledDuringAnApply},
+		{"the hub is killed at rest", hubIsKilledAtRest},
+		{"an agent is killed", agentIsKilled},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			same := *f
+			same.t = t
+			x.test(t, &same)
+		})
+	}
+}
+
+func hubIsKilledDuringAnApply(t *testing.T, f *fleet) {
 	apply, out := f.terraform("apply", "-auto-approve", "-input=false", "-no-color")
 	if err := apply.Start(); err != nil {
 		t.Fatal(err)
@@ -223,8 +242,7 @@ func TestHubIsKilledDuringAnApply(t *testing.T) {
 	}
 }
 
-func TestHubIsKilledAtRest(t *testing.T) {
-	f := newFleet(t)
+func hubIsKilledAtRest(t *testing.T, f *fleet) {
 	f.apply()
 	requests := f.requests()
 	f.kill("hub")
@@ -251,8 +269,7 @@ func TestHubIsKilledAtRest(t *testing.T) {
 	}
 }
 
-func TestAgentIsKilled(t *testing.T) {
-	f := newFleet(t)
+func agentIsKilled(t *testing.T, f *fleet) {
 	f.apply()
 	requests := f.requests()
 	f.kill(filepath.Join("clusters", "cluster1"))
