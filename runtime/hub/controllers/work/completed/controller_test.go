@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -68,7 +69,7 @@ func TestCompleteWorkGoesWhenItsTimeIsOver(t *testing.T) {
 	now, hour, day := mw("now", 0), mw("hour", 3600), mw("day", 86400)
 	gone := func(mw *workv1.ManifestWork) {
 		t.Helper()
-		testenv.Eventually(t, func() error {
+		testkit.Eventually(t, func() error {
 			if err := c.Get(ctx, client.ObjectKeyFromObject(mw), mw); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the work %s is still there (%v)", mw.Name, err)
 			}
