@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -76,6 +77,9 @@ func start(o hub.Options) (ready hub.Ready, stop func() error, err error) {
 	}
 	return ready, func() error {
 		cancel()
+		// The server's metrics ask the storage of the hub that started last, a
+		// second for each kind when it is gone.
+		metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) { return nil, nil })
 		return <-done
 	}, nil
 }
