@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,5 +72,35 @@ func TestReplicasShareAnExternalEtcd(t *testing.T) {
 		if i == 0 {
 			testkit.Must(t, stopFirst()) // the leader
 		}
+	}
+}
+
+// A leader whose controllers fail is no leader without controllers: it ends.
+func TestALeaderWhoseControllersFailEnds(t *testing.T) {
+	etcd := externalEtcd(t)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	_, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: []string{etcd}})
+	must(t, err)
+	must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		o := hub.Options{DataDir: dirs[1], EtcdServers: []string{etcd}, Log: setupLogging()}
+		ended <- hub.Run(context.Background(), o, func(hub.Ready) { close(ready) })
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	// What a leader needs and a replica that waits does not.
+	must(t, os.Remove(filepath.Join(dirs[1], "pki", "service-account.key")))
+	must(t, stopFirst())
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "read the service-account key") {
+			t.Errorf("got %v, want the error of the controllers", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the hub goes on without its controllers")
 	}
 }

@@ -213,7 +213,7 @@ func (e *Env) StartManager(t testing.TB, register func(manager.Manager) error) {
 
 // RunManager runs controllers until stop is called, which waits for their end.
 func RunManager(config *rest.Config, log logr.Logger, register func(manager.Manager) error) (stop func(), err error) {
-	m, err := hubmanager.New(config, log)
+	m, err := hubmanager.New(config, hubmanager.Options{Log: log})
 	if err != nil {
 		return nil, err
 	}

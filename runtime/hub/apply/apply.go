@@ -5,7 +5,7 @@ package apply
 import (
 	"context"
 	"fmt"
-	"maps"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,109 +23,18 @@ type Applier struct {
 	Live client.Reader
 }
 
-// Namespace makes sure that a namespace exists with the wanted labels; other
-// labels stay.
-func (a Applier) Namespace(ctx context.Context, want *corev1.Namespace) error {
-	return ensure(ctx, a, want, &corev1.Namespace{}, func(have *corev1.Namespace) bool {
-		return addLabels(have, want)
-	})
-}
-
-// ClusterRole makes sure that a cluster role exists with the wanted rules.
-func (a Applier) ClusterRole(ctx context.Context, want *rbacv1.ClusterRole) error {
-	return ensure(ctx, a, want, &rbacv1.ClusterRole{}, func(have *rbacv1.ClusterRole) bool {
-		changed := addLabels(have, want)
-		if !apiequality.Semantic.DeepEqual(have.Rules, want.Rules) {
-			have.Rules, changed = want.Rules, true
-		}
-		return changed
-	})
-}
-
-// ClusterRoleBinding makes sure that a binding exists with the wanted subjects.
-func (a Applier) ClusterRoleBinding(ctx context.Context, want *rbacv1.ClusterRoleBinding) error {
-	return ensure(ctx, a, want, &rbacv1.ClusterRoleBinding{}, func(have *rbacv1.ClusterRoleBinding) bool {
-		changed := addLabels(have, want)
-		if !apiequality.Semantic.DeepEqual(have.Subjects, want.Subjects) {
-			have.Subjects, changed = want.Subjects, true
-		}
-		return changed
-	})
-}
-
-// RoleBinding makes sure that a binding exists with the wanted subjects. Its
-// finalizers are only set at creation.
-func (a Applier) RoleBinding(ctx context.Context, want *rbacv1.RoleBinding) error {
-	return ensure(ctx, a, want, &rbacv1.RoleBinding{}, func(have *rbacv1.RoleBinding) bool {
-		changed := addLabels(have, want)
-		if !apiequality.Semantic.DeepEqual(have.Subjects, want.Subjects) {
-			have.Subjects, changed = want.Subjects, true
-		}
-		return changed
-	})
-}
-
-// ServiceAccount makes sure that a service account exists.
-func (a Applier) ServiceAccount(ctx context.Context, want *corev1.ServiceAccount) error {
-	return ensure(ctx, a, want, &corev1.ServiceAccount{}, func(have *corev1.ServiceAccount) bool {
-		return addLabels(have, want)
-	})
-}
-
-// Role makes sure that a role exists with the wanted rules.
-func (a Applier) Role(ctx context.Context, want *rbacv1.Role) error {
-	return ensure(ctx, a, want, &rbacv1.Role{}, func(have *rbacv1.Role) bool {
-		changed := addLabels(have, want)
-		if !apiequality.Semantic.DeepEqual(have.Rules, want.Rules) {
-			have.Rules, changed = want.Rules, true
-		}
-		return changed
-	})
-}
-
-// ConfigMap makes sure that a config map exists with the wanted entries; other
-// entries stay.
-func (a Applier) ConfigMap(ctx context.Context, want *corev1.ConfigMap) error {
-	return ensure(ctx, a, want, &corev1.ConfigMap{}, func(have *corev1.ConfigMap) bool {
-		changed := addLabels(have, want)
-		for k, v := range want.Data {
-			if have.Data[k] != v {
-				if have.Data == nil {
-					have.Data = map[string]string{}
-				}
-				have.Data[k], changed = v, true
-			}
-		}
-		return changed
-	})
-}
-
-func addLabels(have, want client.Object) bool {
-	merged := maps.Clone(have.GetLabels())
-	changed := false
-	for k, v := range want.GetLabels() {
-		if old, ok := merged[k]; !ok || old != v {
-			if merged == nil {
-				merged = map[string]string{}
-			}
-			merged[k], changed = v, true
-		}
-	}
-	if changed {
-		have.SetLabels(merged)
-	}
-	return changed
-}
-
-// ensure creates an object or, when change says that it differs, updates it.
-func ensure[T client.Object](ctx context.Context, a Applier, want, have T, change func(have T) bool) error {
+// Apply makes sure that an object exists with the wanted labels, rules, subjects
+// and entries. Labels and entries that others added stay. Finalizers and role
+// references are set only when the object is created.
+func (a Applier) Apply(ctx context.Context, want client.Object) error {
 	describe := func(verb string, err error) error {
 		return fmt.Errorf("%s the %T %s: %w", verb, want, client.ObjectKeyFromObject(want), err)
 	}
 	key := client.ObjectKeyFromObject(want)
+	have := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
 	err := a.Client.Get(ctx, key, have)
 	if apierrors.IsNotFound(err) {
-		err = a.Client.Create(ctx, want.DeepCopyObject().(T))
+		err = a.Client.Create(ctx, want.DeepCopyObject().(client.Object))
 		if err == nil {
 			return nil
 		}
@@ -137,21 +46,65 @@ func ensure[T client.Object](ctx context.Context, a Applier, want, have T, chang
 	if err != nil {
 		return describe("read", err)
 	}
-	if change(have.DeepCopyObject().(T)) {
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			if err := a.Live.Get(ctx, key, have); err != nil {
-				return err
-			}
-			if !change(have) {
-				return nil
-			}
-			return a.Client.Update(ctx, have)
-		})
-		if err != nil {
-			return describe("update", err)
+	if !change(have.DeepCopyObject().(client.Object), want) {
+		return nil
+	}
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := a.Live.Get(ctx, key, have); err != nil || !change(have, want) {
+			return err
 		}
+		return a.Client.Update(ctx, have)
+	})
+	if err != nil {
+		return describe("update", err)
 	}
 	return nil
+}
+
+// change makes an object what is wanted, and reports whether it was not.
+func change(have, want client.Object) bool {
+	changed := addLabels(have, want)
+	switch want := want.(type) {
+	case *rbacv1.ClusterRole:
+		return replace(&have.(*rbacv1.ClusterRole).Rules, want.Rules) || changed
+	case *rbacv1.Role:
+		return replace(&have.(*rbacv1.Role).Rules, want.Rules) || changed
+	case *rbacv1.ClusterRoleBinding:
+		return replace(&have.(*rbacv1.ClusterRoleBinding).Subjects, want.Subjects) || changed
+	case *rbacv1.RoleBinding:
+		return replace(&have.(*rbacv1.RoleBinding).Subjects, want.Subjects) || changed
+	case *corev1.ConfigMap:
+		return add(&have.(*corev1.ConfigMap).Data, want.Data) || changed
+	}
+	return changed
+}
+
+func addLabels(have, want client.Object) bool {
+	labels := have.GetLabels()
+	changed := add(&labels, want.GetLabels())
+	have.SetLabels(labels)
+	return changed
+}
+
+func replace[T any](have *[]T, want []T) bool {
+	if apiequality.Semantic.DeepEqual(*have, want) {
+		return false
+	}
+	*have = want
+	return true
+}
+
+func add(have *map[string]string, want map[string]string) (changed bool) {
+	for k, v := range want {
+		if old, ok := (*have)[k]; ok && old == v {
+			continue
+		}
+		if *have == nil {
+			*have = map[string]string{}
+		}
+		(*have)[k], changed = v, true
+	}
+	return changed
 }
 
 // Delete deletes an object that may be gone already.

@@ -34,39 +34,33 @@ func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enab
 	if err != nil {
 		return err
 	}
-	namespaces := []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic}
-	group, groupCtx := errgroup.WithContext(ctx)
-	for _, name := range namespaces {
-		group.Go(func() error {
-			return a.Namespace(groupCtx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		})
+	namespaces := []client.Object{}
+	for _, name := range []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic} {
+		namespaces = append(namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	if err := group.Wait(); err != nil {
+	if err := applyAll(ctx, a, namespaces); err != nil {
 		return fmt.Errorf("make the well-known namespaces: %w", err)
 	}
-	group, groupCtx = errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return a.ServiceAccount(groupCtx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}})
-	})
-	group.Go(func() error { return a.ClusterRole(groupCtx, bootstrapRole()) })
-	for _, b := range bootstrapBindings() {
-		group.Go(func() error { return a.ClusterRoleBinding(groupCtx, b) })
+	objects := []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}},
+		bootstrapRole(), clusterInfo, features(enabled), keys.configMap(),
 	}
-	role, binding := publicAccess()
-	roles, bindings := bootstrapAccess()
-	for _, r := range append(roles, role) {
-		group.Go(func() error { return a.Role(groupCtx, r) })
-	}
-	for _, b := range append(bindings, binding) {
-		group.Go(func() error { return a.RoleBinding(groupCtx, b) })
-	}
-	for _, m := range []*corev1.ConfigMap{clusterInfo, features(enabled), keys.configMap()} {
-		group.Go(func() error { return a.ConfigMap(groupCtx, m) })
-	}
-	if err := group.Wait(); err != nil {
+	objects = append(objects, bootstrapBindings()...)
+	objects = append(objects, bootstrapAccess()...)
+	objects = append(objects, publicAccess()...)
+	if err := applyAll(ctx, a, objects); err != nil {
 		return fmt.Errorf("make the well-known objects: %w", err)
 	}
 	return nil
+}
+
+// applyAll applies objects side by side.
+func applyAll(ctx context.Context, a apply.Applier, objects []client.Object) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, o := range objects {
+		group.Go(func() error { return a.Apply(ctx, o) })
+	}
+	return group.Wait()
 }
 
 // bootstrapRole is what an unbound bootstrap identity may do: announce a
@@ -98,31 +92,31 @@ func bootstrapUsers() []rbacv1.Subject {
 // that shows clusteradm whether a hub has gRPC: clusteradm needs NotFound for
 // an absent one, not Forbidden. Upstream's role lets them read the config maps
 // of all namespaces.
-func bootstrapAccess() (roles []*rbacv1.Role, bindings []*rbacv1.RoleBinding) {
+func bootstrapAccess() (objects []client.Object) {
 	for namespace, names := range map[string][]string{metav1.NamespacePublic: nil, cluster.HubNamespace: {caBundle}} {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: cluster.BootstrapRole}
-		roles = append(roles, &rbacv1.Role{
+		objects = append(objects, &rbacv1.Role{
 			ObjectMeta: meta,
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names, Verbs: []string{"get"}}},
 		})
-		bindings = append(bindings, &rbacv1.RoleBinding{
+		objects = append(objects, &rbacv1.RoleBinding{
 			ObjectMeta: meta,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects:   bootstrapUsers(),
 		})
 	}
-	return roles, bindings
+	return objects
 }
 
-func bootstrapBindings() []*rbacv1.ClusterRoleBinding {
+func bootstrapBindings() []client.Object {
 	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: cluster.BootstrapRole}
-	return []*rbacv1.ClusterRoleBinding{
-		{
+	return []client.Object{
+		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":agent-registration"},
 			RoleRef:    role,
 			Subjects:   bootstrapUsers()[:1],
 		},
-		{
+		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":managedcluster"},
 			RoleRef:    role,
 			Subjects:   bootstrapUsers()[1:],
@@ -132,7 +126,7 @@ func bootstrapBindings() []*rbacv1.ClusterRoleBinding {
 
 // publicAccess lets every client that can reach the hub read where it is and
 // how to verify it, as on kubeadm's clusters.
-func publicAccess() (*rbacv1.Role, *rbacv1.RoleBinding) {
+func publicAccess() []client.Object {
 	const name = "muster:public-info"
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name},
@@ -148,7 +142,7 @@ func publicAccess() (*rbacv1.Role, *rbacv1.RoleBinding) {
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"},
 		},
 	}
-	return role, binding
+	return []client.Object{role, binding}
 }
 
 func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {

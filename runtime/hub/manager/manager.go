@@ -1,10 +1,14 @@
 // Package manager makes the controller-runtime manager that the hub's
-// controllers share.
+// controllers share: its cache and client, and the election of the replica that
+// runs the controllers. It knows no controller.
 package manager
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -16,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,12 +33,89 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
+// stopTimeout is how long the controllers may take to end.
+const stopTimeout = 3 * time.Second
+
+// ErrElectionLost is the error of Run when another replica may run the
+// controllers from now on.
+var ErrElectionLost = errors.New("leader election lost")
+
+// Options say how the controllers run.
+type Options struct {
+	// Log is where the controllers log.
+	Log logr.Logger
+	// Election elects the replica that runs the controllers. Without one they run
+	// at once.
+	Election *Election
+}
+
+// Election is how replicas of a hub elect a leader.
+type Election struct {
+	// Lock is the Lease that the leader holds.
+	Lock resourcelock.Interface
+	// LeaseDuration is how long the others wait for the leader, RenewDeadline how
+	// long the leader tries to renew, and RetryPeriod the time between two tries.
+	// They are 15, 10 and 2 seconds by default.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// Manager runs controllers, and knows when they have started and ended.
+type Manager struct {
+	manager.Manager
+
+	elects    bool
+	runnables []*runnable
+}
+
 // New makes a manager that needs no discovery and whose cache holds, of
 // Kubernetes' own kinds, only what belongs to a managed cluster.
-func New(c *rest.Config, log logr.Logger) (manager.Manager, error) {
-	ours, err := labels.Parse(cluster.NameLabel + ",!" + cluster.AddOnNameLabel)
+func New(c *rest.Config, o Options) (*Manager, error) {
+	options, err := cacheOptions()
 	if err != nil {
 		return nil, err
+	}
+	all := manager.Options{
+		Scheme:         api.NewScheme(),
+		Logger:         o.Log,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return restmapper.Static(), nil },
+		Metrics:        server.Options{BindAddress: "0"},
+		Cache:          options,
+		// Secrets and config maps are read where they are needed: caching all of
+		// them would keep every secret of the hub in memory.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Controller: config.Controller{
+			// Several managers may live in one process.
+			SkipNameValidation: ptr.To(true),
+			// Run waits for what the controllers watch. A replica that is not the
+			// leader watches nothing.
+			EnableWarmup: ptr.To(o.Election == nil),
+		},
+		GracefulShutdownTimeout: ptr.To(stopTimeout),
+	}
+	if e := o.Election; e != nil {
+		all.LeaderElection, all.LeaderElectionReleaseOnCancel, all.LeaderElectionResourceLockInterface = true, true, e.Lock
+		all.LeaseDuration, all.RenewDeadline, all.RetryPeriod = optional(e.LeaseDuration), optional(e.RenewDeadline), optional(e.RetryPeriod)
+	}
+	m, err := manager.New(c, all)
+	if err != nil {
+		return nil, fmt.Errorf("set up the controllers: %w", err)
+	}
+	return &Manager{Manager: m, elects: o.Election != nil}, nil
+}
+
+// optional leaves it to controller-runtime what 0 means.
+func optional(d time.Duration) *time.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &d
+}
+
+// cacheOptions say what the cache holds.
+func cacheOptions() (cache.Options, error) {
+	ours, err := labels.Parse(cluster.NameLabel + ",!" + cluster.AddOnNameLabel)
+	if err != nil {
+		return cache.Options{}, err
 	}
 	byCluster := cache.ByObject{Label: ours}
 	// Of the Secrets only bootstrap tokens are watched.
@@ -41,34 +123,25 @@ func New(c *rest.Config, log logr.Logger) (manager.Manager, error) {
 		Namespaces: map[string]cache.Config{metav1.NamespaceSystem: {}},
 		Field:      fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken)),
 	}
-	m, err := manager.New(c, manager.Options{
-		Scheme:         api.NewScheme(),
-		Logger:         log,
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return restmapper.Static(), nil },
-		Metrics:        server.Options{BindAddress: "0"},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Namespace{}:                         byCluster,
-				&coordinationv1.Lease{}:                     byCluster,
-				&certificatesv1.CertificateSigningRequest{}: byCluster,
-				&rbacv1.Role{}:                              byCluster,
-				&rbacv1.RoleBinding{}:                       byCluster,
-				&rbacv1.ClusterRole{}:                       byCluster,
-				&rbacv1.ClusterRoleBinding{}:                byCluster,
-				&corev1.Secret{}:                            tokens,
-			},
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Namespace{}:                         byCluster,
+			&coordinationv1.Lease{}:                     byCluster,
+			&certificatesv1.CertificateSigningRequest{}: byCluster,
+			&rbacv1.Role{}:                              byCluster,
+			&rbacv1.RoleBinding{}:                       byCluster,
+			&rbacv1.ClusterRole{}:                       byCluster,
+			&rbacv1.ClusterRoleBinding{}:                byCluster,
+			&corev1.Secret{}:                            tokens,
 		},
-		// Secrets and config maps are read where they are needed: caching all of
-		// them would keep every secret of the hub in memory.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-		Controller: config.Controller{
-			// Several managers may live in one process.
-			SkipNameValidation: ptr.To(true),
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up the controllers: %w", err)
+	}, nil
+}
+
+// Cache has the cache hold a kind that a controller reads and does not watch.
+func Cache(m manager.Manager, kind client.Object) error {
+	if _, err := m.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("cache %T: %w", kind, err)
 	}
-	return m, nil
+	return nil
 }

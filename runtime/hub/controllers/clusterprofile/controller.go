@@ -11,13 +11,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles ClusterProfiles, each named as its cluster.
@@ -29,6 +35,21 @@ type Controller struct {
 // NewController makes the controller.
 func NewController(c client.Client, recorder events.EventRecorder) *Controller {
 	return &Controller{client: c, events: recorder}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	name := func(o client.Object) []string { return []string{o.GetName()} }
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.ClusterProfile{}, byName, name); err != nil {
+		return err
+	}
+	return builder.ControllerManagedBy(m).
+		Named("clusterprofile").
+		For(&v1alpha1.ClusterProfile{}).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfCluster), builder.WithPredicates(predicates.Changed(clusterChanged))).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfSet), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfBinding)).
+		Complete(patch.RetryConflicts(c))
 }
 
 // Reconcile brings one profile in line with its cluster. There is one while the
@@ -102,24 +123,24 @@ func (c *Controller) create(ctx context.Context, namespace string, mc *clusterv1
 }
 
 func (c *Controller) update(ctx context.Context, profile *v1alpha1.ClusterProfile, mc *clusterv1.ManagedCluster) error {
-	before := profile.DeepCopy()
-	complete(profile, mc)
-	if apiequality.Semantic.DeepEqual(before, profile) {
-		return nil
-	}
-	if err := c.client.Patch(ctx, profile, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	_, err := patch.Object(ctx, c.client, profile, func() bool {
+		before := profile.DeepCopy()
+		complete(profile, mc)
+		return !apiequality.Semantic.DeepEqual(before, profile)
+	})
+	if err != nil {
 		return fmt.Errorf("update the ClusterProfile %s: %w", client.ObjectKeyFromObject(profile), err)
 	}
 	return nil
 }
 
 func (c *Controller) report(ctx context.Context, profile *v1alpha1.ClusterProfile, mc *clusterv1.ManagedCluster) error {
-	before := profile.DeepCopy()
-	report(&profile.Status, mc)
-	if apiequality.Semantic.DeepEqual(before.Status, profile.Status) {
-		return nil
-	}
-	if err := c.client.Status().Patch(ctx, profile, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	_, err := patch.Status(ctx, c.client, profile, func() bool {
+		before := profile.Status.DeepCopy()
+		report(&profile.Status, mc)
+		return !apiequality.Semantic.DeepEqual(*before, profile.Status)
+	})
+	if err != nil {
 		return fmt.Errorf("report the cluster %s in its ClusterProfile in %s: %w", mc.Name, profile.Namespace, err)
 	}
 	return nil

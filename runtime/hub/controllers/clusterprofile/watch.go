@@ -6,110 +6,77 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
 )
 
 // byName is the index of profiles by their names, which are clusters'.
 const byName = "metadata.name"
 
-// Register adds the controller to a manager.
-func (c *Controller) Register(m manager.Manager) error {
-	name := func(o client.Object) []string { return []string{o.GetName()} }
-	if err := m.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.ClusterProfile{}, byName, name); err != nil {
-		return err
+// clusterChanged selects changes of what a profile shows or depends on.
+func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
+	var before, after v1alpha1.ClusterProfileStatus
+	report(&before, was)
+	report(&after, is)
+	for i := range before.Conditions {
+		before.Conditions[i].LastTransitionTime.Reset()
 	}
-	return builder.ControllerManagedBy(m).
-		Named("clusterprofile").
-		For(&v1alpha1.ClusterProfile{}).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfCluster), builder.WithPredicates(clusterChanged)).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfSet), builder.WithPredicates(specChanged)).
-		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfBinding)).
-		Complete(c)
-}
-
-// clusterChanged lets pass what a profile shows or depends on.
-var clusterChanged = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
-		var before, after v1alpha1.ClusterProfileStatus
-		report(&before, was)
-		report(&after, is)
-		for i := range before.Conditions {
-			before.Conditions[i].LastTransitionTime.Reset()
-		}
-		for i := range after.Conditions {
-			after.Conditions[i].LastTransitionTime.Reset()
-		}
-		return !maps.Equal(was.Labels, is.Labels) ||
-			was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
-			!apiequality.Semantic.DeepEqual(before, after)
-	},
-}
-
-var specChanged = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
-}
-
-// requests collects profiles, each once.
-type requests map[reconcile.Request]struct{}
-
-func (r requests) add(namespace, name string) {
-	r[reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}] = struct{}{}
-}
-
-func (r requests) list() []reconcile.Request {
-	out := make([]reconcile.Request, 0, len(r))
-	for k := range r {
-		out = append(out, k)
+	for i := range after.Conditions {
+		after.Conditions[i].LastTransitionTime.Reset()
 	}
-	return out
+	return !maps.Equal(was.Labels, is.Labels) ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+		!apiequality.Semantic.DeepEqual(before, after)
+}
+
+// profiles are the profiles to reconcile, each once.
+type profiles = sets.Set[reconcile.Request]
+
+func profile(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
 // profilesOfCluster are those that a cluster has, and those that it should have.
 func (c *Controller) profilesOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
 	mc := o.(*clusterv1.ManagedCluster)
-	found := requests{}
+	found := profiles{}
 	c.existing(ctx, found, client.MatchingFields{byName: mc.Name})
-	sets, bindings := &clusterv1beta2.ManagedClusterSetList{}, &clusterv1beta2.ManagedClusterSetBindingList{}
-	c.list(ctx, sets)
+	all, bindings := &clusterv1beta2.ManagedClusterSetList{}, &clusterv1beta2.ManagedClusterSetBindingList{}
+	c.list(ctx, all)
 	c.list(ctx, bindings)
 	for i := range bindings.Items {
-		if isMember(mc, sets.Items, boundSets(bindings.Items[i:i+1])) {
-			found.add(bindings.Items[i].Namespace, mc.Name)
+		if isMember(mc, all.Items, boundSets(bindings.Items[i:i+1])) {
+			found.Insert(profile(bindings.Items[i].Namespace, mc.Name))
 		}
 	}
-	return found.list()
+	return found.UnsortedList()
 }
 
 // profilesOfBinding are all of a binding's namespace, and those that the
 // members of its set should have there.
 func (c *Controller) profilesOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
 	b := o.(*clusterv1beta2.ManagedClusterSetBinding)
-	found := requests{}
+	found := profiles{}
 	c.existing(ctx, found, client.InNamespace(b.Namespace))
 	set := &clusterv1beta2.ManagedClusterSet{}
 	if err := c.client.Get(ctx, types.NamespacedName{Name: b.Spec.ClusterSet}, set); err == nil {
 		c.members(ctx, found, set, b.Namespace)
 	}
-	return found.list()
+	return found.UnsortedList()
 }
 
 // profilesOfSet are those of the namespaces that a set is bound to.
 func (c *Controller) profilesOfSet(ctx context.Context, o client.Object) []reconcile.Request {
 	set := o.(*clusterv1beta2.ManagedClusterSet)
-	found := requests{}
+	found := profiles{}
 	bindings := &clusterv1beta2.ManagedClusterSetBindingList{}
 	c.list(ctx, bindings)
 	for i := range bindings.Items {
@@ -118,18 +85,14 @@ func (c *Controller) profilesOfSet(ctx context.Context, o client.Object) []recon
 			c.members(ctx, found, set, b.Namespace)
 		}
 	}
-	return found.list()
+	return found.UnsortedList()
 }
 
-func (c *Controller) existing(ctx context.Context, found requests, options ...client.ListOption) {
-	profiles := &v1alpha1.ClusterProfileList{}
-	c.list(ctx, profiles, options...)
-	for i := range profiles.Items {
-		found.add(profiles.Items[i].Namespace, profiles.Items[i].Name)
-	}
+func (c *Controller) existing(ctx context.Context, found profiles, options ...client.ListOption) {
+	found.Insert(enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ClusterProfileList{}, nil, options...)...)
 }
 
-func (c *Controller) members(ctx context.Context, found requests, set *clusterv1beta2.ManagedClusterSet, namespace string) {
+func (c *Controller) members(ctx context.Context, found profiles, set *clusterv1beta2.ManagedClusterSet, namespace string) {
 	selector, err := membership.Selector(set)
 	if err != nil {
 		return
@@ -137,7 +100,7 @@ func (c *Controller) members(ctx context.Context, found requests, set *clusterv1
 	clusters := &clusterv1.ManagedClusterList{}
 	c.list(ctx, clusters, client.MatchingLabelsSelector{Selector: selector})
 	for i := range clusters.Items {
-		found.add(namespace, clusters.Items[i].Name)
+		found.Insert(profile(namespace, clusters.Items[i].Name))
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling/incremental"
 )
@@ -56,7 +57,7 @@ func (c *Controller) Engine() *incremental.Engine { return c.engine }
 // without the rest of it.
 func (c *Controller) Register(m manager.Manager) error {
 	b := builder.ControllerManagedBy(m).Named("placement").WithOptions(controller.Options{MaxConcurrentReconciles: 4})
-	for _, f := range feedings(c.engine) {
+	for _, f := range feeds(c.engine) {
 		b.Watches(f.kind, f.handler())
 	}
 	// What the judge has judged goes into the controller's queue.
@@ -66,7 +67,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		queue = q
 		return nil
 	}))
-	if err := b.Complete(c); err != nil {
+	if err := b.Complete(patch.RetryConflicts(c)); err != nil {
 		return err
 	}
 	return m.Add(manager.RunnableFunc(c.judge.run))
@@ -161,25 +162,33 @@ func (c *Controller) writeDecision(ctx context.Context, p *clusterv1beta1.Placem
 		}
 		c.eventf(p, have, "DecisionCreate", "DecisionCreated", "created")
 	} else if !owned(have, p, want.Labels) {
-		before := have.DeepCopy()
-		own(have, p, want.Labels)
-		if err := c.client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		written, err := patch.Object(ctx, c.client, have, func() bool {
+			own(have, p, want.Labels)
+			return true
+		})
+		if err != nil || !written {
 			return nil, err
 		}
 	}
-	if holds(have, want.Clusters) {
-		return nil, nil
-	}
-	before := have.DeepCopy()
-	have.Status.Decisions = make([]clusterv1beta1.ClusterDecision, 0, len(want.Clusters))
-	for _, name := range want.Clusters {
-		have.Status.Decisions = append(have.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: name})
-	}
-	if err := c.client.Status().Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	written, err := patch.Status(ctx, c.client, have, func() bool { return hold(have, want.Clusters) })
+	if err != nil || !written {
 		return nil, err
 	}
 	c.updated(p, have, warning)
 	return have, nil
+}
+
+// hold makes a decision about these clusters, and reports whether it was about
+// others.
+func hold(d *clusterv1beta1.PlacementDecision, clusters []string) bool {
+	if holds(d, clusters) {
+		return false
+	}
+	d.Status.Decisions = make([]clusterv1beta1.ClusterDecision, 0, len(clusters))
+	for _, name := range clusters {
+		d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: name})
+	}
+	return true
 }
 
 // holds reports whether a decision is about these clusters, and says nothing
@@ -191,18 +200,21 @@ func holds(d *clusterv1beta1.PlacementDecision, clusters []string) bool {
 }
 
 func (c *Controller) writeStatus(ctx context.Context, p *clusterv1beta1.Placement, result scheduling.Result) error {
-	before := p
-	p = p.DeepCopy()
-	p.Status.NumberOfSelectedClusters = int32(result.Selected)
-	p.Status.DecisionGroups = decisionGroups(p.Name, result.Groups)
+	status := *p.Status.DeepCopy()
+	status.NumberOfSelectedClusters = int32(result.Selected)
+	status.DecisionGroups = decisionGroups(p.Name, result.Groups)
 	for _, condition := range result.Conditions {
-		meta.SetStatusCondition(&p.Status.Conditions, condition)
+		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	if apiequality.Semantic.DeepEqual(before.Status, p.Status) {
+	if apiequality.Semantic.DeepEqual(p.Status, status) {
 		return nil
 	}
-	// Nobody else writes this status, so there is nothing to overwrite.
-	if err := c.client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	p = p.DeepCopy() // the cache's
+	_, err := patch.Status(ctx, c.client, p, func() bool {
+		p.Status = status
+		return true
+	}, patch.SoleWriter())
+	if err != nil {
 		return fmt.Errorf("report on the placement %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return nil

@@ -49,7 +49,7 @@ func cleanerOf(t testing.TB, c client.Client, live client.Reader, resources []sc
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gc.NewController(c, live, objects, events.NewFakeRecorder(99), resources)
+	return gc.NewController(c, live, objects, events.NewFakeRecorder(99), gc.Options{Resources: resources})
 }
 
 // leaving is a world whose cluster is being deleted, and is kept by the

@@ -22,7 +22,7 @@ import (
 func runManagedCluster(t testing.TB) {
 	t.Helper()
 	run(t, func(m manager.Manager) error {
-		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), events.NewFakeRecorder(99), clock.RealClock{}, nil, false).Register(m)
+		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), events.NewFakeRecorder(99), clock.RealClock{}, managedcluster.Options{}).Register(m)
 	})
 }
 

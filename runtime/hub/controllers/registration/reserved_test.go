@@ -71,10 +71,10 @@ func TestAHubThatStartsWithReservedNamesGrantsThemNothing(t *testing.T) {
 	}
 	recorder := events.NewFakeRecorder(99)
 	run(t, func(m manager.Manager) error {
-		if err := clusterrole.NewController(m.GetClient(), m.GetAPIReader(), nil).Register(m); err != nil {
+		if err := clusterrole.NewController(m.GetClient(), m.GetAPIReader(), clusterrole.Options{}).Register(m); err != nil {
 			return err
 		}
-		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), recorder, clock.RealClock{}, nil, true).Register(m)
+		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), recorder, clock.RealClock{}, managedcluster.Options{AcceptNew: true}).Register(m)
 	})
 
 	for _, name := range names {
@@ -169,7 +169,7 @@ func TestANamespaceThatIsNotTheClustersIsNotTakenOver(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Spec.HubAcceptsClient = ptr.To(true) })
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	w.Merge(ns, `{"metadata":{"labels":{"open-cluster-management.io/cluster-name":null}}}`)
-	c := managedcluster.NewController(w.Client, w.Client, events.NewFakeRecorder(9), clock.RealClock{}, nil, false)
+	c := managedcluster.NewController(w.Client, w.Client, events.NewFakeRecorder(9), clock.RealClock{}, managedcluster.Options{})
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: w.name}}
 	if _, err := c.Reconcile(ctx, request); err == nil || !strings.Contains(err.Error(), "kubectl label namespace "+w.name) {
 		t.Errorf("got %v, want the command that hands the namespace over", err)

@@ -22,15 +22,29 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 const (
+	// workers is how many sets are reconciled at a time.
+	workers = 5
 	// longestWait is the longest time until a set is looked at again while time
 	// alone decides about one of its clusters.
 	longestWait = 30 * time.Minute
@@ -52,10 +66,45 @@ type Controller struct {
 	awaited          awaited
 }
 
-// NewController makes the controller. live reads around the cache.
-// needsProgressing is whether features.RolloutNeedsProgressing is on.
-func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, needsProgressing bool) *Controller {
-	return &Controller{client: c, live: live, clock: clk, needsProgressing: needsProgressing, works: liveWorks(live)}
+// Options say how rollouts proceed.
+type Options struct {
+	// NeedsProgressing is whether features.RolloutNeedsProgressing is on.
+	NeedsProgressing bool
+}
+
+// NewController makes the controller. live reads past the cache.
+func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, o Options) *Controller {
+	return &Controller{client: c, live: live, clock: clk, needsProgressing: o.NeedsProgressing, works: liveWorks(live)}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &workv1alpha1.ManifestWorkReplicaSet{}, byPlacement, placementsOf); err != nil {
+		return err
+	}
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1beta1.Placement{}, external, scheduledElsewhere); err != nil {
+		return err
+	}
+	leanWorks, err := worksCache(m)
+	if err != nil {
+		return err
+	}
+	c.works = works{Reader: leanWorks, of: func(label string) client.ListOption { return client.MatchingFields{bySet: label} }}
+	return builder.ControllerManagedBy(m).
+		Named("manifestworkreplicaset").
+		// Its own reports, too: one that was made from an older state of the set is
+		// checked again.
+		For(&workv1alpha1.ManifestWorkReplicaSet{}).
+		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(c.ofPlacement), builder.WithPredicates(predicates.Changed(selectionChanged))).
+		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(c.ofDecision)).
+		// Which clusters a placement may choose. Our own scheduler writes the
+		// decisions again then; of other schedulers that is not known.
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Changed(standingChanged))).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(patch.RetryConflicts(c))
 }
 
 // Reconcile brings the works of one set in line with its template and its
@@ -71,10 +120,10 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if !set.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, c.finalize(ctx, set)
 	}
-	before := set.DeepCopy()
-	if controllerutil.AddFinalizer(set, work.ReplicaSetFinalizer) {
+	if !controllerutil.ContainsFinalizer(set, work.ReplicaSetFinalizer) {
 		// Before the first work, so that none outlives the set.
-		if err := c.client.Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		written, err := patch.Object(ctx, c.client, set, func() bool { return controllerutil.AddFinalizer(set, work.ReplicaSetFinalizer) })
+		if err != nil || !written {
 			return reconcile.Result{}, ignoreOutdated(err)
 		}
 	}
@@ -106,10 +155,10 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: min(p.recheck, longestWait)}, nil
 }
 
-// ignoreOutdated leaves out the errors that say that the set is not any more
-// what it was in the cache. The event that tells of that brings us back.
+// ignoreOutdated ignores a conflict: the set is watched without predicates, so
+// the change that it conflicts with is an event that leads to another pass.
 func ignoreOutdated(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
@@ -136,16 +185,16 @@ func (c *Controller) reportInvalidName(ctx context.Context, set *workv1alpha1.Ma
 
 // patchStatus changes a set's status, and writes it if that made a difference.
 func (c *Controller) patchStatus(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, change func(*workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition) error {
-	before := set.DeepCopy()
-	for _, condition := range change(&set.Status) {
-		condition.ObservedGeneration = set.Generation
-		condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
-		meta.SetStatusCondition(&set.Status.Conditions, condition)
-	}
-	if apiequality.Semantic.DeepEqual(before.Status, set.Status) {
-		return nil
-	}
-	if err := c.client.Status().Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); ignoreOutdated(err) != nil {
+	_, err := patch.Status(ctx, c.client, set, func() bool {
+		before := set.Status.DeepCopy()
+		for _, condition := range change(&set.Status) {
+			condition.ObservedGeneration = set.Generation
+			condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
+			meta.SetStatusCondition(&set.Status.Conditions, condition)
+		}
+		return !apiequality.Semantic.DeepEqual(*before, set.Status)
+	})
+	if ignoreOutdated(err) != nil {
 		return fmt.Errorf("report on the ManifestWorkReplicaSet %s: %w", client.ObjectKeyFromObject(set), err)
 	}
 	return nil

@@ -35,7 +35,7 @@ func (f frozen) List(ctx context.Context, list client.ObjectList, options ...cli
 func (w *world) freeze() {
 	w.Helper()
 	past := &workv1.ManifestWorkList{Items: w.works()}
-	w.controller = replicaset.NewController(w.counting, w.counting, w.clock, false)
+	w.controller = replicaset.NewController(w.counting, w.counting, w.clock, replicaset.Options{})
 	w.controller.ReadWorksFrom(frozen{w.counting, past})
 }
 
@@ -156,7 +156,7 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 			t.Helper()
 			left := &atomic.Int64{}
 			left.Store(n)
-			w.controller = replicaset.NewController(killed{w.counting, left}, w.counting, w.clock, false)
+			w.controller = replicaset.NewController(killed{w.counting, left}, w.counting, w.clock, replicaset.Options{})
 			if _, err := w.pass(); err != nil && !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func TestAnAgentThatWritesMeanwhileIsNotOverwritten(t *testing.T) {
 			raced = true
 			w.hold("a")
 		}
-	}}, w.counting, w.clock, false)
+	}}, w.counting, w.clock, replicaset.Options{})
 	w.reconcile()
 	w.mustDeliver("a/p=2")
 	mw := w.works()[0]
@@ -220,7 +220,7 @@ func TestAWorkThatGoesMeanwhileIsNoError(t *testing.T) {
 		for _, mw := range w.works() {
 			w.Must(w.Delete(context.Background(), &mw))
 		}
-	}}, w.counting, w.clock, false)
+	}}, w.counting, w.clock, replicaset.Options{})
 	w.reconcile()
 	w.mustDeliver("")
 	w.restart()
@@ -239,7 +239,7 @@ func TestAnotherWorkOfTheNameIsLeftAlone(t *testing.T) {
 			other = &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: mw.Namespace, Name: mw.Name}, Spec: template("foreign")}
 			w.Make(other)
 		}
-	}}, w.counting, w.clock, false)
+	}}, w.counting, w.clock, replicaset.Options{})
 	w.reconcile()
 	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(other), other))
 	if other.Generation != 1 || len(other.Labels) != 0 {
@@ -258,7 +258,7 @@ func (terminating) Create(_ context.Context, o client.Object, _ ...client.Create
 
 func TestAClusterThatIsBeingRemovedIsNoError(t *testing.T) {
 	w := newSet(t, "a", "0:a")
-	w.controller = replicaset.NewController(terminating{w.counting}, w.counting, w.clock, false)
+	w.controller = replicaset.NewController(terminating{w.counting}, w.counting, w.clock, replicaset.Options{})
 	w.reconcile()
 	w.mustReport("PlacementVerified:False/NotAsExpected PlacementRolledOut:False/Progressing ManifestworkApplied:False/NotAsExpected total:0 applied:0 available:0 progressing:0 degraded:0")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 )
 
 // finalize deletes the works of a set that is being deleted, and lets the set go:
@@ -28,10 +29,9 @@ func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWor
 			return nil // the end of each work brings us back
 		}
 	}
-	before := set.DeepCopy()
-	controllerutil.RemoveFinalizer(set, work.ReplicaSetFinalizer)
-	if err := c.client.Patch(ctx, set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); ignoreOutdated(err) != nil {
-		return fmt.Errorf("let the ManifestWorkReplicaSet %s go: %w", client.ObjectKeyFromObject(set), err)
+	_, err := patch.Object(ctx, c.client, set, func() bool { return controllerutil.RemoveFinalizer(set, work.ReplicaSetFinalizer) })
+	if ignoreOutdated(err) != nil {
+		return fmt.Errorf("remove the finalizer from the ManifestWorkReplicaSet %s: %w", client.ObjectKeyFromObject(set), err)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (w *world) accepted(name, set string) *clusterv1.ManagedCluster {
 
 // restart replaces the controller, as a restart of the hub does.
 func (w *world) restart() {
-	w.controller = replicaset.NewController(w.counting, w.counting, w.clock, false)
+	w.controller = replicaset.NewController(w.counting, w.counting, w.clock, replicaset.Options{})
 }
 
 // full is the name of a cluster, and of its namespace.

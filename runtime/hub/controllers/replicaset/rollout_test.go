@@ -201,7 +201,7 @@ func TestWorksWithoutProgressing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "a", "b")
-			w.controller = replicaset.NewController(w.counting, w.counting, w.clock, x.needsProgressing)
+			w.controller = replicaset.NewController(w.counting, w.counting, w.clock, replicaset.Options{NeedsProgressing: x.needsProgressing})
 			w.place("p", "0:a,b")
 			w.create(ref("p", progressive("1")))
 			w.reconcile()

@@ -23,7 +23,7 @@ import (
 func (w *world) run() {
 	w.Helper()
 	env.StartManager(w, func(m manager.Manager) error {
-		return replicaset.NewController(m.GetClient(), m.GetAPIReader(), w.clock, false).Register(m)
+		return replicaset.NewController(m.GetClient(), m.GetAPIReader(), w.clock, replicaset.Options{}).Register(m)
 	})
 }
 

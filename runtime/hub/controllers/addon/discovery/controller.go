@@ -8,16 +8,13 @@ import (
 	"maps"
 	"strings"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -25,6 +22,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // The values of the labels.
@@ -44,25 +43,21 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	// Labels that somebody else changes, and the first report of a cluster.
-	clusters := predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
-			return !maps.Equal(was.Labels, is.Labels) || reported(was) != reported(is)
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
-	addOns := predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*addonv1alpha1.ManagedClusterAddOn), e.ObjectNew.(*addonv1alpha1.ManagedClusterAddOn)
-			return value(was) != value(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
-		},
-	}
+	appears := predicates.Only(predicates.Created, predicates.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("addon-discovery").
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(clusters)).
-		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(addOns)).
-		Complete(c)
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(appears, predicates.Changed(clusterChanged))).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.Changed(addOnChanged))).
+		Complete(patch.RetryConflicts(c))
+}
+
+// clusterChanged selects changes of labels by others, and the first report.
+func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
+	return !maps.Equal(was.Labels, is.Labels) || reported(was) != reported(is)
+}
+
+func addOnChanged(was, is *addonv1alpha1.ManagedClusterAddOn) bool {
+	return value(was) != value(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
 }
 
 // Reconcile brings the labels of one cluster in line with its add-ons. A cluster
@@ -83,12 +78,12 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if len(tooLong) > 0 {
 		log.FromContext(ctx).Info("no label tells of these add-ons, as their names are too long for one", "cluster", mc.Name, "addons", tooLong)
 	}
-	if apiequality.Semantic.DeepEqual(want, mc.Labels) {
-		return reconcile.Result{}, nil
-	}
-	before := mc.DeepCopy()
-	mc.Labels = want
-	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	_, err := patch.Object(ctx, c.client, mc, func() bool {
+		changed := !maps.Equal(want, mc.Labels)
+		mc.Labels = want
+		return changed
+	})
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("label the cluster %s with its add-ons: %w", mc.Name, err)
 	}
 	return reconcile.Result{}, nil

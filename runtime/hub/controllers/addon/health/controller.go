@@ -11,9 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -21,6 +19,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles the add-ons of silent clusters.
@@ -33,14 +33,15 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	silence := predicate.NewPredicateFuncs(func(o client.Object) bool { return unknown(o.(*clusterv1.ManagedCluster)) != nil })
-	comeOrChanged := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+	appears := predicates.Only(predicates.Created, predicates.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("addon-health").
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(silence)).
-		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(comeOrChanged)).
-		Complete(c)
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(predicates.When(silent))).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(appears)).
+		Complete(patch.RetryConflicts(c))
 }
+
+func silent(mc *clusterv1.ManagedCluster) bool { return unknown(mc) != nil }
 
 // Reconcile gives every add-on of a cluster whose availability is unknown the
 // cluster's own condition. Once the cluster is heard of again, its add-ons'
@@ -50,8 +51,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	silent := unknown(mc)
-	if silent == nil || cluster.IsReserved(mc.Name) {
+	condition := unknown(mc)
+	if condition == nil || cluster.IsReserved(mc.Name) {
 		return reconcile.Result{}, nil
 	}
 	addOns := &addonv1alpha1.ManagedClusterAddOnList{}
@@ -60,7 +61,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	var problems []error
 	for i := range addOns.Items {
-		problems = append(problems, c.declare(ctx, &addOns.Items[i], *silent))
+		problems = append(problems, c.declare(ctx, &addOns.Items[i], *condition))
 	}
 	return reconcile.Result{}, errors.Join(problems...)
 }
@@ -75,13 +76,12 @@ func unknown(mc *clusterv1.ManagedCluster) *metav1.Condition {
 }
 
 func (c *Controller) declare(ctx context.Context, a *addonv1alpha1.ManagedClusterAddOn, silent metav1.Condition) error {
-	before := a.DeepCopy()
-	if !meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
-		Type: addon.ConditionAvailable, Status: silent.Status, Reason: silent.Reason, Message: silent.Message,
-	}) {
-		return nil
-	}
-	if err := c.client.Status().Patch(ctx, a, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	_, err := patch.Status(ctx, c.client, a, func() bool {
+		return meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
+			Type: addon.ConditionAvailable, Status: silent.Status, Reason: silent.Reason, Message: silent.Message,
+		})
+	})
+	if err != nil {
 		return fmt.Errorf("declare the add-on %s of the cluster %s unknown: %w", a.Name, a.Namespace, err)
 	}
 	return nil

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles the status of ManagedClusterSetBindings.
@@ -32,29 +32,19 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	comeOrGo := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	comesOrGoes := predicates.Only(predicates.Created, predicates.Deleted)
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-binding").
 		// Changes of the status pass, too: a status that was found right in an
 		// outdated copy is looked at once more when the copy is up to date.
 		For(&clusterv1beta2.ManagedClusterSetBinding{}).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.bindingsOf), builder.WithPredicates(comeOrGo)).
-		Complete(c)
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.bindingsOf), builder.WithPredicates(comesOrGoes)).
+		Complete(patch.RetryConflicts(c))
 }
 
 func (c *Controller) bindingsOf(ctx context.Context, set client.Object) []reconcile.Request {
-	bindings := &clusterv1beta2.ManagedClusterSetBindingList{}
-	if err := c.client.List(ctx, bindings); err != nil {
-		log.FromContext(ctx).Error(err, "list the bindings of cluster sets")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range bindings.Items {
-		if bindings.Items[i].Spec.ClusterSet == set.GetName() {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&bindings.Items[i])})
-		}
-	}
-	return out
+	ofSet := func(b *clusterv1beta2.ManagedClusterSetBinding) bool { return b.Spec.ClusterSet == set.GetName() }
+	return enqueue.Matching(ctx, c.client, &clusterv1beta2.ManagedClusterSetBindingList{}, ofSet)
 }
 
 // Reconcile looks up the set of a binding.
@@ -74,11 +64,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	before := binding.DeepCopy()
-	if !meta.SetStatusCondition(&binding.Status.Conditions, condition) {
-		return reconcile.Result{}, nil
-	}
-	if err := c.client.Status().Patch(ctx, binding, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	_, err = patch.Status(ctx, c.client, binding, func() bool { return meta.SetStatusCondition(&binding.Status.Conditions, condition) }, patch.SoleWriter())
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("report on the binding %s: %w", r.NamespacedName, err)
 	}
 	return reconcile.Result{}, nil

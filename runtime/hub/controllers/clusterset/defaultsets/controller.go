@@ -9,17 +9,18 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles the default and the global set.
@@ -34,18 +35,20 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 func (c *Controller) Register(m manager.Manager) error {
 	atStart := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for name := range selectors() {
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+			q.Add(enqueue.Request(name))
 		}
 		return nil
 	})
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-defaults").
-		For(&clusterv1beta2.ManagedClusterSet{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			_, ours := selectors()[o.GetName()]
-			return ours
-		}))).
+		For(&clusterv1beta2.ManagedClusterSet{}, builder.WithPredicates(predicates.When(isDefault))).
 		WatchesRawSource(atStart).
-		Complete(c)
+		Complete(patch.RetryConflicts(c))
+}
+
+func isDefault(set *clusterv1beta2.ManagedClusterSet) bool {
+	_, ok := selectors()[set.Name]
+	return ok
 }
 
 // selectors are how the sets select their members.

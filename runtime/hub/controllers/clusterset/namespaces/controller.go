@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,6 +21,9 @@ import (
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
 )
 
@@ -39,34 +41,27 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	concerned := predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
-			// The list itself passes, too: one that was found right in an outdated
-			// copy is looked at once more when the copy is up to date.
-			return !maps.Equal(was.Labels, is.Labels) ||
-				!apiequality.Semantic.DeepEqual(was.Status.ManagedNamespaces, is.Status.ManagedNamespaces)
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
+	appears := predicates.Only(predicates.Created, predicates.Updated)
+	wantsNamespaces := predicates.Changed(func(was, is *clusterv1beta2.ManagedClusterSet) bool {
+		return was.Generation != is.Generation && (hasNamespaces(was) || hasNamespaces(is))
+	})
+	hasAny := predicate.Or(predicates.Only(predicates.Updated), predicates.When(hasNamespaces))
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-namespaces").
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned)).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.membersOf), builder.WithPredicates(wantsNamespaces)).
-		Complete(c)
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(appears, predicates.Changed(clusterChanged))).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.membersOf), builder.WithPredicates(hasAny, wantsNamespaces)).
+		Complete(patch.RetryConflicts(c))
 }
 
-// wantsNamespaces lets sets pass that have to do with namespaces at all.
-var wantsNamespaces = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return has(e.Object) },
-	DeleteFunc: func(e event.DeleteEvent) bool { return has(e.Object) },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() && (has(e.ObjectOld) || has(e.ObjectNew))
-	},
+// clusterChanged selects changes of the labels and of the list itself: one that
+// was found right in an outdated copy is looked at once more when the copy is up
+// to date.
+func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
+	return !maps.Equal(was.Labels, is.Labels) || !apiequality.Semantic.DeepEqual(was.Status.ManagedNamespaces, is.Status.ManagedNamespaces)
 }
 
-func has(o client.Object) bool {
-	return len(o.(*clusterv1beta2.ManagedClusterSet).Spec.ManagedNamespaces) > 0
+func hasNamespaces(s *clusterv1beta2.ManagedClusterSet) bool {
+	return len(s.Spec.ManagedNamespaces) > 0
 }
 
 func (c *Controller) membersOf(ctx context.Context, o client.Object) []reconcile.Request {
@@ -74,16 +69,7 @@ func (c *Controller) membersOf(ctx context.Context, o client.Object) []reconcile
 	if err != nil {
 		return nil
 	}
-	clusters := &clusterv1.ManagedClusterList{}
-	if err := c.client.List(ctx, clusters, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list the members of a cluster set", "set", o.GetName())
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range clusters.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
-	}
-	return out
+	return enqueue.Matching[client.Object](ctx, c.client, &clusterv1.ManagedClusterList{}, nil, client.MatchingLabelsSelector{Selector: selector})
 }
 
 // Reconcile gathers the namespaces of all sets that a cluster is in.
@@ -97,16 +83,19 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	sets := &clusterv1beta2.ManagedClusterSetList{}
 	if err := c.client.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, fmt.Errorf("list the cluster sets: %w", err)
 	}
 	want := wanted(mc, sets.Items)
-	if apiequality.Semantic.DeepEqual(want, mc.Status.ManagedNamespaces) {
-		return reconcile.Result{}, nil
-	}
-	before := mc.DeepCopy()
-	mc.Status.ManagedNamespaces = want
-	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	written, err := patch.Status(ctx, c.client, mc, func() bool {
+		changed := !apiequality.Semantic.DeepEqual(want, mc.Status.ManagedNamespaces)
+		mc.Status.ManagedNamespaces = want
+		return changed
+	})
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("tell the cluster %s its managed namespaces: %w", mc.Name, err)
+	}
+	if !written {
+		return reconcile.Result{}, nil
 	}
 	log.FromContext(ctx).Info("managed namespaces changed", "event", eventUpdated, "cluster", mc.Name, "count", len(want))
 	return reconcile.Result{}, nil

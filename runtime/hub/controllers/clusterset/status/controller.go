@@ -9,19 +9,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
 )
 
@@ -39,24 +40,23 @@ func NewController(c client.Client) *Controller {
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	relabelled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
-	}}
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-status").
 		// Changes of the status pass, too: a status that was found right in an
 		// outdated copy is looked at once more when the copy is up to date.
 		For(&clusterv1beta2.ManagedClusterSet{}).
-		Watches(&clusterv1.ManagedCluster{}, c.clusterEvents(), builder.WithPredicates(relabelled)).
-		Complete(c)
+		Watches(&clusterv1.ManagedCluster{}, c.clusterEvents(), builder.WithPredicates(predicates.Changed(relabelled))).
+		Complete(patch.RetryConflicts(c))
 }
+
+func relabelled(was, is *clusterv1.ManagedCluster) bool { return !maps.Equal(was.Labels, is.Labels) }
 
 // clusterEvents wakes the sets that have more or fewer members by an event.
 func (c *Controller) clusterEvents() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, sets []string) {
 		for _, set := range sets {
-			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: set}})
+			q.Add(enqueue.Request(set))
 		}
 	}
 	return handler.Funcs{
@@ -88,12 +88,9 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	before := set.DeepCopy()
-	if !meta.SetStatusCondition(&set.Status.Conditions, condition(c.members.count(set.Name, selector))) {
-		return reconcile.Result{}, nil
-	}
-	// Nobody else writes this status, so there is nothing to overwrite.
-	if err := c.client.Status().Patch(ctx, set, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	empty := condition(c.members.count(set.Name, selector))
+	_, err = patch.Status(ctx, c.client, set, func() bool { return meta.SetStatusCondition(&set.Status.Conditions, empty) }, patch.SoleWriter())
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("report on the cluster set %s: %w", set.Name, err)
 	}
 	return reconcile.Result{}, nil

@@ -13,14 +13,14 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles the clock condition of ManagedClusters.
@@ -36,19 +36,14 @@ func NewController(c client.Client, clk clock.PassiveClock) *Controller {
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	renewed := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
-			return is.Name == cluster.LeaseName && is.Spec.RenewTime != nil && !is.Spec.RenewTime.Equal(was.Spec.RenewTime)
-		},
-	}
 	return builder.ControllerManagedBy(m).
 		Named("clocksync").
-		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(renewed)).
-		Complete(c)
+		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.Only(predicates.Updated), predicates.Changed(renewed))).
+		Complete(patch.RetryConflicts(c))
+}
+
+func renewed(was, is *coordinationv1.Lease) bool {
+	return is.Name == cluster.LeaseName && is.Spec.RenewTime != nil && !is.Spec.RenewTime.Equal(was.Spec.RenewTime)
 }
 
 // Reconcile judges a cluster's clock by the renewal that has just arrived.
@@ -61,12 +56,10 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before := mc.DeepCopy()
 	skip := mc.Annotations[cluster.SkipClockSyncAnnotation] == "true"
-	if !meta.SetStatusCondition(&mc.Status.Conditions, condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseGrace(), c.clock.Now())) {
-		return reconcile.Result{}, nil
-	}
-	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	verdict := condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseGrace(), c.clock.Now())
+	_, err := patch.Status(ctx, c.client, mc, func() bool { return meta.SetStatusCondition(&mc.Status.Conditions, verdict) })
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("report the clock of the cluster %s: %w", mc.Name, err)
 	}
 	return reconcile.Result{}, nil

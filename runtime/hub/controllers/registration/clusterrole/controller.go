@@ -10,13 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -24,6 +20,9 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles the shared cluster roles.
@@ -33,26 +32,28 @@ type Controller struct {
 	labels map[string]string
 }
 
-// NewController makes the controller. live reads past the cache. labels are put
-// on the roles.
-func NewController(c client.Client, live client.Reader, labels map[string]string) *Controller {
-	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, labels: labels}
+// Options say what the roles are like.
+type Options struct {
+	// Labels are put on the roles.
+	Labels map[string]string
+}
+
+// NewController makes the controller. live reads past the cache.
+func NewController(c client.Client, live client.Reader, o Options) *Controller {
+	return &Controller{client: c, apply: apply.Applier{Client: c, Live: live}, labels: o.Labels}
 }
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "shared"}}}
-	})
-	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-		return o.GetName() == cluster.RegistrationRole || o.GetName() == cluster.WorkRole
-	}))
-	comeOrGo := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return builder.ControllerManagedBy(m).
 		Named("clusterrole").
-		Watches(&clusterv1.ManagedCluster{}, one, comeOrGo).
-		Watches(&rbacv1.ClusterRole{}, one, ours).
-		Complete(c)
+		Watches(&clusterv1.ManagedCluster{}, enqueue.Always("shared"), builder.WithPredicates(predicates.Only(predicates.Created, predicates.Deleted))).
+		Watches(&rbacv1.ClusterRole{}, enqueue.Always("shared"), builder.WithPredicates(predicates.When(shared))).
+		Complete(patch.RetryConflicts(c))
+}
+
+func shared(r *rbacv1.ClusterRole) bool {
+	return r.Name == cluster.RegistrationRole || r.Name == cluster.WorkRole
 }
 
 // Reconcile makes the roles when there is a cluster and deletes them when there
@@ -64,7 +65,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	for _, role := range roles(c.labels) {
 		if len(clusters.Items) > 0 {
-			if err := c.apply.ClusterRole(ctx, role); err != nil {
+			if err := c.apply.Apply(ctx, role); err != nil {
 				return reconcile.Result{}, err
 			}
 			continue

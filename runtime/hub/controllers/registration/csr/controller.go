@@ -17,15 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // What upstream's controller calls the two kinds of approvals in its log.
@@ -47,61 +47,30 @@ type Controller struct {
 	approvedUsers []string
 }
 
+// Options say which requests are approved.
+type Options struct {
+	// ApprovedUsers are the user names, compared as a whole, whose first requests
+	// are approved without a human.
+	ApprovedUsers []string
+}
+
 // NewController makes the controller. tokens reads the Secrets of bootstrap
-// tokens; those of a cache will do. approvedUsers are the user names, compared as
-// a whole, whose first requests are approved without a human.
-func NewController(c client.Client, tokens client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, approvedUsers []string) *Controller {
-	return &Controller{client: c, tokens: tokens, events: recorder, clock: clk, approvedUsers: approvedUsers}
+// tokens; a cache will do.
+func NewController(c client.Client, tokens client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options) *Controller {
+	return &Controller{client: c, tokens: tokens, events: recorder, clock: clk, approvedUsers: o.ApprovedUsers}
 }
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	concerned := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		r := o.(*certificatesv1.CertificateSigningRequest)
-		_, byOthers := letIn(r)
-		return r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName && (!decided(r) || byOthers)
-	})
-	// A request that came before its cluster was accepted gets its turn then.
-	acceptance := predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*clusterv1.ManagedCluster), e.ObjectNew.(*clusterv1.ManagedCluster)
-			return is.Spec.AcceptsClient() && !was.Spec.AcceptsClient()
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
+	appears := predicates.Only(predicates.Created, predicates.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("csr").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(concerned)).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf), builder.WithPredicates(acceptance)).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken), builder.WithPredicates(permits())).
-		Complete(c)
-}
-
-func (c *Controller) requestsOf(ctx context.Context, mc client.Object) []reconcile.Request {
-	return c.requests(ctx, mc.GetName())
-}
-
-// requests are the undecided requests of a cluster.
-func (c *Controller) requests(ctx context.Context, name string) []reconcile.Request {
-	requests := &certificatesv1.CertificateSigningRequestList{}
-	if err := c.client.List(ctx, requests, client.MatchingLabels{cluster.NameLabel: name}); err != nil {
-		log.FromContext(ctx).Error(err, "list the certificate requests of a cluster", "cluster", name)
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range requests.Items {
-		if !decided(&requests.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: requests.Items[i].Name}})
-		}
-	}
-	return out
-}
-
-func decided(r *certificatesv1.CertificateSigningRequest) bool {
-	return slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
-		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
-	})
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicates.When(concerned))).
+		// A request that came before its cluster was accepted is judged again then.
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf), builder.WithPredicates(appears, predicates.Changed(wasAccepted))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken), builder.WithPredicates(appears, predicates.When(permits), predicates.Changed(permitsAnother))).
+		Complete(patch.RetryConflicts(c))
 }
 
 // Reconcile approves a request that is of the form that agents make and comes

@@ -2,6 +2,7 @@ package csr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 )
 
 // mayRejoin tells whether a token's Secret lets a cluster join again by a
@@ -52,11 +51,16 @@ func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name stri
 		return nil
 	}
 	// The cache may lag behind another request's approval: then this is a conflict.
-	after := secret.DeepCopy()
-	delete(after.Annotations, cluster.RejoinAnnotation)
-	metav1.SetMetaDataAnnotation(&after.ObjectMeta, cluster.RejoinedAnnotation, used)
-	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
-	if err := c.client.Patch(ctx, after, patch); err != nil {
+	secret = secret.DeepCopy()
+	written, err := patch.Object(ctx, c.client, secret, func() bool {
+		delete(secret.Annotations, cluster.RejoinAnnotation)
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, cluster.RejoinedAnnotation, used)
+		return true
+	})
+	if err == nil && !written {
+		err = errors.New("it is gone")
+	}
+	if err != nil {
 		return fmt.Errorf("note that the bootstrap token in the Secret %s/%s was used to join again: %w", secret.Namespace, secret.Name, err)
 	}
 	return nil
@@ -73,15 +77,21 @@ func (c *Controller) install(ctx context.Context, mc *clusterv1.ManagedCluster, 
 	if !changed {
 		return nil
 	}
-	after := mc.DeepCopy()
-	for k, v := range set {
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, k, v)
-	}
-	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
-	if err := c.client.Patch(ctx, after, patch); client.IgnoreNotFound(err) != nil {
+	before := mc.Annotations[cluster.AgentAnnotation]
+	mc = mc.DeepCopy()
+	written, err := patch.Object(ctx, c.client, mc, func() bool {
+		for k, v := range set {
+			metav1.SetMetaDataAnnotation(&mc.ObjectMeta, k, v)
+		}
+		return true
+	})
+	if err != nil {
 		return fmt.Errorf("note that the agent %q has taken over the cluster %q: %w", agent, mc.Name, err)
 	}
-	log.FromContext(ctx).Info("another agent serves the cluster from now on", "cluster", mc.Name, "agent", agent, "before", mc.Annotations[cluster.AgentAnnotation])
+	if !written {
+		return nil
+	}
+	log.FromContext(ctx).Info("another agent serves the cluster from now on", "cluster", mc.Name, "agent", agent, "before", before)
 	return nil
 }
 
@@ -127,23 +137,4 @@ func (c *Controller) follow(ctx context.Context, request *certificatesv1.Certifi
 		return nil
 	}
 	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, at)
-}
-
-// permits selects the Secrets of tokens that have come to let a cluster join
-// again.
-func permits() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetAnnotations()[cluster.RejoinAnnotation] != "" },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			is := e.ObjectNew.GetAnnotations()[cluster.RejoinAnnotation]
-			return is != "" && is != e.ObjectOld.GetAnnotations()[cluster.RejoinAnnotation]
-		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	}
-}
-
-// requestsOfToken are the undecided requests of the cluster that a token's
-// Secret lets join again.
-func (c *Controller) requestsOfToken(ctx context.Context, secret client.Object) []reconcile.Request {
-	return c.requests(ctx, secret.GetAnnotations()[cluster.RejoinAnnotation])
 }

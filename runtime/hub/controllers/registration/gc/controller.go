@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -28,6 +27,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // lookAgain is after how long resources are looked at again that the hub does
@@ -49,44 +51,48 @@ type Controller struct {
 	resources []schema.GroupVersionResource
 }
 
+// Options say what is deleted with a cluster.
+type Options struct {
+	// Resources are deleted in this order, each once nothing of the one before is
+	// left. Without any, clusters only lose the finalizer that they have from a
+	// time when the hub did clean.
+	Resources []schema.GroupVersionResource
+}
+
 // NewController makes the controller. live reads past the cache, objects reaches
-// resources of any kind. resources are deleted in this order, each
-// once nothing of the one before is left. Without any, clusters are let go as
-// they are: that is for clusters from a time when the hub did clean.
-func NewController(c client.Client, live client.Reader, objects metadata.Interface, recorder events.EventRecorder, resources []schema.GroupVersionResource) *Controller {
-	return &Controller{client: c, live: live, cleaner: cleaner{c, objects}, events: recorder, resources: resources}
+// resources of any kind.
+func NewController(c client.Client, live client.Reader, objects metadata.Interface, recorder events.EventRecorder, o Options) *Controller {
+	return &Controller{client: c, live: live, cleaner: cleaner{c, objects}, events: recorder, resources: o.Resources}
 }
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	// Only what is in the way of a deletion matters, and the deletion of objects
-	// that outlived their cluster.
-	byNamespace := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		key := types.NamespacedName{Name: o.GetNamespace()}
-		mc := &clusterv1.ManagedCluster{}
-		err := c.client.Get(ctx, key, mc)
-		if err == nil && mc.DeletionTimestamp.IsZero() {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: key}}
-	})
-	concerned := predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return c.needsUs(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return c.needsUs(e.ObjectNew) },
-	}
+	concerned := predicate.Or(predicates.Only(predicates.Deleted), predicates.When(c.concerned))
 	b := builder.ControllerManagedBy(m).Named("gc").For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned))
 	for _, r := range c.resources {
 		if k, ok := watched(r); ok {
-			b = b.Watches(k.object, byNamespace)
+			b = b.Watches(k.object, handler.EnqueueRequestsFromMapFunc(c.deletedCluster))
 		}
 	}
-	return b.Complete(c)
+	return b.Complete(patch.RetryConflicts(c))
 }
 
-// needsUs reports whether a cluster is being deleted, or lacks the finalizer
-// that admission gives to every new one.
-func (c *Controller) needsUs(o client.Object) bool {
-	return !o.GetDeletionTimestamp().IsZero() || len(c.resources) > 0 && !controllerutil.ContainsFinalizer(o, cluster.ResourceCleanupFinalizer)
+// concerned selects clusters that are being deleted, or lack the finalizer that
+// admission gives to every new one.
+func (c *Controller) concerned(mc *clusterv1.ManagedCluster) bool {
+	return !mc.DeletionTimestamp.IsZero() || len(c.resources) > 0 && !controllerutil.ContainsFinalizer(mc, cluster.ResourceCleanupFinalizer)
+}
+
+// deletedCluster is the cluster in whose namespace an object is, if it is being
+// deleted or gone: only what is in the way of a deletion matters, and what
+// outlived its cluster.
+func (c *Controller) deletedCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	mc := &clusterv1.ManagedCluster{}
+	err := c.client.Get(ctx, types.NamespacedName{Name: o.GetNamespace()}, mc, client.UnsafeDisableDeepCopy)
+	if err == nil && mc.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return []reconcile.Request{enqueue.Request(o.GetNamespace())}
 }
 
 // Reconcile deletes what is in the namespace of a deleted cluster, tells in its
@@ -193,11 +199,11 @@ func (c *Controller) cleanBehind(ctx context.Context, name string) (reconcile.Re
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, mc *clusterv1.ManagedCluster) error {
-	before := mc.DeepCopy()
-	if len(c.resources) == 0 || !controllerutil.AddFinalizer(mc, cluster.ResourceCleanupFinalizer) {
+	if len(c.resources) == 0 {
 		return nil
 	}
-	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	_, err := patch.Object(ctx, c.client, mc, func() bool { return controllerutil.AddFinalizer(mc, cluster.ResourceCleanupFinalizer) })
+	if err != nil {
 		return fmt.Errorf("add the finalizer to the cluster %s: %w", mc.Name, err)
 	}
 	return nil
@@ -216,9 +222,8 @@ func (c *Controller) release(ctx context.Context, mc *clusterv1.ManagedCluster) 
 }
 
 func (c *Controller) removeFinalizer(ctx context.Context, mc *clusterv1.ManagedCluster) error {
-	before := mc.DeepCopy()
-	controllerutil.RemoveFinalizer(mc, cluster.ResourceCleanupFinalizer)
-	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	_, err := patch.Object(ctx, c.client, mc, func() bool { return controllerutil.RemoveFinalizer(mc, cluster.ResourceCleanupFinalizer) })
+	if err != nil {
 		return fmt.Errorf("remove the finalizer from the cluster %s: %w", mc.Name, err)
 	}
 	return nil
@@ -232,13 +237,12 @@ func (c *Controller) tellFailure(ctx context.Context, mc *clusterv1.ManagedClust
 }
 
 func (c *Controller) report(ctx context.Context, mc *clusterv1.ManagedCluster, status metav1.ConditionStatus, reason, message string) error {
-	before := mc.DeepCopy()
-	if !meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
-		Type: cluster.ConditionDeleting, Status: status, Reason: reason, Message: message,
-	}) {
-		return nil
-	}
-	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	_, err := patch.Status(ctx, c.client, mc, func() bool {
+		return meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
+			Type: cluster.ConditionDeleting, Status: status, Reason: reason, Message: message,
+		})
+	})
+	if err != nil {
 		return fmt.Errorf("report the deletion of the cluster %s: %w", mc.Name, err)
 	}
 	return nil

@@ -20,12 +20,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles the leases of ManagedClusters.
@@ -46,11 +47,11 @@ func (c *Controller) Register(m manager.Manager) error {
 		Named("lease").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(&clusterv1.ManagedCluster{}).
-		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return o.GetName() == cluster.LeaseName
-		}))).
-		Complete(c)
+		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.When(ofCluster))).
+		Complete(patch.RetryConflicts(c))
 }
+
+func ofCluster(l *coordinationv1.Lease) bool { return l.Name == cluster.LeaseName }
 
 // Reconcile makes the lease of a cluster that was accepted at some time, and
 // looks again exactly when it would expire. It never declares a cluster
@@ -135,13 +136,17 @@ func (c *Controller) declareUnknown(ctx context.Context, mc *clusterv1.ManagedCl
 	if have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); have != nil && have.Status == metav1.ConditionUnknown {
 		return nil
 	}
-	before := mc.DeepCopy()
-	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
-		Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown,
-		Reason: cluster.ReasonLeaseUpdateStopped, Message: cluster.MessageLeaseUpdateStopped,
+	written, err := patch.Status(ctx, c.client, mc, func() bool {
+		return meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
+			Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown,
+			Reason: cluster.ReasonLeaseUpdateStopped, Message: cluster.MessageLeaseUpdateStopped,
+		})
 	})
-	if err := c.client.Status().Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err != nil {
 		return fmt.Errorf("declare the cluster %s unknown: %w", mc.Name, err)
+	}
+	if !written {
+		return nil
 	}
 	regarding := mc.DeepCopy()
 	regarding.Namespace = mc.Name // where those look who have access to the cluster's namespace only

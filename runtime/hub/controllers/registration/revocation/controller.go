@@ -9,18 +9,18 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller follows the Secrets of bootstrap tokens.
@@ -37,29 +37,24 @@ func NewController(c client.Client, live client.Reader, clk clock.PassiveClock) 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	revoked := predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-		DeleteFunc: func(e event.DeleteEvent) bool { return revokes(e.Object.(*corev1.Secret), c.clock.Now()) },
-	}
 	byToken := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: strings.TrimPrefix(o.GetName(), cluster.TokenSecretPrefix)}}}
+		return []reconcile.Request{enqueue.Request(strings.TrimPrefix(o.GetName(), cluster.TokenSecretPrefix))}
 	})
-	err := builder.ControllerManagedBy(m).Named("token-revocation").Watches(&corev1.Secret{}, byToken, builder.WithPredicates(revoked)).Complete(c)
+	revoked := predicates.When(func(s *corev1.Secret) bool { return revokes(s, c.clock.Now()) })
+	err := builder.ControllerManagedBy(m).
+		Named("token-revocation").
+		Watches(&corev1.Secret{}, byToken, builder.WithPredicates(predicates.Only(predicates.Deleted), revoked)).
+		Complete(patch.RetryConflicts(c))
 	if err != nil {
 		return err
 	}
 	// At the start every request counts as new: the Secret may have been deleted
-	// while nobody looked.
-	pending := predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return goesWithToken(e.Object, c.clock.Now()) },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
-	return builder.ControllerManagedBy(m).Named("token-revocation-requests").
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
-		Complete(&leftovers{client: c.client, cached: m.GetCache(), live: c.live, clock: c.clock})
+	// while no controller ran.
+	pending := predicates.When(func(r *certificatesv1.CertificateSigningRequest) bool { return goesWithToken(r, c.clock.Now()) })
+	return builder.ControllerManagedBy(m).
+		Named("token-revocation-requests").
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicates.Only(predicates.Created), pending)).
+		Complete(patch.RetryConflicts(&leftovers{client: c.client, cached: m.GetCache(), live: c.live, clock: c.clock}))
 }
 
 // revokes tells whether the deletion of a token's Secret, at the time now, takes

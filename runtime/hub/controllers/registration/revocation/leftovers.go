@@ -28,9 +28,8 @@ type leftovers struct {
 
 // goesWithToken tells whether a request, at the time now, goes when its token is
 // revoked: nobody has decided about it, and its token would still be good.
-func goesWithToken(o client.Object, now time.Time) bool {
-	r, ok := o.(*certificatesv1.CertificateSigningRequest)
-	if !ok || r.Annotations[cluster.RequestTokenAnnotation] == "" || len(r.Status.Conditions) > 0 {
+func goesWithToken(r *certificatesv1.CertificateSigningRequest, now time.Time) bool {
+	if r.Annotations[cluster.RequestTokenAnnotation] == "" || len(r.Status.Conditions) > 0 {
 		return false
 	}
 	if _, token := cluster.TokenOfUser(r.Spec.Username); !token {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 )
 
 // Controller reconciles the taints of ManagedClusters.
@@ -27,7 +28,7 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	return builder.ControllerManagedBy(m).Named("taint").For(&clusterv1.ManagedCluster{}).Complete(c)
+	return builder.ControllerManagedBy(m).Named("taint").For(&clusterv1.ManagedCluster{}).Complete(patch.RetryConflicts(c))
 }
 
 // Reconcile adds and removes the taints that follow from a cluster's
@@ -40,13 +41,15 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if !mc.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	want := taints(mc.Spec.Taints, mc.Status.Conditions)
-	if len(want) == len(mc.Spec.Taints) && slices.EqualFunc(want, mc.Spec.Taints, same) {
-		return reconcile.Result{}, nil
-	}
-	before := mc.DeepCopy()
-	mc.Spec.Taints = want
-	if err := c.client.Patch(ctx, mc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	_, err := patch.Object(ctx, c.client, mc, func() bool {
+		want := taints(mc.Spec.Taints, mc.Status.Conditions)
+		if slices.EqualFunc(want, mc.Spec.Taints, same) {
+			return false
+		}
+		mc.Spec.Taints = want
+		return true
+	})
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("taint the cluster %s: %w", mc.Name, err)
 	}
 	return reconcile.Result{}, nil

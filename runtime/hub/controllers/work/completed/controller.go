@@ -14,11 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 // Controller reconciles complete ManifestWorks.
@@ -34,15 +35,16 @@ func NewController(c client.Client, clock clock.PassiveClock) *Controller {
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	temporary := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		mw, ok := o.(*workv1.ManifestWork)
-		if !ok {
-			return false
-		}
-		_, has := due(mw)
-		return has
-	})
-	return builder.ControllerManagedBy(m).Named("completed-work").For(&workv1.ManifestWork{}, builder.WithPredicates(temporary)).Complete(c)
+	return builder.ControllerManagedBy(m).
+		Named("completed-work").
+		For(&workv1.ManifestWork{}, builder.WithPredicates(predicates.When(temporary))).
+		Complete(patch.RetryConflicts(c))
+}
+
+// temporary selects works that are to be deleted at some time.
+func temporary(mw *workv1.ManifestWork) bool {
+	_, has := due(mw)
+	return has
 }
 
 // Reconcile deletes a work whose time is over, or comes back when it is.

@@ -14,19 +14,20 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling/incremental"
 )
 
-// feeding is how one kind of object gets into the engine.
-type feeding struct {
+// feed is how one kind of object gets into the engine.
+type feed struct {
 	kind   client.Object
 	upsert func(client.Object) []types.NamespacedName
 	remove func(types.NamespacedName) []types.NamespacedName
 }
 
-// feedings are all kinds that placements depend on.
-func feedings(e *incremental.Engine) []feeding {
-	return []feeding{
+// feeds are those of all kinds that placements depend on.
+func feeds(e *incremental.Engine) []feed {
+	return []feed{
 		{
 			&clusterv1.ManagedCluster{},
 			func(o client.Object) []types.NamespacedName { return e.UpsertCluster(o.(*clusterv1.ManagedCluster)) },
@@ -68,14 +69,14 @@ func feedings(e *incremental.Engine) []feeding {
 	}
 }
 
-// handler takes over what the watch reports before anybody is woken because of
-// it, so that whoever is finds it in the engine. The objects are those of the
+// handler passes an event to the engine before it enqueues the placements that it
+// concerns, so that they are scheduled with it. The objects are those of the
 // cache, which nobody changes.
-func (f feeding) handler() handler.EventHandler {
+func (f feed) handler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, concerned []types.NamespacedName) {
-		for _, key := range concerned {
-			q.Add(reconcile.Request{NamespacedName: key})
+		for _, request := range enqueue.Requests(concerned) {
+			q.Add(request)
 		}
 	}
 	return handler.Funcs{

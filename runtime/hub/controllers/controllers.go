@@ -1,0 +1,120 @@
+// Package controllers lists every controller of the hub. Each has a package of
+// its own: controller.go has what it needs, Register and Reconcile; watch.go, if
+// there is one, which changes concern it, and whom.
+package controllers
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterprofile"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/binding"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/defaultsets"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/namespaces"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/placement"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/csr"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/lease"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/revocation"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/taint"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/replicaset"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/work/completed"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
+)
+
+// Controller is what each controller is to the hub.
+type Controller interface {
+	// Register adds the controller to a manager.
+	Register(m manager.Manager) error
+}
+
+// Options say which controllers there are, and how they work.
+type Options struct {
+	Clock    clock.PassiveClock
+	Features featuregate.FeatureGate
+	// Scheduling is how placements are scheduled.
+	Scheduling scheduling.Options
+	// Labels are put on every object that is made for a cluster.
+	Labels map[string]string
+	// AcceptNew accepts every new cluster, once.
+	AcceptNew bool
+	// ApprovedUsers are users whose first certificate requests are approved.
+	ApprovedUsers []string
+	// CleanedResources are deleted with a cluster, one kind after the other.
+	CleanedResources []schema.GroupVersionResource
+}
+
+// Register adds every controller of the hub to a manager.
+func Register(m manager.Manager, o Options) error {
+	all, err := list(m, o)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if err := c.Register(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list makes every controller of the hub.
+func list(m manager.Manager, o Options) ([]Controller, error) {
+	c, live := m.GetClient(), m.GetAPIReader()
+	events := m.GetEventRecorder("registration-controller")
+	objects, err := metadata.NewForConfig(m.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	cleaned := o.CleanedResources
+	if !o.Features.Enabled(features.ResourceCleanup) {
+		cleaned = nil // clusters from before still have to be let go
+	}
+	all := []Controller{
+		// Registration: from the first certificate request to the last work.
+		managedcluster.NewController(c, live, events, o.Clock, managedcluster.Options{Labels: o.Labels, AcceptNew: o.AcceptNew}),
+		csr.NewController(c, m.GetCache(), events, o.Clock, csr.Options{ApprovedUsers: o.ApprovedUsers}),
+		clusterrole.NewController(c, live, clusterrole.Options{Labels: o.Labels}),
+		lease.NewController(c, events, o.Clock),
+		clocksync.NewController(c, o.Clock),
+		taint.NewController(c),
+		revocation.NewController(c, live, o.Clock),
+		gc.NewController(c, live, objects, events, gc.Options{Resources: cleaned}),
+
+		// Add-ons: how they are.
+		discovery.NewController(c),
+		health.NewController(c),
+
+		// Cluster sets: which cluster belongs where.
+		setstatus.NewController(c),
+		binding.NewController(c),
+		namespaces.NewController(c),
+
+		// Placement: which clusters are chosen.
+		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock, o.Scheduling),
+	}
+	if o.Features.Enabled(features.DefaultClusterSet) {
+		all = append(all, defaultsets.NewController(c))
+	}
+	if o.Features.Enabled(features.ClusterProfile) {
+		all = append(all, clusterprofile.NewController(c, events))
+	}
+	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
+		all = append(all, completed.NewController(c, o.Clock))
+	}
+	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
+		needsProgressing := o.Features.Enabled(features.RolloutNeedsProgressing)
+		all = append(all, replicaset.NewController(c, live, o.Clock, replicaset.Options{NeedsProgressing: needsProgressing}))
+	}
+	return all, nil
+}

@@ -1,0 +1,140 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
+)
+
+// Options say what hub to run.
+type Options struct {
+	// DataDir keeps all state. It is made when it does not exist.
+	DataDir string
+	// BindAddress is the address to listen on; 127.0.0.1 by default.
+	BindAddress net.IP
+	// SecurePort is the port to listen on; 0 takes a free one.
+	SecurePort int
+	// ExternalURL is where agents and users reach the hub, when that is not the
+	// address that it listens on.
+	ExternalURL string
+
+	// EtcdServers are the URLs of an external etcd cluster that several replicas
+	// of the hub may share. When there are none, etcd runs in this process.
+	EtcdServers []string
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+
+	// ReplaceLostKeys makes the hub start with keys other than those that its
+	// store was made with (--replace-lost-keys), as after their loss.
+	ReplaceLostKeys bool
+
+	// AutoApprove lists users whose clusters join without a human: each new
+	// cluster is accepted once, and their certificate requests are approved. It
+	// turns on the gate features.ManagedClusterAutoApproval.
+	AutoApprove []string
+	// CleanedResources are deleted with a cluster from its namespace, one kind
+	// after the other (--gc-resource-list); gc.DefaultResources by default.
+	CleanedResources []schema.GroupVersionResource
+	// ManifestLimit is the greatest total size of a work's manifests, in bytes
+	// (--manifest-limit); work.DefaultManifestLimit by default.
+	ManifestLimit int
+	// Labels are put on every namespace and RBAC object that the hub makes for a
+	// cluster.
+	Labels map[string]string
+	// Features are the hub's feature gates; features.NewHub by default.
+	Features featuregate.FeatureGate
+
+	// ExternalSigner leaves it to somebody else to sign approved certificate
+	// requests. Whoever does needs the authority in the data directory's folder
+	// pki, as the hub takes no other's certificates.
+	ExternalSigner bool
+
+	// Clock is the real one by default. What Kubernetes itself keeps time of, such
+	// as the expiry of tokens, goes by the real one anyway.
+	Clock clock.WithTicker
+	// Log is where the controllers log.
+	Log logr.Logger
+}
+
+// complete sets defaults and refuses what contradicts itself.
+func (o *Options) complete() error {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if len(o.CleanedResources) == 0 {
+		o.CleanedResources = gc.DefaultResources()
+	}
+	if o.ManifestLimit == 0 {
+		o.ManifestLimit = work.DefaultManifestLimit
+	}
+	if o.ManifestLimit < 0 {
+		return fmt.Errorf("--manifest-limit %d is negative: give the greatest size of a work's manifests in bytes, or leave it out for %d", o.ManifestLimit, work.DefaultManifestLimit)
+	}
+	if o.Features == nil {
+		o.Features = features.NewHub()
+	}
+	if err := features.Check(o.Features); err != nil {
+		return err
+	}
+	return o.validateLabels()
+}
+
+// scheduling is how placements are scheduled.
+func (o *Options) scheduling() scheduling.Options {
+	return scheduling.Options{PreferNoSelect: o.Features.Enabled(features.PreferNoSelect), Expressions: scheduling.NewExpressions()}
+}
+
+// controllers are the options of the controllers.
+func (o *Options) controllers() controllers.Options {
+	return controllers.Options{
+		Clock:            o.Clock,
+		Features:         o.Features,
+		Scheduling:       o.scheduling(),
+		Labels:           o.Labels,
+		AcceptNew:        len(o.AutoApprove) > 0 || o.Features.Enabled(features.ManagedClusterAutoApproval),
+		ApprovedUsers:    o.AutoApprove,
+		CleanedResources: o.CleanedResources,
+	}
+}
+
+// validateLabels checks the labels for all objects of clusters.
+func (o *Options) validateLabels() error {
+	var problems []error
+	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
+		v := o.Labels[k]
+		switch bad := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); {
+		case k == cluster.NameLabel || k == cluster.AddOnNameLabel:
+			problems = append(problems, fmt.Errorf("--labels has %s, by which the hub finds the objects of a cluster: choose another key", k))
+		case len(bad) > 0:
+			problems = append(problems, fmt.Errorf("--labels has %s=%s, which is not a label: %s", k, v, strings.Join(bad, "; ")))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// explainKeys adds the remedy to the error of a hub whose keys are not those of
+// its store.
+func (o *Options) explainKeys(err error) error {
+	folder := filepath.Join(o.DataDir, "pki")
+	if len(o.EtcdServers) > 0 {
+		return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, folder)
+	}
+	return fmt.Errorf("data directory %q: %w: put the folder %s back from the backup that the store is of; if it is lost for good, start the hub once with --replace-lost-keys: every cluster has to join again then, and every kubeconfig and token of before is void", o.DataDir, err, folder)
+}
