@@ -3,7 +3,7 @@ package manager_test
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 )
 
 var env testenv.Env
