@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,26 +245,15 @@ func carryOverOldPolicy(ctx context.Context, client kubernetes.Interface) error 
 
 // inParallel runs jobs, workers at a time, and returns all their errors.
 func inParallel(workers int, jobs []func() error) error {
-	queue := make(chan func() error)
-	failures := make(chan error)
-	for range workers {
-		go func() {
-			var errs []error
-			for job := range queue {
-				if err := job(); err != nil {
-					errs = append(errs, err)
-				}
-			}
-			failures <- errors.Join(errs...)
-		}()
+	errs := make([]error, len(jobs))
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for i, job := range jobs {
+		group.Go(func() error {
+			errs[i] = job()
+			return nil
+		})
 	}
-	for _, job := range jobs {
-		queue <- job
-	}
-	close(queue)
-	var errs []error
-	for range workers {
-		errs = append(errs, <-failures)
-	}
+	_ = group.Wait()
 	return errors.Join(errs...)
 }

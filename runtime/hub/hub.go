@@ -28,7 +28,7 @@ import (
 // healthy one takes about a second.
 const startTimeout = 2 * time.Minute
 
-// Ready is what a hub that has started tells about itself.
+// Ready describes a hub that has started.
 type Ready struct {
 	// URL is where clients reach the hub.
 	URL string
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	})
 	var lost *controlplane.LostKeysError
 	if errors.As(err, &lost) {
-		return fmt.Errorf("%w; if it is lost for good, start the hub once with --replace-lost-keys: every cluster has to join again then, and every kubeconfig and token of before is void", err)
+		return fmt.Errorf("%w; %s", err, lostForGood)
 	}
 	if err != nil {
 		return stopped(ctx, err)
@@ -143,7 +143,7 @@ func run(ctx context.Context, o Options, server *controlplane.Server, agents *au
 	return stopped(ctx, <-controllers)
 }
 
-// stopped is the error of a hub that ends: none when it was told to end.
+// stopped is the error of a hub that ends: none when its context was cancelled.
 func stopped(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {

@@ -75,9 +75,9 @@ func elect(o Options, server *controlplane.Server) (*manager.Election, error) {
 	return &manager.Election{Lock: lock}, nil
 }
 
-// within runs f and returns its error, or nil when ctx has ended and f has not
-// for stopTimeout, or what it needs is gone: some of what runs in it may be busy
-// with a computation that takes no notice of contexts.
+// within runs f and returns its error. Once ctx has ended it waits for f no longer
+// than stopTimeout, or until what f needs is gone, and returns nil then: some of
+// what runs in f may be busy with a computation that ignores contexts.
 func within(ctx context.Context, gone <-chan struct{}, f func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- f() }()

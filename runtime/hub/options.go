@@ -61,13 +61,13 @@ type Options struct {
 	// Features are the hub's feature gates; features.NewHub by default.
 	Features featuregate.FeatureGate
 
-	// ExternalSigner leaves it to somebody else to sign approved certificate
-	// requests. Whoever does needs the authority in the data directory's folder
-	// pki, as the hub takes no other's certificates.
+	// ExternalSigner leaves the signing of approved certificate requests to an
+	// external signer. It needs the authority in the data directory's folder pki, as
+	// the hub accepts no other certificates.
 	ExternalSigner bool
 
-	// Clock is the real one by default. What Kubernetes itself keeps time of, such
-	// as the expiry of tokens, goes by the real one anyway.
+	// Clock is the real one by default. Kubernetes itself, as for the expiry of
+	// tokens, always uses the real one.
 	Clock clock.WithTicker
 	// Log is where the controllers log.
 	Log logr.Logger
@@ -129,6 +129,10 @@ func (o *Options) validateLabels() error {
 	return errors.Join(problems...)
 }
 
+// lostForGood is the remedy for keys that no backup has.
+const lostForGood = "if it is lost for good, start the hub once with --replace-lost-keys: " +
+	"every cluster has to join again then, and every kubeconfig and token of before is void"
+
 // explainKeys adds the remedy to the error of a hub whose keys are not those of
 // its store.
 func (o *Options) explainKeys(err error) error {
@@ -136,5 +140,5 @@ func (o *Options) explainKeys(err error) error {
 	if len(o.EtcdServers) > 0 {
 		return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, folder)
 	}
-	return fmt.Errorf("data directory %q: %w: put the folder %s back from the backup that the store is of; if it is lost for good, start the hub once with --replace-lost-keys: every cluster has to join again then, and every kubeconfig and token of before is void", o.DataDir, err, folder)
+	return fmt.Errorf("data directory %q: %w: put the folder %s back from the backup that the store is of; %s", o.DataDir, err, folder, lostForGood)
 }

@@ -21,6 +21,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/keymutex"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
@@ -58,7 +59,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
 		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
 		// Last: a request that another plugin refuses does not count as a use.
-		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens})},
+		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)})},
 	}
 }
 

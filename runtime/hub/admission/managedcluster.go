@@ -63,12 +63,12 @@ func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ adm
 	object := a.GetObject().(*unstructured.Unstructured)
 	if now.DeletionTimestamp != nil {
 		// A deleted object loses its finalizers one by one; none may come back.
-		return p.stampTaints(object, &now, &before, a.GetOperation())
+		return p.admitTaints(object, &now, &before, a.GetOperation())
 	}
 	if a.GetOperation() == admission.Create && !slices.ContainsFunc(now.Spec.Taints, isUnreachable) {
 		now.Spec.Taints = append(now.Spec.Taints, clusterv1.Taint{Key: cluster.UnreachableTaint, Effect: clusterv1.TaintEffectNoSelect})
 	}
-	if err := p.stampTaints(object, &now, &before, a.GetOperation()); err != nil {
+	if err := p.admitTaints(object, &now, &before, a.GetOperation()); err != nil {
 		return err
 	}
 	if p.defaultSet && now.Labels[cluster.ClusterSetLabel] == "" {
@@ -91,9 +91,9 @@ func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ adm
 
 func isUnreachable(t clusterv1.Taint) bool { return t.Key == cluster.UnreachableTaint }
 
-// stampTaints sets the timeAdded of new and changed taints. It refuses requests
+// admitTaints sets the timeAdded of new and changed taints. It refuses requests
 // that set it themselves. Taints are identified by their keys.
-func (p *managedClusters) stampTaints(object *unstructured.Unstructured, now, before *clusterv1.ManagedCluster, op admission.Operation) error {
+func (p *managedClusters) admitTaints(object *unstructured.Unstructured, now, before *clusterv1.ManagedCluster, op admission.Operation) error {
 	taints, forbidden := stampTaints(now.Spec.Taints, before.Spec.Taints, op == admission.Create, p.clock.Now())
 	if len(forbidden) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("It is not allowed to set TimeAdded of Taint %q.", strings.Join(forbidden, ",")))

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/keymutex"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -168,8 +168,9 @@ func stamped(labels, of map[string]string) (map[string]string, error) {
 type tokenUses struct {
 	*tokenScopes
 	client kubernetes.Interface
-	// writing serialises the writes of uses, so that they do not collide.
-	writing sync.Mutex
+	// writing serialises the writes of a token's uses, so that they do not
+	// collide.
+	writing keymutex.KeyMutex
 }
 
 var (
@@ -228,8 +229,8 @@ func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admi
 
 // use records in a token's Secret that a cluster is registered with it.
 func (p *tokenUses) use(ctx context.Context, id, name string, dryRun bool) error {
-	p.writing.Lock()
-	defer p.writing.Unlock()
+	p.writing.LockKey(id)
+	defer func() { _ = p.writing.UnlockKey(id) }() // fails only for keys that nobody locked
 	secrets := p.client.CoreV1().Secrets(metav1.NamespaceSystem)
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		secret, err := secrets.Get(ctx, cluster.TokenSecretPrefix+id, metav1.GetOptions{})

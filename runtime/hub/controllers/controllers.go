@@ -1,6 +1,7 @@
 // Package controllers lists every controller of the hub. Each has a package of
-// its own: controller.go has what it needs, Register and Reconcile; watch.go, if
-// there is one, which changes concern it, and whom.
+// its own: controller.go has its Options, NewController, Register and Reconcile;
+// watch.go, where there is one, has the predicates and the functions that map a
+// change to requests.
 package controllers
 
 import (

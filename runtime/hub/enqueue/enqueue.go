@@ -55,7 +55,9 @@ func named(name func(client.Object) string) handler.EventHandler {
 // Matching lists the objects that the options select, and returns requests for
 // those that keep keeps; nil keeps all. Reading from a cache fails only when the
 // hub is being stopped.
-func Matching[T client.Object](ctx context.Context, r client.Reader, list client.ObjectList, keep func(T) bool, options ...client.ListOption) []reconcile.Request {
+func Matching[T client.Object](
+	ctx context.Context, r client.Reader, list client.ObjectList, keep func(T) bool, options ...client.ListOption,
+) []reconcile.Request {
 	if err := r.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "find the objects that a change concerns")
 		return nil

@@ -1,9 +1,9 @@
-// Package patch changes objects of the hub with one policy for all controllers:
+// Package patch changes objects of the hub with one policy for all controllers.
 //
 //   - A change is written as a merge patch that names the resource version which
 //     it was made from, so that it overwrites nothing. Nothing is written when
 //     nothing changed.
-//   - A conflict is an error that RetryConflicts turns into a retry: somebody else
+//   - A conflict is an error that RetryConflicts turns into a retry: another client
 //     was faster, and that is no failure.
 //   - An object that is gone needs no change: no error, and nothing written.
 //   - Conditions get no observedGeneration here. Those of upstream's controllers

@@ -46,8 +46,10 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterprofile").
 		For(&v1alpha1.ClusterProfile{}).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfCluster), builder.WithPredicates(predicates.Changed(clusterChanged))).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfSet), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfCluster),
+			builder.WithPredicates(predicates.Changed(clusterChanged))).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfSet),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.profilesOfBinding)).
 		Complete(patch.RetryConflicts(c))
 }
@@ -76,7 +78,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	case !exists:
 		return reconcile.Result{}, c.create(ctx, r.Namespace, mc)
 	case !profile.DeletionTimestamp.IsZero():
-		return reconcile.Result{}, nil // its end brings us back
+		return reconcile.Result{}, nil // its deletion leads here again
 	}
 	if err := c.update(ctx, profile, mc); err != nil {
 		return reconcile.Result{}, err

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -18,19 +19,19 @@ import (
 
 // boundSets are the names of the sets that bindings have bound.
 func boundSets(bindings []clusterv1beta2.ManagedClusterSetBinding) []string {
-	var sets []string
+	var names []string
 	for i := range bindings {
 		b := &bindings[i]
 		if b.DeletionTimestamp.IsZero() && meta.IsStatusConditionTrue(b.Status.Conditions, cluster.ConditionBound) {
-			sets = append(sets, b.Spec.ClusterSet)
+			names = append(names, b.Spec.ClusterSet)
 		}
 	}
-	return sets
+	return names
 }
 
 // isMember tells whether a cluster belongs to one of the sets of these names.
-func isMember(mc *clusterv1.ManagedCluster, sets []clusterv1beta2.ManagedClusterSet, names []string) bool {
-	return slices.ContainsFunc(sets, func(s clusterv1beta2.ManagedClusterSet) bool {
+func isMember(mc *clusterv1.ManagedCluster, all []clusterv1beta2.ManagedClusterSet, names []string) bool {
+	return slices.ContainsFunc(all, func(s clusterv1beta2.ManagedClusterSet) bool {
 		if !slices.Contains(names, s.Name) {
 			return false
 		}
@@ -39,9 +40,9 @@ func isMember(mc *clusterv1.ManagedCluster, sets []clusterv1beta2.ManagedCluster
 	})
 }
 
-// ours tells whether it is this hub that keeps a profile. The label says so, by
-// which everybody selects; and the spec still does when somebody has taken the
-// label away, as it can't be changed.
+// ours tells whether this hub keeps a profile. The label says so, by which
+// clients select. When the label was removed, the spec still does, as it can't be
+// changed.
 func ours(p *v1alpha1.ClusterProfile) bool {
 	return p.Labels[multicluster.ClusterManagerLabel] == multicluster.ClusterManagerName ||
 		p.Spec.ClusterManager.Name == multicluster.ClusterManagerName
@@ -92,16 +93,16 @@ func report(s *v1alpha1.ClusterProfileStatus, mc *clusterv1.ManagedCluster) {
 }
 
 // properties are the claims that a profile takes. A cluster's status may name a
-// claim twice, of which the first counts, and leave out names and values; one
-// such claim would have the whole status of the profile refused.
+// claim twice, and then the first one counts. It may leave out names and values;
+// with one such claim the API refuses the whole status of the profile.
 func properties(claims []clusterv1.ManagedClusterClaim) []v1alpha1.Property {
 	var out []v1alpha1.Property
-	seen := make(map[string]bool, len(claims))
+	seen := sets.Set[string]{}
 	for _, c := range claims {
-		if c.Name == "" || c.Value == "" || seen[c.Name] {
+		if c.Name == "" || c.Value == "" || seen.Has(c.Name) {
 			continue
 		}
-		seen[c.Name] = true
+		seen.Insert(c.Name)
 		out = append(out, v1alpha1.Property{Name: c.Name, Value: c.Value})
 	}
 	return out

@@ -1,7 +1,7 @@
 // Package placement keeps the decisions of placements: which clusters each has
-// chosen. What to choose is decided by the scheduling library. The controller
-// feeds what it watches to an incremental engine over it, which also tells whom a
-// change concerns, and writes down the results.
+// chosen. The scheduling library decides what to choose. The controller passes
+// what it watches to an incremental engine over the library, which also returns
+// the placements that a change concerns, and writes the results.
 package placement
 
 import (
@@ -38,23 +38,23 @@ type Controller struct {
 
 	engine *incremental.Engine
 	notes  notes
-	// judge is there when the controller is registered; its users without a manager
-	// wait for judgements themselves.
+	// judge is set when the controller is registered; without a manager, each
+	// reconciliation waits for its judgements itself.
 	judge *judge
 }
 
-// NewController makes the controller. It knows of nothing until its manager's
-// watches feed its engine, or its user does.
+// NewController makes the controller. Its engine is empty until the watches of
+// its manager, or a test, fill it.
 func NewController(c client.Client, recorder events.EventRecorder, clk clock.PassiveClock, o scheduling.Options) *Controller {
 	return &Controller{client: c, events: recorder, clock: clk, engine: incremental.New(o)}
 }
 
-// Engine is what decides, fed with what the controller's manager watches.
+// Engine is what decides.
 func (c *Controller) Engine() *incremental.Engine { return c.engine }
 
 // Register adds the controller to a manager. It starts to work when the engine
-// has heard of all that there is: a part of the fleet would make for decisions
-// without the rest of it.
+// has all objects: from a part of the fleet it would make decisions without the
+// rest.
 func (c *Controller) Register(m manager.Manager) error {
 	b := builder.ControllerManagedBy(m).Named("placement").WithOptions(controller.Options{MaxConcurrentReconciles: 4})
 	for _, f := range feeds(c.engine) {
@@ -73,7 +73,7 @@ func (c *Controller) Register(m manager.Manager) error {
 	return m.Add(manager.RunnableFunc(c.judge.run))
 }
 
-// schedule decides about a placement, or has it judged before.
+// schedule decides about a placement, or has it judged first.
 func (c *Controller) schedule(key types.NamespacedName) (incremental.Scheduled, incremental.State) {
 	if c.judge == nil {
 		s, ok := c.engine.Schedule(key, c.clock.Now())
@@ -149,7 +149,9 @@ func (c *Controller) writeDecisions(ctx context.Context, s incremental.Scheduled
 
 // writeDecision makes a decision what is wanted, and returns it if its clusters
 // are others now. The one that is there belongs to the cache and is not changed.
-func (c *Controller) writeDecision(ctx context.Context, p *clusterv1beta1.Placement, there *clusterv1beta1.PlacementDecision, want scheduling.Decision, warning *scheduling.Problem) (*clusterv1beta1.PlacementDecision, error) {
+func (c *Controller) writeDecision(
+	ctx context.Context, p *clusterv1beta1.Placement, there *clusterv1beta1.PlacementDecision, want scheduling.Decision, warning *scheduling.Problem,
+) (*clusterv1beta1.PlacementDecision, error) {
 	if there != nil && owned(there, p, want.Labels) && holds(there, want.Clusters) {
 		return nil, nil
 	}

@@ -24,7 +24,7 @@ func (c *Controller) eventf(p *clusterv1beta1.Placement, d *clusterv1beta1.Place
 	c.events.Eventf(p, d, corev1.EventTypeNormal, reason, action, "Decision %s is %s with placement %s in namespace %s", d.Name, verb, p.Name, p.Namespace)
 }
 
-// updated tells that a decision holds other clusters, and what was amiss when
+// updated reports that a decision holds other clusters, and what was wrong when
 // they were chosen.
 func (c *Controller) updated(p *clusterv1beta1.Placement, d *clusterv1beta1.PlacementDecision, warning *scheduling.Problem) {
 	if warning == nil {
@@ -38,7 +38,7 @@ func (c *Controller) updated(p *clusterv1beta1.Placement, d *clusterv1beta1.Plac
 	c.events.Eventf(p, d, corev1.EventTypeWarning, "DecisionUpdate", "DecisionUpdated", "%s", note)
 }
 
-// notes remembers what was last told of each placement, by the event's reason.
+// notes remembers the last event of each placement, by its reason.
 type notes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]map[string]string
@@ -62,15 +62,15 @@ func (n *notes) news(key types.NamespacedName, reason, note string) bool {
 	return true
 }
 
-// forget drops what was told of a placement that is gone.
+// forget drops the notes of a placement that is gone.
 func (n *notes) forget(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.last, key)
 }
 
-// scored tells the scores behind a decision that was written, unless they were
-// told before.
+// scored reports the scores behind a decision that was written, unless they are
+// the same as last time.
 func (c *Controller) scored(p *clusterv1beta1.Placement, d *clusterv1beta1.PlacementDecision) {
 	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 	// A name, a colon, a digit and a space are the least that a cluster takes.
@@ -80,9 +80,9 @@ func (c *Controller) scored(p *clusterv1beta1.Placement, d *clusterv1beta1.Place
 	}
 }
 
-// explained tells, with a decision that was written, how the choice came about,
-// unless that was told before. Which cluster was left out by which rule takes
-// more room than an event has; the debug endpoint and previews tell it.
+// explained reports, with a decision that was written, how the choice was made,
+// unless that is the same as last time. Which rule left out which cluster is too
+// long for an event; the debug endpoint and previews have it.
 func (c *Controller) explained(s incremental.Scheduled, d *clusterv1beta1.PlacementDecision) {
 	key := types.NamespacedName{Namespace: s.Placement.Namespace, Name: s.Placement.Name}
 	note := explanationNote(s.Funnel, s.Result)

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// slice is what judging a placement may cost, in CEL's units, before it is the
-	// next one's turn: some milliseconds.
+	// slice is what judging a placement may cost before the next one's turn, in
+	// CEL's units: some milliseconds.
 	slice = 20_000
 
-	// short is how long a slice takes at the most for no rest to follow it.
+	// short is how long a slice may take without a rest after it.
 	short = 2 * time.Millisecond
 )
 
-// judge finds out what the predicates of placements say that are judged apart
-// (those with expressions, or long selectors), slice by slice. Namespaces take
-// turns by what they have cost, and so do the placements in each: a placement
-// that costs much waits for those that cost little, and a tenant's placements
-// wait for their own. There is one judge, which rests as long as it works: it
-// takes half a processor, whatever is asked of it.
+// judge evaluates, slice by slice, the predicates of placements that take long:
+// those with expressions, or with long selectors. Namespaces take turns by what
+// they have cost, and so do the placements in each: a placement that costs much
+// waits for those that cost little, and a tenant's placements wait for their own.
+// There is one judge, and it rests as long as it works: it takes half a processor
+// at most.
 type judge struct {
 	engine *incremental.Engine
 	// ready has a placement scheduled that has been judged.

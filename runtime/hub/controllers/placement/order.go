@@ -7,9 +7,9 @@ import (
 
 // inSafeOrder puts decisions into the order in which to write them: one that
 // takes a cluster over comes before the one that gives it away. In between the
-// cluster is in both, and not in none, for which whoever follows the decisions
-// would take its workloads away. Decisions that give clusters to each other have
-// no such order; there the first one by name is written first.
+// cluster is in both. If it were in none, controllers that follow the decisions
+// would remove its workloads. Decisions that give clusters to each other have no
+// such order; there the first one by name is written first.
 func inSafeOrder(want []scheduling.Decision, present map[string]*clusterv1beta1.PlacementDecision) []scheduling.Decision {
 	goesTo := map[string]int{}
 	for i, w := range want {

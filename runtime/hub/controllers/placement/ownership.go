@@ -12,8 +12,8 @@ import (
 )
 
 // disposable reports whether a placement may delete a decision that it does not
-// want: not one that another placement owns and is about to label anew, nor one
-// that only has a name like its own.
+// want. It may not delete one that another placement owns and is about to label
+// again, nor one that only has a name like its own.
 func disposable(d *clusterv1beta1.PlacementDecision, p *clusterv1beta1.Placement) bool {
 	owner := metav1.GetControllerOf(d)
 	if owner == nil || owner.Kind != "Placement" || owner.Name == p.Name {

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// turns tells whose turn it is to be judged: of the namespaces that have something
-// to judge the one that has cost least, and in it the placement that has.
+// turns decides which placement is judged next: in the namespace that has cost
+// least, the placement that has cost least.
 type turns map[string]*tenant
 
-// tenant is a namespace with what it has cost. The count goes on from where the
-// others are when it had nothing to do for a while, so that it saves nothing up.
+// tenant is a namespace with what it has cost. A namespace that had nothing to do
+// for a while starts at the cost of the others, so that it saves nothing up.
 type tenant struct {
 	cost int64
 	// waiting are the placements that wait for their turn, with what each has cost
@@ -50,7 +50,7 @@ func (t turns) least() (string, bool) {
 	return best, best != ""
 }
 
-// next is whose turn it is; false is that nobody waits.
+// next is the placement to judge next; false means that none waits.
 func (t turns) next() (types.NamespacedName, bool) {
 	namespace, ok := t.least()
 	if !ok {
@@ -83,5 +83,5 @@ func (t turns) charge(key types.NamespacedName, cost int64, more bool) {
 			return
 		}
 	}
-	clear(t) // nobody waits: all begin at nothing again
+	clear(t) // none waits: all start at 0 again
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // awaited remembers which sets have clusters in their decisions that get no work
@@ -11,8 +12,8 @@ import (
 // when every set is looked at.
 type awaited struct {
 	mu    sync.Mutex
-	sets  map[string]map[types.NamespacedName]bool // by cluster
-	names map[types.NamespacedName][]string        // the clusters by set
+	sets  map[string]sets.Set[types.NamespacedName] // by cluster
+	names map[types.NamespacedName][]string         // the clusters by set
 }
 
 // remember replaces what a set waits for.
@@ -20,7 +21,7 @@ func (a *awaited) remember(set types.NamespacedName, clusters []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, name := range a.names[set] {
-		delete(a.sets[name], set)
+		a.sets[name].Delete(set)
 		if len(a.sets[name]) == 0 {
 			delete(a.sets, name)
 		}
@@ -30,36 +31,33 @@ func (a *awaited) remember(set types.NamespacedName, clusters []string) {
 		return
 	}
 	if a.sets == nil {
-		a.sets, a.names = map[string]map[types.NamespacedName]bool{}, map[types.NamespacedName][]string{}
+		a.sets, a.names = map[string]sets.Set[types.NamespacedName]{}, map[types.NamespacedName][]string{}
 	}
 	a.names[set] = clusters
 	for _, name := range clusters {
 		if a.sets[name] == nil {
-			a.sets[name] = map[types.NamespacedName]bool{}
+			a.sets[name] = sets.Set[types.NamespacedName]{}
 		}
-		a.sets[name][set] = true
+		a.sets[name].Insert(set)
 	}
 }
 
 // of are the sets that wait for a cluster.
-func (a *awaited) of(cluster string) (sets []types.NamespacedName) {
+func (a *awaited) of(cluster string) []types.NamespacedName {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for set := range a.sets[cluster] {
-		sets = append(sets, set)
-	}
-	return sets
+	return a.sets[cluster].UnsortedList()
 }
 
 // in are the sets of a namespace that wait for any cluster; of all namespaces
 // when it is empty.
-func (a *awaited) in(namespace string) (sets []types.NamespacedName) {
+func (a *awaited) in(namespace string) (found []types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for set := range a.names {
 		if namespace == "" || set.Namespace == namespace {
-			sets = append(sets, set)
+			found = append(found, set)
 		}
 	}
-	return sets
+	return found
 }

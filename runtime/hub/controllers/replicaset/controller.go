@@ -4,8 +4,7 @@
 //
 // A pass reads a snapshot (the set, its placements with their decisions, its
 // works), plans from it alone what to write, writes, and reports. Nothing is
-// remembered between passes, so a hub that is started again goes on where it
-// was. The works name the set and the placement that they are for in two labels;
+// remembered between passes, so a restarted hub goes on where it was. The works name the set and the placement that they are for in two labels;
 // a cluster that two placements select has a work for either.
 //
 // Where upstream's rollouts stall because nothing yields the condition
@@ -95,13 +94,17 @@ func (c *Controller) Register(m manager.Manager) error {
 		// Its own reports, too: one that was made from an older state of the set is
 		// checked again.
 		For(&workv1alpha1.ManifestWorkReplicaSet{}).
-		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(c.ofPlacement), builder.WithPredicates(predicates.Changed(selectionChanged))).
+		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(c.ofPlacement),
+			builder.WithPredicates(predicates.Changed(selectionChanged))).
 		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(c.ofDecision)).
 		// Which clusters a placement may choose. Our own scheduler writes the
 		// decisions again then; of other schedulers that is not known.
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Changed(standingChanged))).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
+			builder.WithPredicates(predicates.Changed(standingChanged))).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(patch.RetryConflicts(c))
@@ -164,7 +167,7 @@ func ignoreOutdated(err error) error {
 	return err
 }
 
-// report writes what has become of the set into its status.
+// report writes the state of the set into its status.
 func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, p plan, failed error) error {
 	return c.patchStatus(ctx, set, func(status *workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition {
 		status.Summary = p.summary()
@@ -173,7 +176,7 @@ func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	})
 }
 
-// reportInvalidName tells of a set whose works can't be labelled.
+// reportInvalidName reports a set whose works can't be labelled.
 func (c *Controller) reportInvalidName(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, problem string) error {
 	return c.patchStatus(ctx, set, func(*workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition {
 		return []metav1.Condition{{
@@ -184,7 +187,9 @@ func (c *Controller) reportInvalidName(ctx context.Context, set *workv1alpha1.Ma
 }
 
 // patchStatus changes a set's status, and writes it if that made a difference.
-func (c *Controller) patchStatus(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, change func(*workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition) error {
+func (c *Controller) patchStatus(
+	ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, change func(*workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition,
+) error {
 	_, err := patch.Status(ctx, c.client, set, func() bool {
 		before := set.Status.DeepCopy()
 		for _, condition := range change(&set.Status) {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -19,10 +20,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
-// Decisions are objects that others than the scheduler may have the right to
-// write. A name in one of them is a cluster's namespace, where a work is carried
-// out with the rights of the agent. So the names count only as far as the
-// placement could have chosen them.
+// Not only the scheduler may have the right to write decisions. A name in one of
+// them is a cluster's namespace, where a work is applied with the rights of the
+// agent. So a name counts only if the placement could have chosen it.
 
 // standing is what a cluster that a decision names is to the placement.
 type standing int
@@ -68,7 +68,7 @@ func (c *Controller) choice(ctx context.Context, p *clusterv1beta1.Placement) (c
 	if err := c.client.List(ctx, bindings, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the cluster set bindings of the namespace %s: %w", p.Namespace, err)
 	}
-	sets := map[string]*clusterv1beta2.ManagedClusterSet{}
+	byName := map[string]*clusterv1beta2.ManagedClusterSet{}
 	var bound []string
 	for i := range bindings.Items {
 		name := bindings.Items[i].Name
@@ -80,24 +80,24 @@ func (c *Controller) choice(ctx context.Context, p *clusterv1beta1.Placement) (c
 		case err != nil:
 			return nil, fmt.Errorf("read the cluster set %s: %w", name, err)
 		}
-		sets[name] = set
+		byName[name] = set
 		bound = append(bound, name)
 	}
 	_, named := membership.Eligible(bound, func(string) bool { return true }, p.Spec.ClusterSets)
 	var out choice
 	for _, name := range named {
-		if selector, err := membership.Selector(sets[name]); err == nil { // the set's own status tells of a bad one
+		if selector, err := membership.Selector(byName[name]); err == nil { // the set's own status reports a bad one
 			out = append(out, selector)
 		}
 	}
 	return out, nil
 }
 
-// restrict takes out of the groups what does not count, and tells what that is.
-// It returns the clusters that count as selected, too: unaccepted ones are among
-// them, and in no group.
-func (c *Controller) restrict(ctx context.Context, from choice, groups []rollout.Group) (selected map[string]bool, refused []refusal, err error) {
-	selected = map[string]bool{}
+// restrict removes the clusters that do not count from the groups, and returns
+// them. It also returns the clusters that count as selected: these include
+// unaccepted ones, which are in no group.
+func (c *Controller) restrict(ctx context.Context, from choice, groups []rollout.Group) (selected sets.Set[string], refused []refusal, err error) {
+	selected = sets.Set[string]{}
 	for i := range groups {
 		var clusters []string
 		for _, name := range groups[i].Clusters {
@@ -110,7 +110,7 @@ func (c *Controller) restrict(ctx context.Context, from choice, groups []rollout
 			}
 			is := from.standing(mc)
 			if is != stranger {
-				selected[name] = true
+				selected.Insert(name)
 			}
 			if is == eligible {
 				clusters = append(clusters, name)

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 )
 
-// finalize deletes the works of a set that is being deleted, and lets the set go:
-// at once, or with the policy Foreground when they are gone.
+// finalize deletes the works of a set that is being deleted, and then removes its
+// finalizer: at once, or with the policy Foreground when they are gone.
 func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) error {
 	if !controllerutil.ContainsFinalizer(set, work.ReplicaSetFinalizer) {
 		return nil
@@ -26,7 +26,7 @@ func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWor
 			return err
 		}
 		if left && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
-			return nil // the end of each work brings us back
+			return nil // the deletion of each work leads here again
 		}
 	}
 	_, err := patch.Object(ctx, c.client, set, func() bool { return controllerutil.RemoveFinalizer(set, work.ReplicaSetFinalizer) })
@@ -36,7 +36,7 @@ func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWor
 	return nil
 }
 
-// deleteWorks deletes the works of a set, and tells whether there are any left.
+// deleteWorks deletes the works of a set, and reports whether any are left.
 func (c *Controller) deleteWorks(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) (left bool, err error) {
 	known, err := c.cached(ctx, set)
 	if err != nil {
@@ -44,10 +44,10 @@ func (c *Controller) deleteWorks(ctx context.Context, set *workv1alpha1.Manifest
 	}
 	living := func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp.IsZero() }
 	if len(known) > 0 && !slices.ContainsFunc(known, living) && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
-		return true, nil // they are on their way, and there is nothing to ask
+		return true, nil // all of them are being deleted
 	}
-	// That there are no more is only believed of the server: the cache may yet
-	// have to hear of the newest, which nobody would delete once the set is gone.
+	// Only the server knows that there are no more: the cache may not have the
+	// newest yet, and nothing would delete it once the set is gone.
 	there, err := c.onServer(ctx, set)
 	if err != nil {
 		return false, err

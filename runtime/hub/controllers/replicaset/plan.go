@@ -29,7 +29,7 @@ type write struct {
 	work *workv1.ManifestWork
 }
 
-// outcome is how a placement's clusters fare.
+// outcome is the state of a placement's clusters.
 type outcome struct {
 	placement
 	// works are those that have the template, and are to stay.
@@ -112,11 +112,11 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 	d.plan.outcomes = append(d.plan.outcomes, o)
 }
 
-// sort chooses the work of each cluster, and has those removed whose cluster was
-// left or that it has twice: two hubs at a time, or an earlier one that did not
-// look, may have made them. keeping removes none. While a placement is not settled,
-// its decisions are being rewritten: a cluster that moves from one to another is
-// in none for a moment, and keeps its work.
+// sort chooses the work of each cluster, and removes the works of clusters that
+// are not selected any more, and second works of a cluster: two hubs at a time,
+// or an earlier version, may have made them. keeping removes none. While a
+// placement is not settled, its decisions are being rewritten: a cluster that
+// moves from one to another is in none for a moment, and keeps its work.
 func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool) map[string]*workv1.ManifestWork {
 	present = slices.Clone(present)
 	slices.SortFunc(present, func(a, b *workv1.ManifestWork) int { // the living before the dying, the oldest first
@@ -130,7 +130,7 @@ func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool
 		case keeping && !twice:
 			kept[w.Namespace] = w
 		case keeping:
-		case twice, p.settled && !p.clusters[w.Namespace]:
+		case twice, p.settled && !p.clusters.Has(w.Namespace):
 			d.remove(w)
 		default:
 			kept[w.Namespace] = w
@@ -155,8 +155,8 @@ func (d *decider) remove(w *workv1.ManifestWork) {
 	}
 }
 
-// handOut has a cluster given the template, unless it has it already or its
-// work is going: then the cluster's turn comes when it is gone.
+// handOut plans to give a cluster the template, unless it has it already. A work
+// that is being deleted has to go first.
 func (d *decider) handOut(placement, cluster string, have *workv1.ManifestWork) {
 	if have != nil && !have.DeletionTimestamp.IsZero() {
 		return

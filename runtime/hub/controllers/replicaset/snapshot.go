@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
-// snapshot is all that a pass goes by.
+// snapshot is all that a pass decides from.
 type snapshot struct {
 	set        *workv1alpha1.ManifestWorkReplicaSet
 	placements []placement
@@ -32,13 +33,13 @@ type placement struct {
 	strategy clusterv1alpha1.RolloutStrategy
 	// missing says that there is no such placement.
 	missing bool
-	// problem is why its decisions can't be gone by.
+	// problem is why its decisions can't be used.
 	problem error
 	// groups are the clusters that get works.
 	groups []rollout.Group
 	// clusters are the selected ones: those of the groups, and those that are to
 	// keep what they have.
-	clusters map[string]bool
+	clusters sets.Set[string]
 	// refused are the clusters of the decisions that get no work.
 	refused []refusal
 	// decisionGroups and selected are what the placement says of itself. Of one
@@ -61,12 +62,12 @@ func (s snapshot) refused() (names []string) {
 
 func (c *Controller) snapshot(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) (snapshot, error) {
 	s := snapshot{set: set}
-	named := map[string]bool{}
+	named := sets.Set[string]{}
 	for _, ref := range set.Spec.PlacementRefs {
-		if named[ref.Name] {
+		if named.Has(ref.Name) {
 			continue // a second strategy would contradict the first
 		}
-		named[ref.Name] = true
+		named.Insert(ref.Name)
 		p, err := c.placement(ctx, set.Namespace, ref)
 		if err != nil {
 			return s, err
@@ -94,8 +95,9 @@ func (c *Controller) placement(ctx context.Context, namespace string, ref workv1
 		p.problem = fmt.Errorf("the name of the placement %s can't be a label of works: %s; give it a shorter name", ref.Name, problems[0])
 		return p, nil
 	}
+	ofPlacement := client.MatchingLabels{cluster.PlacementLabel: ref.Name}
 	decisions := &clusterv1beta1.PlacementDecisionList{}
-	if err := c.client.List(ctx, decisions, client.InNamespace(namespace), client.MatchingLabels{cluster.PlacementLabel: ref.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.client.List(ctx, decisions, client.InNamespace(namespace), ofPlacement, client.UnsafeDisableDeepCopy); err != nil {
 		return p, fmt.Errorf("list the decisions of the placement %s/%s: %w", namespace, ref.Name, err)
 	}
 	external := object.Annotations[cluster.SchedulingDisabledAnnotation] == "true"
@@ -117,19 +119,17 @@ func (c *Controller) placement(ctx context.Context, namespace string, ref workv1
 
 // clustersIn counts the clusters of groups.
 func clustersIn(groups []rollout.Group) int {
-	names := map[string]bool{}
+	names := sets.Set[string]{}
 	for _, g := range groups {
-		for _, c := range g.Clusters {
-			names[c] = true
-		}
+		names.Insert(g.Clusters...)
 	}
 	return len(names)
 }
 
-func groupIndexes(groups []rollout.Group) map[int32]bool {
-	out := map[int32]bool{}
+func groupIndexes(groups []rollout.Group) sets.Set[int32] {
+	out := sets.Set[int32]{}
 	for _, g := range groups {
-		out[g.Index] = true
+		out.Insert(g.Index)
 	}
 	return out
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
-// statusOf is how far a work that has the template has come. Only conditions
-// that the agent wrote for the present generation count.
+// statusOf is how far the rollout of a work that has the template is. Only
+// conditions that the agent wrote for the current generation count.
 //
-// Progressing is for the template's rules to yield, or for an agent that derives
-// it. Upstream waits for it for ever. Unless needsProgressing asks for that, a
-// work without it goes by Applied and Available: it is done once both are True.
+// Progressing comes from the template's rules, or from an agent that derives it.
+// Upstream waits for it for ever. Unless needsProgressing asks for that, Applied
+// and Available count for a work without it: it is done once both are True.
 func statusOf(w *workv1.ManifestWork, needsProgressing bool) rollout.ClusterStatus {
 	s := rollout.ClusterStatus{Cluster: w.Namespace, Status: rollout.ToApply}
 	find := func(kind string) (c *metav1.Condition, current bool) {
@@ -138,7 +138,7 @@ func (p plan) conditions(namespace string, failed error) []metav1.Condition {
 	return []metav1.Condition{verified, rolledOut, applied}
 }
 
-// verified tells whether the placements can be gone by.
+// verified reports whether the decisions of the placements can be used.
 func (p plan) verified(namespace string, total int, failed error) metav1.Condition {
 	c := metav1.Condition{Type: work.ConditionPlacementVerified, Status: metav1.ConditionFalse}
 	selected := 0

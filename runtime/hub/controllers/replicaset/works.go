@@ -130,11 +130,10 @@ func canonical(raw []byte) []byte {
 
 // behind tells whether the snapshot's works are other than those on the server.
 //
-// Whatever is about to be written rests on which clusters have the template. A
-// cache that has yet to hear of the last writes, this process's or those of one
-// that was killed in the middle, would have a second work made for a cluster,
-// since works have generated names, or one cluster more started than the
-// strategy allows.
+// What to write depends on which clusters have the template. A cache that lacks
+// the last writes, by this process or by one that was killed in the middle, would
+// lead to a second work for a cluster, since works have generated names, or to
+// one cluster more than the strategy allows.
 func (c *Controller) behind(ctx context.Context, s snapshot) (bool, error) {
 	there, err := c.onServer(ctx, s.set)
 	if err != nil {

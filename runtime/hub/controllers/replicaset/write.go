@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,9 +20,9 @@ import (
 const (
 	// atOnce is how many works are written at a time.
 	atOnce = 10
-	// toldErrors is how many errors of a pass are told: those of a large fleet
-	// are mostly the same.
-	toldErrors = 3
+	// shownErrors is how many errors of a pass are reported: those of a large
+	// fleet are mostly the same.
+	shownErrors = 3
 )
 
 // carryOut deletes and writes what the plan says, and adds the works that it
@@ -63,7 +63,7 @@ func (c *Controller) create(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	err := c.client.Create(ctx, w)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil, nil // the cluster is being removed, and its placements will tell
+		return nil, nil // the cluster is being removed, and its placements will change
 	case err != nil:
 		return nil, fmt.Errorf("create the work of the cluster %s: %w", cluster, err)
 	}
@@ -93,7 +93,7 @@ func (c *Controller) update(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	}
 	switch {
 	case apierrors.IsNotFound(err), err == nil && w.UID != have.UID:
-		return nil, nil // its end brings us back
+		return nil, nil // its deletion leads to another pass
 	case err != nil:
 		return nil, fmt.Errorf("update the work %s: %w", client.ObjectKeyFromObject(have), err)
 	}
@@ -130,32 +130,27 @@ func (c *Controller) deleteAll(ctx context.Context, keys []key) error {
 // that order.
 func parallel(n int, do func(i int) error) error {
 	errs := make([]error, n)
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(n, atOnce) {
-		workers.Go(func() {
-			for i := range next {
-				errs[i] = do(i)
-			}
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error {
+			errs[i] = do(i)
+			return nil
 		})
 	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	var told []error
+	_ = group.Wait()
+	var shown []error
 	count := 0
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		if count++; count <= toldErrors {
-			told = append(told, err)
+		if count++; count <= shownErrors {
+			shown = append(shown, err)
 		}
 	}
-	if count > toldErrors {
-		told = append(told, fmt.Errorf("and %d more of the kind", count-toldErrors))
+	if count > shownErrors {
+		shown = append(shown, fmt.Errorf("and %d more of the kind", count-shownErrors))
 	}
-	return errors.Join(told...)
+	return errors.Join(shown...)
 }

@@ -1,5 +1,5 @@
 // Package discovery tells on each ManagedCluster, in labels, which add-ons it has
-// and how they fare, so that placements can choose by them.
+// and how they are, so that placements can choose by them.
 package discovery
 
 import (
@@ -47,7 +47,8 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("addon-discovery").
 		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(appears, predicates.Changed(clusterChanged))).
-		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.Changed(addOnChanged))).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(),
+			builder.WithPredicates(predicates.Changed(addOnChanged))).
 		Complete(patch.RetryConflicts(c))
 }
 
@@ -93,8 +94,8 @@ func reported(mc *clusterv1.ManagedCluster) bool {
 	return meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable) != nil
 }
 
-// labels are the labels that a cluster should have: those that tell of add-ons
-// made anew, the others as they are. tooLong are add-ons whose label could not
+// labels are the labels that a cluster should have: new ones for its add-ons, and
+// the others as they are. tooLong are add-ons whose label could not
 // be one: their names may be longer than what fits behind the prefix.
 func labels(have map[string]string, addOns []addonv1alpha1.ManagedClusterAddOn) (want map[string]string, tooLong []string) {
 	for k, v := range have {

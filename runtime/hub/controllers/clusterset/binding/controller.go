@@ -38,7 +38,8 @@ func (c *Controller) Register(m manager.Manager) error {
 		// Changes of the status pass, too: a status that was found right in an
 		// outdated copy is looked at once more when the copy is up to date.
 		For(&clusterv1beta2.ManagedClusterSetBinding{}).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.bindingsOf), builder.WithPredicates(comesOrGoes)).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.bindingsOf),
+			builder.WithPredicates(comesOrGoes)).
 		Complete(patch.RetryConflicts(c))
 }
 

@@ -49,7 +49,8 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterset-namespaces").
 		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(appears, predicates.Changed(clusterChanged))).
-		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.membersOf), builder.WithPredicates(hasAny, wantsNamespaces)).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.membersOf),
+			builder.WithPredicates(hasAny, wantsNamespaces)).
 		Complete(patch.RetryConflicts(c))
 }
 

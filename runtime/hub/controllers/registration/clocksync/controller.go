@@ -38,7 +38,8 @@ func NewController(c client.Client, clk clock.PassiveClock) *Controller {
 func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clocksync").
-		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.Only(predicates.Updated), predicates.Changed(renewed))).
+		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(),
+			builder.WithPredicates(predicates.Only(predicates.Updated), predicates.Changed(renewed))).
 		Complete(patch.RetryConflicts(c))
 }
 

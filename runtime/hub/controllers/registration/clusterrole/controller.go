@@ -47,7 +47,8 @@ func NewController(c client.Client, live client.Reader, o Options) *Controller {
 func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterrole").
-		Watches(&clusterv1.ManagedCluster{}, enqueue.Always("shared"), builder.WithPredicates(predicates.Only(predicates.Created, predicates.Deleted))).
+		Watches(&clusterv1.ManagedCluster{}, enqueue.Always("shared"),
+			builder.WithPredicates(predicates.Only(predicates.Created, predicates.Deleted))).
 		Watches(&rbacv1.ClusterRole{}, enqueue.Always("shared"), builder.WithPredicates(predicates.When(shared))).
 		Complete(patch.RetryConflicts(c))
 }

@@ -68,16 +68,18 @@ func (c *Controller) Register(m manager.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicates.When(concerned))).
 		// A request that came before its cluster was accepted is judged again then.
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf), builder.WithPredicates(appears, predicates.Changed(wasAccepted))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken), builder.WithPredicates(appears, predicates.When(permits), predicates.Changed(permitsAnother))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf),
+			builder.WithPredicates(appears, predicates.Changed(wasAccepted))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken),
+			builder.WithPredicates(appears, predicates.When(permits), predicates.Changed(permitsAnother))).
 		Complete(patch.RetryConflicts(c))
 }
 
-// Reconcile approves a request that is of the form that agents make and comes
-// from one who may make it: the agent itself, when it renews its certificate;
-// the holder of a token for this one cluster, while the cluster is accepted and
-// has never joined, or the token was made for joining again; or a user that the
-// hub was told to trust.
+// Reconcile approves a request that has the form of an agent's and comes from a
+// user who may make it: the agent itself, when it renews its certificate; the
+// holder of a token for this one cluster, while the cluster is accepted and has
+// never joined, or the token was made for joining again; or one of the
+// approved users.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	request := &certificatesv1.CertificateSigningRequest{}
 	if err := c.client.Get(ctx, r.NamespacedName, request); err != nil {

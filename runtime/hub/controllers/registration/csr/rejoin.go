@@ -95,9 +95,8 @@ func (c *Controller) install(ctx context.Context, mc *clusterv1.ManagedCluster, 
 	return nil
 }
 
-// letIn is the time at which somebody else than this controller approved a
-// request that was made with a bootstrap credential. ok is false for all other
-// requests.
+// letIn is when an administrator, and not this controller, approved a request
+// that was made with a bootstrap credential. ok is false for all other requests.
 func letIn(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
 	if !isBootstrap(r.Spec.Username, r.Spec.Groups) {
 		return time.Time{}, false

@@ -1,5 +1,5 @@
 // Package gc empties the namespace of a deleted cluster in the right order:
-// add-ons first, then works, or whatever else the hub was told to clean.
+// add-ons first, then works, or the resources that the hub is configured to clean.
 package gc
 
 import (
@@ -95,9 +95,9 @@ func (c *Controller) deletedCluster(ctx context.Context, o client.Object) []reco
 	return []reconcile.Request{enqueue.Request(o.GetNamespace())}
 }
 
-// Reconcile deletes what is in the namespace of a deleted cluster, tells in its
-// condition what is left, and lets the cluster go when nothing is. What is left
-// of a cluster that somebody freed of its finalizers is deleted as well.
+// Reconcile deletes what is in the namespace of a deleted cluster, reports in its
+// condition what is left, and removes the finalizer when nothing is. What is left
+// of a cluster whose finalizers were removed by others is deleted as well.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	mc := &clusterv1.ManagedCluster{}
 	err := c.client.Get(ctx, r.NamespacedName, mc)
@@ -150,8 +150,8 @@ func (c *Controller) hasNamespace(ctx context.Context, mc *clusterv1.ManagedClus
 	return namespace.Labels[cluster.NameLabel] == mc.Name, nil
 }
 
-// clean deletes the resources in their order up to the first of which something
-// is left, and returns that one.
+// clean deletes the resources in their order, and returns the first one that is
+// not gone.
 func (c *Controller) clean(ctx context.Context, namespace string, mayDelete func(context.Context) (bool, error)) (schema.GroupVersionResource, remaining, error) {
 	for _, r := range c.resources {
 		left, err := c.cleaner.clean(ctx, namespace, r, mayDelete)
@@ -184,8 +184,8 @@ func (c *Controller) cleanBehind(ctx context.Context, name string) (reconcile.Re
 	if namespace.Labels[cluster.NameLabel] != name || cluster.IsReserved(name) {
 		return reconcile.Result{}, nil
 	}
-	// A cluster of that name may have come back, of which the cache has yet to
-	// hear, with works that the cache has heard of already.
+	// A cluster of that name may have been created again. The cache may hold its
+	// works already, and not yet the cluster.
 	gone := func(ctx context.Context) (bool, error) {
 		err := c.live.Get(ctx, types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
@@ -209,7 +209,7 @@ func (c *Controller) addFinalizer(ctx context.Context, mc *clusterv1.ManagedClus
 	return nil
 }
 
-// release lets a cluster go of which nothing is left.
+// release removes the finalizer of a cluster whose namespace is empty.
 func (c *Controller) release(ctx context.Context, mc *clusterv1.ManagedCluster) error {
 	if err := c.report(ctx, mc, metav1.ConditionTrue, cluster.ReasonNoResource, cluster.MessageNoResource); err != nil {
 		return err

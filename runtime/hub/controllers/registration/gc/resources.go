@@ -11,8 +11,8 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// DefaultResources are deleted with a cluster unless something else is asked
-// for: the add-ons first, then the works, some of which belong to add-ons.
+// DefaultResources are deleted with a cluster by default: the add-ons first, then
+// the works, as some works belong to add-ons.
 func DefaultResources() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		addonv1beta1.GroupVersion.WithResource("managedclusteraddons"),
@@ -20,8 +20,8 @@ func DefaultResources() []schema.GroupVersionResource {
 	}
 }
 
-// ParseResources reads resources of the form group/version/resource, of which
-// resources of the core group leave out the group. It returns nil for none.
+// ParseResources reads resources of the form group/version/resource; resources of
+// the core group leave out the group. It returns nil for none.
 func ParseResources(list []string) ([]schema.GroupVersionResource, error) {
 	var out []schema.GroupVersionResource
 	var problems []error

@@ -104,7 +104,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 			}
 			return reconcile.Result{}, err
 		}
-		// If somebody else had accepted the cluster before, no event would follow.
+		// If another client had accepted the cluster before, no event would follow.
 		return reconcile.Result{}, c.admit(ctx, mc, g)
 	case accept:
 		return reconcile.Result{}, c.admit(ctx, mc, g)

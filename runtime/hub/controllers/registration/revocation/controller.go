@@ -68,8 +68,8 @@ func revokes(secret *corev1.Secret, now time.Time) bool {
 	return err != nil || now.Before(expires)
 }
 
-// Reconcile deletes the certificate requests that were made with a revoked
-// token, of which r carries the public half, and that are not decided.
+// Reconcile deletes the undecided certificate requests that were made with a
+// revoked token. r carries the public half of the token.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	requests := &certificatesv1.CertificateSigningRequestList{}
 	if err := c.live.List(ctx, requests, client.HasLabels{cluster.NameLabel}); err != nil {
