@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterapi "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -64,7 +65,7 @@ type decision struct {
 
 type decisions struct {
 	byKey   map[types.NamespacedName]*decision
-	byClaim map[claim]group[*decision]
+	byClaim map[claim]sets.Set[*decision]
 }
 
 // of are the decisions of a placement, by name.
@@ -117,9 +118,9 @@ func (e *Engine) replaceDecision(key types.NamespacedName, is *decision) []types
 		e.decisions.byKey[key] = is
 		for _, c := range is.claims {
 			if e.decisions.byClaim[c] == nil {
-				e.decisions.byClaim[c] = group[*decision]{}
+				e.decisions.byClaim[c] = sets.Set[*decision]{}
 			}
-			e.decisions.byClaim[c].add(is)
+			e.decisions.byClaim[c].Insert(is)
 		}
 	}
 	for _, p := range append(before, after...) {

@@ -23,6 +23,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
@@ -45,10 +46,10 @@ type Engine struct {
 	// The indexes: which placements read what.
 	setTerms       index[*set]
 	placementTerms index[*placement]
-	scoreReaders   map[string]group[*placement]
+	scoreReaders   map[string]sets.Set[*placement]
 	// everything are the placements that are judged separately: those with
 	// expressions, which see the whole cluster, and those with long selectors.
-	everything group[*placement]
+	everything sets.Set[*placement]
 }
 
 // New makes an empty engine.
@@ -62,26 +63,26 @@ func New(o scheduling.Options) *Engine {
 		sets:           map[string]*set{},
 		namespaces:     map[string]*namespace{},
 		placements:     map[types.NamespacedName]*placement{},
-		decisions:      decisions{byKey: map[types.NamespacedName]*decision{}, byClaim: map[claim]group[*decision]{}},
+		decisions:      decisions{byKey: map[types.NamespacedName]*decision{}, byClaim: map[claim]sets.Set[*decision]{}},
 		setTerms:       index[*set]{},
 		placementTerms: index[*placement]{},
-		scoreReaders:   map[string]group[*placement]{},
-		everything:     group[*placement]{},
+		scoreReaders:   map[string]sets.Set[*placement]{},
+		everything:     sets.Set[*placement]{},
 	}
 }
 
 // namespace is what placements of a namespace share.
 type namespace struct {
 	// bound are the names of the bindings, which are those of sets.
-	bound      group[string]
-	placements group[*placement]
+	bound      sets.Set[string]
+	placements sets.Set[*placement]
 	uids       map[types.UID]*placement
 }
 
 func (e *Engine) namespace(name string) *namespace {
 	n := e.namespaces[name]
 	if n == nil {
-		n = &namespace{bound: group[string]{}, placements: group[*placement]{}, uids: map[types.UID]*placement{}}
+		n = &namespace{bound: sets.Set[string]{}, placements: sets.Set[*placement]{}, uids: map[types.UID]*placement{}}
 		e.namespaces[name] = n
 	}
 	return n
@@ -94,14 +95,8 @@ func (e *Engine) release(name string) {
 	}
 }
 
-// group is a set of numbers.
-type group[T comparable] map[T]struct{}
-
-func (g group[T]) add(x T)      { g[x] = struct{}{} }
-func (g group[T]) has(x T) bool { _, ok := g[x]; return ok }
-
 // affected collects the placements that a change affects.
-type affected group[*placement]
+type affected sets.Set[*placement]
 
 func (a affected) add(p *placement) { a[p] = struct{}{} }
 

@@ -2,6 +2,7 @@ package incremental
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // source is where a term's key comes from.
@@ -34,16 +35,16 @@ type term struct {
 }
 
 // index finds the readers of a term.
-type index[T comparable] map[term]group[T]
+type index[T comparable] map[term]sets.Set[T]
 
 func (x index[T]) add(terms []term, who T) {
 	for _, t := range terms {
 		g := x[t]
 		if g == nil {
-			g = group[T]{}
+			g = sets.Set[T]{}
 			x[t] = g
 		}
-		g.add(who)
+		g.Insert(who)
 	}
 }
 

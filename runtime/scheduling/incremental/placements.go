@@ -7,6 +7,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
@@ -55,7 +56,7 @@ type reads struct {
 	terms []term
 	// scores are the names of AddOnPlacementScores that it reads, and anyScore
 	// is whether it may read any of them.
-	scores   group[string]
+	scores   sets.Set[string]
 	anyScore bool
 	// everything is whether the placement is judged separately, after any
 	// change of a cluster.
@@ -67,7 +68,7 @@ type reads struct {
 }
 
 func readsOf(spec *clusterv1beta1.PlacementSpec, c *scheduling.Compiled) reads {
-	r := reads{scores: group[string]{}}
+	r := reads{scores: sets.Set[string]{}}
 	selector := func(l metav1.LabelSelector, claims clusterv1beta1.ClusterClaimSelector) {
 		r.terms = append(r.terms, termsOf(label, &l)...)
 		r.terms = append(r.terms, termsOf(claimed, &metav1.LabelSelector{MatchExpressions: claims.MatchExpressions})...)
@@ -96,7 +97,7 @@ func readsOf(spec *clusterv1beta1.PlacementSpec, c *scheduling.Compiled) reads {
 		case scheduling.Allocatable:
 			r.free[resourceOf(p.Resource)] = true
 		case scheduling.AddOn:
-			r.scores.add(p.AddOn.ResourceName)
+			r.scores.Insert(p.AddOn.ResourceName)
 		}
 	}
 	return r
@@ -122,7 +123,7 @@ func (e *Engine) UpsertPlacement(o *clusterv1beta1.Placement) []types.Namespaced
 		p = &placement{key: key}
 		e.placements[key] = p
 		n = e.namespace(o.Namespace)
-		n.placements.add(p)
+		n.placements.Insert(p)
 		if o.UID != "" {
 			n.uids[o.UID] = p
 		}
@@ -179,13 +180,13 @@ func (e *Engine) drop(p *placement) {
 func (e *Engine) subscribe(p *placement) {
 	e.placementTerms.add(p.reads.terms, p)
 	if p.reads.everything {
-		e.everything.add(p)
+		e.everything.Insert(p)
 	}
 	for name := range p.reads.scores {
 		if e.scoreReaders[name] == nil {
-			e.scoreReaders[name] = group[*placement]{}
+			e.scoreReaders[name] = sets.Set[*placement]{}
 		}
-		e.scoreReaders[name].add(p)
+		e.scoreReaders[name].Insert(p)
 	}
 }
 
@@ -215,7 +216,7 @@ func (p *placement) touch(c *cluster, a affected) {
 // sees reports whether a cluster is in a set that the placement chooses from.
 func (p *placement) sees(c *cluster) bool {
 	for _, s := range c.sets {
-		if s.users.has(p) {
+		if s.users.Has(p) {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	clusterapi "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -18,7 +19,7 @@ type set struct {
 	terms    []term
 	members  bitset
 	// users are the placements that choose from the set.
-	users group[*placement]
+	users sets.Set[*placement]
 }
 
 // concern reports the users of a set as affected by a cluster that joined or
@@ -65,7 +66,7 @@ func (e *Engine) UpsertSet(o *clusterv1beta2.ManagedClusterSet) []types.Namespac
 	s := e.sets[o.Name]
 	isNew := s == nil
 	if isNew {
-		s = &set{users: group[*placement]{}}
+		s = &set{users: sets.Set[*placement]{}}
 		e.sets[o.Name] = s
 	} else if apiequality.Semantic.DeepEqual(s.object.Spec.ClusterSelector, o.Spec.ClusterSelector) {
 		s.object = o
@@ -114,7 +115,7 @@ func (e *Engine) DeleteSet(name string) []types.NamespacedName {
 // their sets again.
 func (e *Engine) rebind(name string, a affected) {
 	for _, n := range e.namespaces {
-		if n.bound.has(name) {
+		if n.bound.Has(name) {
 			e.resolveAll(n, a)
 		}
 	}
@@ -127,11 +128,11 @@ func (e *Engine) UpsertBinding(b types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := e.namespace(b.Namespace)
-	if n.bound.has(b.Name) {
+	if n.bound.Has(b.Name) {
 		return nil
 	}
 	a := affected{}
-	n.bound.add(b.Name)
+	n.bound.Insert(b.Name)
 	e.resolveAll(n, a)
 	return a.keys()
 }
@@ -142,7 +143,7 @@ func (e *Engine) DeleteBinding(b types.NamespacedName) []types.NamespacedName {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := e.namespaces[b.Namespace]
-	if n == nil || !n.bound.has(b.Name) {
+	if n == nil || !n.bound.Has(b.Name) {
 		return nil
 	}
 	a := affected{}
@@ -179,7 +180,7 @@ func (e *Engine) resolve(p *placement, n *namespace) bool {
 	e.detach(p)
 	for _, name := range p.sets.Eligible {
 		p.eligible = append(p.eligible, e.sets[name])
-		e.sets[name].users.add(p)
+		e.sets[name].users.Insert(p)
 	}
 	p.all = true
 	return true
