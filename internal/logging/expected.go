@@ -54,4 +54,6 @@ var expectedAtStop = []expectation{
 	{message: "failed to get informer from cache"},
 	{message: "Unable start event watcher"},
 	{message: "Unable to remove peer endpoint leases"},
+	// A leader that stops releases its Lease.
+	{message: "error received after stop sequence was engaged", err: "leader election lost"},
 }
