@@ -36,9 +36,9 @@ type Snapshot struct {
 // Lister fills a list with the objects of one namespace, or of all with "".
 type Lister func(ctx context.Context, list runtime.Object, namespace string) error
 
-// TakeSnapshot reads a snapshot from the hub: what a compiled placement depends
-// on or, without one, what all placements do.
-func TakeSnapshot(ctx context.Context, list Lister, c *Compiled, now time.Time) (*Snapshot, error) {
+// Take reads the snapshot from the hub: what a compiled placement depends on or,
+// without one, what all placements do.
+func (s *Snapshot) Take(ctx context.Context, list Lister, c *Compiled, now time.Time) error {
 	var (
 		clusters  clusterv1.ManagedClusterList
 		sets      clusterv1beta2.ManagedClusterSetList
@@ -66,12 +66,11 @@ func TakeSnapshot(ctx context.Context, list Lister, c *Compiled, now time.Time) 
 			continue
 		}
 		if err := list(ctx, l.list, l.namespace); err != nil {
-			return nil, fmt.Errorf("list the %s: %w", l.what, err)
+			return fmt.Errorf("list the %s: %w", l.what, err)
 		}
 	}
-	return &Snapshot{
-		Clusters: clusters.Items, Sets: sets.Items, Bindings: bindings.Items, Decisions: decisions.Items, Scores: scores.Items, Now: now,
-	}, nil
+	s.Clusters, s.Sets, s.Bindings, s.Decisions, s.Scores, s.Now = clusters.Items, sets.Items, bindings.Items, decisions.Items, scores.Items, now
+	return nil
 }
 
 // Input is what the snapshot has for the decision of one placement, which need

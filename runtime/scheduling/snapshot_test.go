@@ -45,7 +45,7 @@ func TestASnapshotIsOfWhatThePlacementDependsOn(t *testing.T) {
 				listed = append(listed, fmt.Sprintf("%s(%s)", kind, namespace))
 				return nil
 			}
-			if _, err := scheduling.TakeSnapshot(t.Context(), list, scheduling.Compile(p, scheduling.Options{}), now); err != nil {
+			if err := new(scheduling.Snapshot).Take(t.Context(), list, scheduling.Compile(p, scheduling.Options{}), now); err != nil {
 				t.Fatal(err)
 			}
 			want := "ManagedClusterSetBindingList(ns) ManagedClusterSetList() ManagedClusterList() PlacementDecisionList()" + x.want
@@ -63,7 +63,7 @@ func TestASnapshotSaysWhatCouldNotBeListed(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := scheduling.TakeSnapshot(t.Context(), list, nil, now)
+	err := new(scheduling.Snapshot).Take(t.Context(), list, nil, now)
 	if err == nil || err.Error() != "list the add-ons' placement scores: no connection" {
 		t.Errorf("got %v", err)
 	}

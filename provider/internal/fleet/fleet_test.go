@@ -14,12 +14,13 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // testFleet has the clusters a to d, of which d is in another set; both sets are
 // bound to the namespace n.
 func testFleet() *Snapshot {
-	f := &Snapshot{Now: time.Unix(1_000_000, 0), Spreads: true}
+	f := &Snapshot{Snapshot: scheduling.Snapshot{Now: time.Unix(1_000_000, 0)}, Spreads: true}
 	for i, name := range []string{"a", "b", "c", "d"} {
 		c := clusterv1.ManagedCluster{}
 		c.Name = name
@@ -41,7 +42,7 @@ func decide(f *Snapshot, namespace, placement string, clusters ...string) {
 	for _, name := range clusters {
 		d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: name})
 	}
-	f.decisions = append(f.decisions, d)
+	f.Decisions = append(f.Decisions, d)
 }
 
 func testPlacement(spec clusterv1beta1.PlacementSpec) *clusterv1beta1.Placement {
@@ -70,14 +71,14 @@ func TestAPreviewIsOfTheFleet(t *testing.T) {
 		"it drops what is too many":          {func(f *Snapshot) { decide(f, "n", "p", "b", "c", "d") }, two, "b c", "", "d"},
 		"a cluster that is gone is dropped":  {func(f *Snapshot) { decide(f, "n", "p", "x") }, two, "a b", "a b", "x"},
 		"others' clusters come last":         {func(f *Snapshot) { decide(f, "m", "p", "a"); decide(f, "n", "q", "b") }, two, "c d", "c d", ""},
-		"known by its decision's name alone": {func(f *Snapshot) { decide(f, "n", "p", "d"); f.decisions[0].Labels = nil }, two, "a d", "a", ""},
-		"known by its decision's label":      {func(f *Snapshot) { decide(f, "n", "p", "d"); f.decisions[0].Name = "another" }, two, "a d", "a", ""},
+		"known by its decision's name alone": {func(f *Snapshot) { decide(f, "n", "p", "d"); f.Decisions[0].Labels = nil }, two, "a d", "a", ""},
+		"known by its decision's label":      {func(f *Snapshot) { decide(f, "n", "p", "d"); f.Decisions[0].Name = "another" }, two, "a d", "a", ""},
 		"spread":                             {nil, spread, "a c", "a c", ""},
 		"not spread by an upstream hub":      {func(f *Snapshot) { f.Spreads = false }, spread, "a b", "a b", ""},
 		"by an add-on's score": {func(f *Snapshot) {
 			s := clusterv1alpha1.AddOnPlacementScore{}
 			s.Namespace, s.Name, s.Status.Scores = "c", "cost", []clusterv1alpha1.AddOnPlacementScoreItem{{Name: "hourly", Value: 7}}
-			f.scores = append(f.scores, s)
+			f.Scores = append(f.Scores, s)
 		}, scored, "c", "c", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestAPreviewIsOfTheFleet(t *testing.T) {
 func TestAPreviewOfNoPlacementHasNoClustersYet(t *testing.T) {
 	f := testFleet()
 	decide(f, "n", "p", "d")
-	f.decisions[0].Labels = nil
+	f.Decisions[0].Labels = nil
 	nameless := testPlacement(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)})
 	nameless.Name = ""
 	if p := f.Preview(nameless, false); !slices.Equal(p.Clusters, []string{"a"}) || len(p.Dropped) > 0 {

@@ -68,17 +68,17 @@ func remedy(host string, err error) string {
 	return ""
 }
 
-// missingRight is the rule that allows what the hub's admission has refused, of
-// which its words say nothing.
+// missingRight is the rule that allows what the hub's admission has refused. The
+// refusal itself does not name it.
 func missingRight(refusal string) string {
 	switch {
-	case strings.Contains(refusal, "cannot update the HubAcceptsClient field"):
+	case strings.Contains(refusal, cluster.RefusedAcceptance):
 		return "the verb update on managedclusters/accept in the API group " + cluster.RegisterGroupName + "."
-	case strings.Contains(refusal, "cannot add/remove a ManagedCluster to/from ManagedClusterSet"):
+	case strings.Contains(refusal, cluster.RefusedSetMembership):
 		return "the verb create on managedclustersets/join in the API group " + cluster.GroupName + ", for the set that the cluster leaves and for the one that it enters."
-	case strings.Contains(refusal, "is not allowed to bind cluster set"):
+	case strings.Contains(refusal, cluster.RefusedSetBinding):
 		return "the verb create on managedclustersets/bind in the API group " + cluster.GroupName + ", for the set."
-	case strings.Contains(refusal, "cannot manipulate the Manifestwork with executor"):
+	case strings.Contains(refusal, work.RefusedExecutor):
 		return "the verb execute-as on manifestworks in the API group " + work.GroupName + ", in the cluster's namespace, with the resource name system:serviceaccount:<namespace>:<name> of the executor."
 	}
 	return ""

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
 // FieldManager owns the fields that configurations set.
@@ -90,7 +91,7 @@ func NewClient(connection kube.Connection, version string, budget time.Duration)
 		return nil, err
 	}
 	config.UserAgent = FieldManager + "/" + version
-	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Static(), RetryBudget: budget})
+	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Of(kinds.Provider()), RetryBudget: budget})
 }
 
 // Has reports whether the hub has a feature of muster's hubs, which an upstream
@@ -102,7 +103,7 @@ func (h *Hub) Has(ctx context.Context, client *kube.Client, feature string) (boo
 		info := &corev1.ConfigMap{}
 		err := client.Get(ctx, info, metav1.NamespacePublic, hubinfo.Name)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return false, fmt.Errorf("reading the hub's features from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.Name, err)
+			return false, fmt.Errorf("read the hub's features from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.Name, err)
 		}
 		h.features, h.featuresRead = info.Data, true
 	}

@@ -82,7 +82,7 @@ func (c *Client) Host() string { return c.config.Host }
 func (c *Client) CAData() ([]byte, error) {
 	config := rest.CopyConfig(c.config)
 	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, fmt.Errorf("reading the certificate authority of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("read the certificate authority of %s: %w", config.Host, err)
 	}
 	return config.CAData, nil
 }
@@ -155,7 +155,7 @@ func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) er
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	body, err := json.Marshal(obj)
 	if err != nil {
-		return fmt.Errorf("encoding %s %s: %w", gvk.Kind, obj.GetName(), err)
+		return fmt.Errorf("encode %s %s: %w", gvk.Kind, obj.GetName(), err)
 	}
 	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
 	if err != nil {
@@ -183,7 +183,7 @@ func applying(request *rest.Request, body []byte, options ApplyOptions) *rest.Re
 func (c *Client) MergePatch(ctx context.Context, obj Object, manager string, patch any) error {
 	body, err := json.Marshal(patch)
 	if err != nil {
-		return fmt.Errorf("encoding a patch of %s: %w", obj.GetName(), err)
+		return fmt.Errorf("encode a patch of %s: %w", obj.GetName(), err)
 	}
 	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
 	if err != nil {
@@ -260,7 +260,7 @@ func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name strin
 	}
 	body, err := json.Marshal(options)
 	if err != nil {
-		return Deletion{}, fmt.Errorf("encoding the deletion of %s: %w", name, err)
+		return Deletion{}, fmt.Errorf("encode the deletion of %s: %w", name, err)
 	}
 	result := request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
 	if err := result.Error(); err != nil {
@@ -277,7 +277,7 @@ func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name strin
 	}
 	var answer metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return Deletion{}, fmt.Errorf("reading the answer to the deletion of %s: %w", name, err)
+		return Deletion{}, fmt.Errorf("read the answer to the deletion of %s: %w", name, err)
 	}
 	return Deletion{Gone: answer.Kind == "Status", UID: answer.UID}, nil
 }
@@ -295,7 +295,7 @@ func (c *Client) DeleteAndWait(ctx context.Context, obj Object, namespace, name 
 func (c *Client) kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
 	kinds, _, err := c.scheme.ObjectKinds(obj)
 	if err != nil {
-		return schema.GroupVersionKind{}, fmt.Errorf("finding the kind of %T: %w", obj, err)
+		return schema.GroupVersionKind{}, fmt.Errorf("find the kind of %T: %w", obj, err)
 	}
 	return kinds[0], nil
 }
@@ -308,7 +308,7 @@ func (c *Client) request(obj runtime.Object, verb, namespace, name string) (*res
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return nil, fmt.Errorf("finding where %s is served: %w", gvk.Kind, err)
+		return nil, fmt.Errorf("find where %s is served: %w", gvk.Kind, err)
 	}
 	client, err := c.rest(gvk.GroupVersion())
 	if err != nil {

@@ -88,7 +88,7 @@ func (c Connection) RESTConfig() (*rest.Config, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*base, name, overrides, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.source(), err)
+		return nil, fmt.Errorf("read %s: %w", c.source(), err)
 	}
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
@@ -117,10 +117,10 @@ func (c Connection) base() (*clientcmdapi.Config, error) {
 	case c.Kubeconfig != "":
 		base, err := clientcmd.Load([]byte(c.Kubeconfig))
 		if err != nil && isPath(c.Kubeconfig) {
-			return nil, fmt.Errorf("reading the kubeconfig content: %q is the path of a file and not its content; name it in kubeconfig_path, or read it with file()", c.Kubeconfig)
+			return nil, fmt.Errorf("read the kubeconfig content: %q is the path of a file and not its content; name it in kubeconfig_path, or read it with file()", c.Kubeconfig)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the kubeconfig content: it is not a kubeconfig: %w", err)
+			return nil, fmt.Errorf("read the kubeconfig content: it is not a kubeconfig: %w", err)
 		}
 		return base, nil
 	case c.KubeconfigPath != "":
@@ -131,13 +131,13 @@ func (c Connection) base() (*clientcmdapi.Config, error) {
 				return nil, err
 			}
 			if _, err := os.Stat(path); err != nil {
-				return nil, fmt.Errorf("reading kubeconfig file %q: %w; check the path, or that whatever writes the file has run", path, err)
+				return nil, fmt.Errorf("read kubeconfig file %q: %w; check the path, or that whatever writes the file has run", path, err)
 			}
 			paths = append(paths, path)
 		}
 		base, err := (&clientcmd.ClientConfigLoadingRules{Precedence: paths, WarnIfAllMissing: false}).Load()
 		if err != nil {
-			return nil, fmt.Errorf("reading kubeconfig file %q: %w", c.KubeconfigPath, err)
+			return nil, fmt.Errorf("read kubeconfig file %q: %w", c.KubeconfigPath, err)
 		}
 		return base, nil
 	default:
@@ -191,11 +191,11 @@ func contextError(name string, base *clientcmdapi.Config, source string) error {
 	slices.Sort(names)
 	switch {
 	case len(names) == 0:
-		return fmt.Errorf("reading %s: it has no contexts", source)
+		return fmt.Errorf("read %s: it has no contexts", source)
 	case name == "":
-		return fmt.Errorf("reading %s: it has no current context; set context to one of %s", source, strings.Join(names, ", "))
+		return fmt.Errorf("read %s: it has no current context; set context to one of %s", source, strings.Join(names, ", "))
 	default:
-		return fmt.Errorf("reading %s: it has no context %q; it has %s", source, name, strings.Join(names, ", "))
+		return fmt.Errorf("read %s: it has no context %q; it has %s", source, name, strings.Join(names, ", "))
 	}
 }
 

@@ -29,7 +29,7 @@ func Fresh(obj Object) Object { return fresh(obj).(Object) }
 // Assign makes dst a copy of src. It fails if the two are of different types.
 func Assign(dst, src Object) error {
 	if reflect.TypeOf(dst) != reflect.TypeOf(src) {
-		return fmt.Errorf("taking a %T for a %T", src, dst)
+		return fmt.Errorf("take a %T for a %T", src, dst)
 	}
 	assign(dst, src)
 	return nil

@@ -17,7 +17,7 @@ func (c *Client) ApplyStatus(ctx context.Context, obj Object, options ApplyOptio
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	body, err := json.Marshal(obj)
 	if err != nil {
-		return fmt.Errorf("encoding the status of %s %s: %w", gvk.Kind, obj.GetName(), err)
+		return fmt.Errorf("encode the status of %s %s: %w", gvk.Kind, obj.GetName(), err)
 	}
 	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
 	if err != nil {

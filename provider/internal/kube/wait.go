@@ -134,7 +134,7 @@ func (c *Client) follow(
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("watching: %w", err)
+		return false, fmt.Errorf("watch: %w", err)
 	}
 	defer watcher.Stop()
 	for {

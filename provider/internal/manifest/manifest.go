@@ -15,6 +15,8 @@ import (
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
 )
 
 // Object is one manifest.
@@ -197,7 +199,7 @@ func FromJSON(raw []byte) (Object, error) {
 func (o Object) YAML() (string, error) {
 	text, err := yaml.JSONToYAML(o.JSON)
 	if err != nil {
-		return "", fmt.Errorf("writing %s as YAML: %w", o, err)
+		return "", fmt.Errorf("write %s as YAML: %w", o, err)
 	}
 	return string(text), nil
 }
@@ -248,14 +250,12 @@ func meaning(value any) any {
 // canonical drops what the API server drops too, so that what was sent and what
 // is read back compare equal.
 func canonical(fields map[string]any) ([]byte, error) {
-	if metadata, ok := fields["metadata"].(map[string]any); ok && metadata["creationTimestamp"] == nil {
-		delete(metadata, "creationTimestamp")
-	}
+	creationtimestamp.RemoveNull(fields)
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(fields); err != nil {
-		return nil, fmt.Errorf("writing it as JSON: %w", err)
+		return nil, fmt.Errorf("write it as JSON: %w", err)
 	}
 	return bytes.TrimSpace(buffer.Bytes()), nil
 }
@@ -281,7 +281,7 @@ func (o Object) Value() (map[string]any, error) {
 	decoder.UseNumber()
 	var fields map[string]any
 	if err := decoder.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", o, err)
+		return nil, fmt.Errorf("read %s: %w", o, err)
 	}
 	return fields, nil
 }

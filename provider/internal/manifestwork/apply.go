@@ -68,7 +68,7 @@ func markWriteOnly(object *workv1.ManifestWork, closed []manifest.Object) error 
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {
-		return fmt.Errorf("writing the annotation %s: %w", work.WriteOnlyAnnotation, err)
+		return fmt.Errorf("write the annotation %s: %w", work.WriteOnlyAnnotation, err)
 	}
 	if object.Annotations == nil {
 		object.Annotations = map[string]string{}

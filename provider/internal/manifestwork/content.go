@@ -253,7 +253,7 @@ func liveManifests(object *workv1.ManifestWork, writeOnly []string) (open, hidde
 	for i, x := range object.Spec.Workload.Manifests {
 		parsed, err := manifest.FromJSON(x.Raw)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading manifest %d of the work: %w", i, err)
+			return nil, nil, fmt.Errorf("read manifest %d of the work: %w", i, err)
 		}
 		if key := parsed.Key(); slices.Contains(writeOnly, key) || slices.Contains(writeOnlyOf(object), key) {
 			hidden = append(hidden, parsed)

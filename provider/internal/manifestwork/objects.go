@@ -102,7 +102,7 @@ func hclValue(value any) (attr.Value, error) {
 	case json.Number:
 		number, _, err := big.ParseFloat(value.String(), 10, 512, big.ToNearestEven)
 		if err != nil {
-			return nil, fmt.Errorf("reading the number %s: %w", value, err)
+			return nil, fmt.Errorf("read the number %s: %w", value, err)
 		}
 		return types.NumberValue(number), nil
 	case map[string]any:
@@ -210,7 +210,7 @@ func hclObjects(objects []manifest.Object) (types.Dynamic, error) {
 	}
 	value, err := hclValue(list)
 	if err != nil {
-		return types.DynamicNull(), fmt.Errorf("writing the objects in HCL: %w", err)
+		return types.DynamicNull(), fmt.Errorf("write the objects in HCL: %w", err)
 	}
 	return types.DynamicValue(value), nil
 }

@@ -48,7 +48,7 @@ func ParseClaim(text []byte) Claim {
 func (c Claim) Encode() ([]byte, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("writing a claim down: %w", err)
+		return nil, fmt.Errorf("write a claim down: %w", err)
 	}
 	return text, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
 func marked(uid, mark string) *metav1.ObjectMeta {
@@ -166,9 +167,7 @@ func TestAnObjectWhoseCreationWasNotAnsweredIsOnesOwn(t *testing.T) {
 	}))
 	defer server.Close()
 	scheme := runtime.NewScheme()
-	if err := clusterv1beta2.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	kinds.AddToScheme(scheme, kinds.Provider())
 	client, err := kube.New(&rest.Config{Host: server.URL}, kube.Options{Scheme: scheme, Mapper: restmapper.Static()})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 func TestExplanationsAreOfEveryCluster(t *testing.T) {
@@ -36,7 +37,7 @@ func TestExplanationsAreOfEveryCluster(t *testing.T) {
 // explainedFleet has the clusters a to d, of which d is in another set; both sets are
 // bound to the namespace n.
 func explainedFleet() *fleet.Snapshot {
-	f := &fleet.Snapshot{Now: time.Unix(1_000_000, 0), Spreads: true}
+	f := &fleet.Snapshot{Snapshot: scheduling.Snapshot{Now: time.Unix(1_000_000, 0)}, Spreads: true}
 	for i, name := range []string{"a", "b", "c", "d"} {
 		c := clusterv1.ManagedCluster{}
 		c.Name = name

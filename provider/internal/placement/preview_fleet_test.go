@@ -106,14 +106,14 @@ func TestAPlanSaysNothingWhere(t *testing.T) {
 }
 
 func TestAHubThatIsAwayIsAskedOnce(t *testing.T) {
-	h, requests := stubHub(t, map[string]string{"managedclusters": "forbidden"})
+	h, requests := stubHub(t, map[string]string{"managedclustersetbindings": "forbidden"})
 	for range 5 {
-		if _, err := h.LiveFleet(t.Context()); err == nil || !strings.Contains(err.Error(), "listing the managed clusters") {
+		if _, err := h.LiveFleet(t.Context()); err == nil || !strings.Contains(err.Error(), "list the cluster set bindings") {
 			t.Fatalf("got %v", err)
 		}
 	}
 	if n := requests.Load(); n != 2 {
-		t.Errorf("it was sent %d requests, want 2: what the hub is, and its clusters", n)
+		t.Errorf("it was sent %d requests, want 2: what the hub is, and its bindings", n)
 	}
 }
 

@@ -78,7 +78,7 @@ func randomText(length int) (string, error) {
 	for i := range text {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
 		if err != nil {
-			return "", fmt.Errorf("making a random token: %w", err)
+			return "", fmt.Errorf("make a random token: %w", err)
 		}
 		text[i] = alphabet[n.Int64()]
 	}
@@ -189,11 +189,11 @@ func publishedEndpoint(ctx context.Context, client *kube.Client) (e endpoint, ok
 		return endpoint{}, false, nil
 	}
 	if err != nil {
-		return endpoint{}, false, fmt.Errorf("reading where the hub is from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+		return endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
 	}
 	config, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
 	if err != nil {
-		return endpoint{}, false, fmt.Errorf("reading where the hub is from ConfigMap %s/%s: it holds no kubeconfig: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+		return endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: it holds no kubeconfig: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
 	}
 	for _, c := range config.Clusters {
 		if c.Server != "" {

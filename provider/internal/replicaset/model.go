@@ -157,7 +157,7 @@ func templateManifests(template workv1.ManifestWorkSpec) ([]manifest.Object, err
 	for i, x := range template.Workload.Manifests {
 		parsed, err := manifest.FromJSON(x.Raw)
 		if err != nil {
-			return nil, fmt.Errorf("reading manifest %d of the replica set: %w", i, err)
+			return nil, fmt.Errorf("read manifest %d of the replica set: %w", i, err)
 		}
 		objects = append(objects, parsed)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
@@ -303,7 +304,7 @@ func (r *replicaSetResource) write(plan *replicaSetModel, verb string, diags *di
 	err = own(client, plan.owned(object))
 	switch {
 	case err == nil:
-	case strings.Contains(err.Error(), replicaSetGate+" feature is disabled"):
+	case strings.Contains(err.Error(), work.RefusedReplicaSet):
 		diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s makes no works of replica sets. %s", client.Host(), replicaSetGateRemedy()))
 		return nil, nil, nil
 	default:

@@ -241,8 +241,8 @@ func (h *Handler) explain(ctx context.Context, p *clusterv1beta1.Placement) (*An
 		return nil, refuse(http.StatusBadRequest, "the placement %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	compiled := scheduling.Compile(p, h.options)
-	snapshot, err := scheduling.TakeSnapshot(ctx, h.list, compiled, h.clock.Now())
-	if err != nil {
+	snapshot := &scheduling.Snapshot{}
+	if err := snapshot.Take(ctx, h.list, compiled, h.clock.Now()); err != nil {
 		return nil, fmt.Errorf("gather what the placement %s/%s depends on: %w", p.Namespace, p.Name, err)
 	}
 	in := snapshot.Input(p)
