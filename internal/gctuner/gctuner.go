@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// restPercent is GOGC at rest, and the smallest under load.
+	// restPercent is GOGC at rest.
 	restPercent = 50
-	// busyPercent is GOGC under load, as long as headroom allows it.
-	busyPercent = 150
-	// headroom is how many bytes may be allocated between two collections under
-	// load, where restPercent does not allow more.
-	headroom = 512 << 20
+	// busyPercent is GOGC under load while the live heap is smaller than headroom, in
+	// bytes. Above, as many bytes as headroom may be allocated between two
+	// collections, or leastBusyPercent if that is more.
+	busyPercent, leastBusyPercent = 100, 75
+	headroom                      = 256 << 20
 
 	// busyShare is the share of one processor from which on collecting counts as
 	// load, and restShare the one below which the load is over. Between them lies
@@ -141,7 +141,7 @@ func percentFor(busy bool, live uint64) int {
 	}
 	// In steps of ten, as each change stops the program for a moment.
 	fits := int(headroom*10/live) * 10
-	return max(restPercent, min(busyPercent, fits))
+	return max(leastBusyPercent, min(busyPercent, fits))
 }
 
 // read asks the Go runtime.

@@ -21,10 +21,10 @@ func TestPercentFor(t *testing.T) {
 	}{
 		{"at rest, small", false, 30 * mib, 50},
 		{"at rest, large", false, 2000 * mib, 50},
-		{"before the first collection", true, 0, 150},
-		{"under load, small", true, 100 * mib, 150},
-		{"under load, as much as the headroom", true, 512 * mib, 100},
-		{"under load, large", true, 3000 * mib, 50},
+		{"before the first collection", true, 0, 100},
+		{"under load, small", true, 100 * mib, 100},
+		{"under load, more than the headroom", true, 320 * mib, 80},
+		{"under load, large", true, 3000 * mib, 75},
 	} {
 		if got := percentFor(tc.busy, tc.live); got != tc.want {
 			t.Errorf("%s: got %d, want %d", tc.what, got, tc.want)
@@ -47,30 +47,30 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 		at = at.Add(period)
 		tuner.observe(at)
 	}
-	if want := []int{150}; !slices.Equal(set, want) {
+	if want := []int{100}; !slices.Equal(set, want) {
 		t.Fatalf("before a whole window: set %v, want %v", set, want)
 	}
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{150, 50}; !slices.Equal(set, want) {
+	if want := []int{100, 50}; !slices.Equal(set, want) {
 		t.Fatalf("after a window at rest: set %v, want %v", set, want)
 	}
 	now.cpu += 0.02 * period.Seconds()
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{150, 50}; !slices.Equal(set, want) {
+	if want := []int{100, 50}; !slices.Equal(set, want) {
 		t.Fatalf("with a little load: set %v, want %v", set, want)
 	}
 	now.cpu += 0.5 * period.Seconds()
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{150, 50, 150}; !slices.Equal(set, want) {
+	if want := []int{100, 50, 100}; !slices.Equal(set, want) {
 		t.Fatalf("under load: set %v, want %v", set, want)
 	}
-	now.cpu, now.live = now.cpu+10, 512*mib
+	now.cpu, now.live = now.cpu+10, 320*mib
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{150, 50, 150, 100}; !slices.Equal(set, want) {
+	if want := []int{100, 50, 100, 80}; !slices.Equal(set, want) {
 		t.Fatalf("with a larger heap: set %v, want %v", set, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
@@ -43,11 +44,11 @@ const (
 // ControllerOptions say how the core controllers run.
 type ControllerOptions struct {
 	// PlainNamespaces is a label selector. Namespaces that it does not match
-	// get no default service account and no kube-root-ca.crt: two objects a
-	// namespace that nobody uses where no pod will ever run. Empty matches all.
+	// get no default service account and no kube-root-ca.crt: two objects in each
+	// namespace that are not used where no pod will ever run. Empty matches all.
 	PlainNamespaces string
-	// ExternalSigner leaves the signing of approved certificate requests to
-	// somebody else.
+	// ExternalSigner leaves the signing of approved certificate requests to another
+	// program.
 	ExternalSigner bool
 }
 
@@ -65,12 +66,11 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 	if err != nil {
 		return fmt.Errorf("start the core controllers: %w", err)
 	}
-	all := informers.NewSharedInformerFactory(client, informerResync)
+	all := informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(trim))
 	plain := all
 	if o.PlainNamespaces != "" {
-		plain = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTweakListOptions(func(l *metav1.ListOptions) {
-			l.LabelSelector = o.PlainNamespaces
-		}))
+		plain = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(trim),
+			informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.PlainNamespaces }))
 	}
 	var controllers []Controller
 	builders := []func() (Controller, error){
@@ -97,6 +97,15 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 	plain.Start(ctx.Done())
 	RunAll(ctx, controllers)
 	return nil
+}
+
+// trim removes the managed fields, which none of these controllers reads, from the
+// objects in their caches. kube-controller-manager does the same.
+func trim(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
 }
 
 // RunAll runs controllers side by side until ctx ends and all have returned.
@@ -184,7 +193,7 @@ func (s *Server) garbageCollection(ctx context.Context, client kubernetes.Interf
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
 	started := make(chan struct{})
-	dynamicInformers := metadatainformer.NewSharedInformerFactory(objects, informerResync)
+	dynamicInformers := metadatainformer.NewSharedInformerFactoryWithOptions(objects, informerResync, metadatainformer.WithTransform(trim))
 	c, err := garbagecollector.NewGarbageCollector(ctx, client, objects, mapper, garbagecollector.DefaultIgnoredResources(), informerfactory.NewInformerFactory(f, dynamicInformers), started)
 	if err != nil {
 		return nil, err

@@ -23,14 +23,14 @@ import (
 // joinClusters lets real agents join, one after the other, and prints what each
 // costs the hub: from its first request until it is available and untainted.
 // They all report on one dev cluster, in namespaces of their own.
-func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *process, n int) error {
+func joinClusters(ctx context.Context, program, dir string, config *rest.Config, c client.WithWatch, managed *process, n int) error {
 	before, err := requests(ctx, config)
 	if err != nil {
 		return err
 	}
 	var took time.Duration
 	for i := range n {
-		agent, err := joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, fmt.Sprintf("joined-%d", i))
+		agent, err := joinCluster(ctx, program, dir, config, managed.kubeconfig, c, fmt.Sprintf("joined-%d", i))
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func joinClusters(ctx context.Context, muster, dir string, config *rest.Config, 
 }
 
 // joinCluster starts an agent and returns it when its cluster is available.
-func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, managed string, c client.WithWatch, name string, flags ...string) (*process, error) {
+func joinCluster(ctx context.Context, program, dir string, config *rest.Config, managed string, c client.WithWatch, name string, flags ...string) (*process, error) {
 	id := fmt.Sprintf("%06d", time.Now().UnixNano()%1_000_000)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id},
@@ -77,7 +77,7 @@ func joinCluster(ctx context.Context, muster, dir string, config *rest.Config, m
 		return nil, err
 	}
 	defer events.Stop()
-	agent := &process{cmd: exec.Command(muster, "agent", "--cluster-name", name, "--bootstrap-kubeconfig", bootstrap, "--kubeconfig", managed, "--namespace", name)}
+	agent := &process{cmd: exec.Command(program, "agent", "--cluster-name", name, "--bootstrap-kubeconfig", bootstrap, "--kubeconfig", managed, "--namespace", name)}
 	agent.cmd.Args = append(agent.cmd.Args, flags...)
 	begin := time.Now()
 	if err := agent.cmd.Start(); err != nil {

@@ -28,16 +28,20 @@ import (
 
 func main() {
 	muster := flag.String("muster", "bin/muster", "the muster binary to measure")
+	agent := flag.String("agent", "", "the muster-agent binary to measure; the muster binary by default")
 	clusters := flag.Int("clusters", 300, "how many clusters to accept; 0 leaves out all but --fleet")
 	fleet := flag.Int("fleet", 5000, "how many clusters the hub has when the requests of single agents are measured; 0 leaves that out")
 	loadedFleet := flag.Int("loaded", 0,
 		"how many clusters report, get a work and give heartbeats as fast as the hub takes it; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
+	if *agent == "" {
+		*agent = *muster
+	}
 	logging.Setup(context.Background(), io.Discard, 0, false)
 	err := error(nil)
 	if *clusters > 0 {
-		err = measure(context.Background(), *muster, *clusters, *settle)
+		err = measure(context.Background(), programs{*muster, *agent}, *clusters, *settle)
 	}
 	if err == nil && *fleet > 0 {
 		err = measureFleet(context.Background(), *muster, *fleet)
@@ -51,13 +55,20 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, muster string, clusters int, settle time.Duration) error {
-	info, err := os.Stat(muster)
+// programs are the binaries to measure: the complete one, and the one that agents
+// run.
+type programs struct{ muster, agent string }
+
+func measure(ctx context.Context, p programs, clusters int, settle time.Duration) error {
+	info, err := os.Stat(p.muster)
 	if err != nil {
 		return fmt.Errorf("find the binary: %w: run \"make build\" first", err)
 	}
-	fmt.Printf("%-48s %8.1f MB\n", "binary "+muster, mb(info.Size()))
-	if provider, err := os.Stat(filepath.Join(filepath.Dir(muster), "terraform-provider-muster")); err == nil {
+	fmt.Printf("%-48s %8.1f MB\n", "binary "+p.muster, mb(info.Size()))
+	if agent, err := os.Stat(p.agent); err == nil && p.agent != p.muster {
+		fmt.Printf("%-48s %8.1f MB\n", "binary "+p.agent, mb(agent.Size()))
+	}
+	if provider, err := os.Stat(filepath.Join(filepath.Dir(p.muster), "terraform-provider-muster")); err == nil {
 		fmt.Printf("%-48s %8.1f MB\n", "binary "+provider.Name(), mb(provider.Size()))
 	}
 	dir, err := os.MkdirTemp("", "muster-bench-")
@@ -67,7 +78,7 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 	defer func() { _ = os.RemoveAll(dir) }()
 
 	for _, boot := range []string{"first boot", "later boot"} {
-		h, err := start(muster, dir)
+		h, err := start(p.muster, dir)
 		if err != nil {
 			return err
 		}
@@ -96,7 +107,7 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 		if err != nil {
 			return err
 		}
-		if err := agents(ctx, muster, dir, config, c); err != nil {
+		if err := agents(ctx, p, dir, config, c); err != nil {
 			return err
 		}
 		if err := acceptClusters(ctx, h, config, c, "cluster", clusters); err != nil {
@@ -109,19 +120,19 @@ func measure(ctx context.Context, muster string, clusters int, settle time.Durat
 
 // agents measures what clusters with agents cost, which all live in one dev
 // cluster.
-func agents(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch) error {
-	managed, err := startProcess(muster, "devcluster", filepath.Join(dir, "devcluster"))
+func agents(ctx context.Context, p programs, dir string, config *rest.Config, c client.WithWatch) error {
+	managed, err := startProcess(p.muster, "devcluster", filepath.Join(dir, "devcluster"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = managed.stop() }()
-	if err := joinClusters(ctx, muster, dir, config, c, managed, 5); err != nil {
+	if err := joinClusters(ctx, p.agent, dir, config, c, managed, 5); err != nil {
 		return err
 	}
-	if err := steadyState(ctx, muster, dir, config, c, managed); err != nil {
+	if err := steadyState(ctx, p.agent, dir, config, c, managed); err != nil {
 		return err
 	}
-	return measureWorks(ctx, muster, dir, config, c, managed)
+	return measureWorks(ctx, p.agent, dir, config, c, managed)
 }
 
 // process is a running hub, dev cluster or agent.

@@ -40,7 +40,7 @@ type works struct {
 
 // measureWorks measures how fast works are carried out and what that costs, and
 // what they cost when nothing happens.
-func measureWorks(ctx context.Context, muster, dir string, config *rest.Config, c client.WithWatch, managed *process) error {
+func measureWorks(ctx context.Context, program, dir string, config *rest.Config, c client.WithWatch, managed *process) error {
 	local, err := clientcmd.BuildConfigFromFlags("", managed.kubeconfig)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func measureWorks(ctx context.Context, muster, dir string, config *rest.Config, 
 		return err
 	}
 	w := works{ctx: ctx, hubConfig: config, localConfig: local, hub: c, local: l, name: "works"}
-	if w.agent, err = joinCluster(ctx, muster, dir, config, managed.kubeconfig, c, w.name); err != nil {
+	if w.agent, err = joinCluster(ctx, program, dir, config, managed.kubeconfig, c, w.name); err != nil {
 		return err
 	}
 	defer w.agent.kill()

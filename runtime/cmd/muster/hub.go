@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
@@ -51,7 +52,15 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			})
 		},
 	}
-	f := cmd.Flags()
+	hubCommandFlags(cmd.Flags(), &o, &cleaned)
+	features.AddFlag(cmd.Flags(), gates)
+	_ = cmd.MarkFlagRequired("data-dir")
+	return cmd
+}
+
+// hubCommandFlags adds the flags that set o, and cleaned for
+// o.CleanedResources.
+func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned *[]string) {
 	f.StringVar(&o.DataDir, "data-dir", "", "folder that keeps the hub's state; made when it does not exist (required)")
 	f.IPVar(&o.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to listen on")
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 takes a free one")
@@ -67,13 +76,10 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			"every cluster has to join again then, and every kubeconfig and token of before is void")
 	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil,
 		"users whose certificate requests are approved; new clusters are then accepted by themselves, once")
-	f.StringSliceVar(&cleaned, "gc-resource-list", nil,
+	f.StringSliceVar(cleaned, "gc-resource-list", nil,
 		"what is deleted with a cluster from its namespace, one kind after the other, each as group/version/resource "+
 			"(default "+gc.FormatResources(gc.DefaultResources())+")")
 	f.StringToStringVar(&o.Labels, "labels", nil,
 		"labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")
 	f.IntVar(&o.ManifestLimit, "manifest-limit", work.DefaultManifestLimit, "greatest total size of a work's manifests, in bytes")
-	features.AddFlag(f, gates)
-	_ = cmd.MarkFlagRequired("data-dir")
-	return cmd
 }
