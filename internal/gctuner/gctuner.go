@@ -61,7 +61,7 @@ func Run(ctx context.Context, clk clock.WithTicker) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	t := tuner{read: read, set: func(percent int) { debug.SetGCPercent(percent) }}
+	t := tuner{read: read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory}
 	t.run(ctx, clk)
 }
 
@@ -76,6 +76,7 @@ type usage struct {
 type tuner struct {
 	read func() usage
 	set  func(percent int)
+	free func() // gives memory back that only the load needed
 
 	percent int
 	busy    bool
@@ -105,6 +106,7 @@ func (t *tuner) observe(now time.Time) {
 	if len(t.past) > window+1 {
 		t.past = t.past[1:]
 	}
+	before := t.busy
 	switch share := share(t.past[0], u); {
 	case share > busyShare:
 		t.busy = true
@@ -112,6 +114,11 @@ func (t *tuner) observe(now time.Time) {
 		t.busy = false
 	}
 	t.apply(percentFor(t.busy, u.live))
+	if before && !t.busy {
+		// Otherwise Go gives it back in the course of minutes, and only after the next
+		// collection, which may be two minutes away.
+		t.free()
+	}
 }
 
 func (t *tuner) apply(percent int) {

@@ -37,7 +37,8 @@ func TestPercentFor(t *testing.T) {
 func TestThePercentageFollowsTheLoad(t *testing.T) {
 	var set []int
 	now := usage{live: 100 * mib}
-	tuner := tuner{read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }}
+	freed := 0
+	tuner := tuner{read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ }}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	at := time.Now()
@@ -72,6 +73,9 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 	tuner.observe(at)
 	if want := []int{100, 50, 100, 80}; !slices.Equal(set, want) {
 		t.Fatalf("with a larger heap: set %v, want %v", set, want)
+	}
+	if freed != 1 {
+		t.Errorf("memory was given back %d times, want once, after the load", freed)
 	}
 }
 
