@@ -241,8 +241,7 @@ func Namespace(t testing.TB, c client.Client) string {
 	return testworld.New(t, c).Namespace()
 }
 
-// Eventually calls check until it returns nil and fails the test when it has
-// not within 20 seconds.
+// Eventually is testkit.Eventually, for tests that have not moved to it yet.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
 	testkit.Eventually(t, check)

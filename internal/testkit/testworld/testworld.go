@@ -103,12 +103,6 @@ func merge(patch string, args []any) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, patch, args...))
 }
 
-// Read reads an object by the name that it has.
-func (w *World) Read(o client.Object) {
-	w.Helper()
-	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(o), o))
-}
-
 // Reconcile has a controller look at an object once.
 func (w *World) Reconcile(r reconcile.Reconciler, key types.NamespacedName) reconcile.Result {
 	w.Helper()
