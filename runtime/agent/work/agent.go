@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/memory"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/watches"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
@@ -61,7 +61,7 @@ func newAgent(o Options) (*agent, error) {
 		return nil, err
 	}
 	a := &agent{
-		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: work.HubHash(o.HubHost),
+		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: apiwork.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, derive: o.Features.Enabled(features.DerivedProgressing),
 		clock: o.Clock, log: o.Log, metrics: o.Metrics,
 		manager: s.manager, hub: s.manager.GetClient(), local: s.local.GetClient(), mapper: s.mapper,
@@ -97,6 +97,12 @@ func (a *agent) rightsChanged() {
 	for _, name := range a.memory.DoubtRights() {
 		a.works.add(name)
 	}
+}
+
+// changesSince is a patch of what has changed since before. It fails with a
+// conflict when the object is another by then.
+func changesSince(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // workKey is where a work is on the hub.

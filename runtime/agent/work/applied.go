@@ -9,7 +9,6 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
@@ -50,7 +49,9 @@ func (a *agent) bookkeep(
 }
 
 // removeAll deletes objects that a work has made. It returns what is still there.
-func (a *agent) removeAll(ctx context.Context, amw *workv1.AppliedManifestWork, made []workv1.AppliedManifestResourceMeta) ([]report.Remainder, error) {
+func (a *agent) removeAll(
+	ctx context.Context, amw *workv1.AppliedManifestWork, made []workv1.AppliedManifestResourceMeta,
+) ([]report.Remainder, error) {
 	var remain []report.Remainder
 	var problems []error
 	for _, r := range made {
@@ -94,7 +95,7 @@ func (a *agent) writeApplied(ctx context.Context, amw *workv1.AppliedManifestWor
 	}
 	before := amw.DeepCopy()
 	amw.Status.AppliedResources = made
-	if err := a.local.Status().Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := a.local.Status().Patch(ctx, amw, changesSince(before)); err != nil {
 		return fmt.Errorf("write down what the work %s has made: %w", amw.Spec.ManifestWorkName, err)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -107,7 +107,7 @@ func (a *agent) appliedOfCluster() appliedHandler {
 // back, so that they are not evicted.
 func (a *agent) appliedOfWorks() workHandler {
 	request := func(mw *workv1.ManifestWork) reconcile.Request {
-		return a.applied.request(work.AppliedManifestWorkName(a.hubHash, mw.Name))
+		return a.applied.request(apiwork.AppliedManifestWorkName(a.hubHash, mw.Name))
 	}
 	return workHandler{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.ManifestWork], q requests) {

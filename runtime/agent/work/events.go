@@ -14,7 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -40,13 +40,13 @@ func newEvents(recorder clientevents.EventRecorder) *events {
 // how often it has failed in a row.
 func (e *events) failing(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) {
 	for _, n := range e.news(mw, outcomes, attempts) {
-		e.recorder.Eventf(mw, n.object, corev1.EventTypeWarning, work.ReasonManifestFailed, actionApply, "%s", n.text)
+		e.recorder.Eventf(mw, n.object, corev1.EventTypeWarning, apiwork.ReasonManifestFailed, actionApply, "%s", n.text)
 	}
 }
 
 // truncated reports that not all is reported of a work.
 func (e *events) truncated(mw *workv1.ManifestWork, message string) {
-	e.recorder.Eventf(mw, nil, corev1.EventTypeWarning, work.ReasonStatusTooLarge, "Report", "%s", message)
+	e.recorder.Eventf(mw, nil, corev1.EventTypeWarning, apiwork.ReasonStatusTooLarge, "Report", "%s", message)
 }
 
 // failureEvent is what is to be reported of a manifest.
@@ -65,7 +65,7 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attemp
 	var out []failureEvent
 	for _, entry := range mw.Status.ResourceStatus.Manifests {
 		m := entry.ResourceMeta
-		c := meta.FindStatusCondition(entry.Conditions, work.ConditionApplied)
+		c := meta.FindStatusCondition(entry.Conditions, apiwork.ConditionApplied)
 		if int(m.Ordinal) >= len(outcomes) || outcomes[m.Ordinal].Applied == nil || c == nil {
 			continue
 		}

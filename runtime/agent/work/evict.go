@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -32,7 +32,7 @@ func (a *agent) reconcileApplied(ctx context.Context, r reconcile.Request) (reco
 	if amw.DeletionTimestamp.IsZero() {
 		return a.evict(ctx, amw)
 	}
-	if !controllerutil.ContainsFinalizer(amw, work.AppliedManifestWorkFinalizer) {
+	if !controllerutil.ContainsFinalizer(amw, apiwork.AppliedManifestWorkFinalizer) {
 		return reconcile.Result{}, nil
 	}
 	held, err := a.removeAll(ctx, amw, amw.Status.AppliedResources)
@@ -48,11 +48,12 @@ func (a *agent) reconcileApplied(ctx context.Context, r reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if len(left) > 0 {
-		return reconcile.Result{}, fmt.Errorf("%d objects of the work %s are still being deleted: %w", len(left), amw.Spec.ManifestWorkName, errWaiting)
+		return reconcile.Result{}, fmt.Errorf("%d objects of the work %s are still being deleted: %w",
+			len(left), amw.Spec.ManifestWorkName, errWaiting)
 	}
 	before := amw.DeepCopy()
-	controllerutil.RemoveFinalizer(amw, work.AppliedManifestWorkFinalizer)
-	if err := a.local.Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	controllerutil.RemoveFinalizer(amw, apiwork.AppliedManifestWorkFinalizer)
+	if err := a.local.Patch(ctx, amw, changesSince(before)); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the AppliedManifestWork %s: %w", amw.Name, err)
 	}
 	return reconcile.Result{}, nil
@@ -68,7 +69,8 @@ func (a *agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (rec
 	now := a.clock.Now()
 	switch e := decide.Evict(managed, amw.Status.EvictionStartTime, a.evictionGracePeriod, now); {
 	case e.Begin:
-		a.log.Info("the hub no longer has this work, its objects go after the grace period", "work", amw.Spec.ManifestWorkName, "after", a.evictionGracePeriod)
+		a.log.Info("the hub no longer has this work, its objects go after the grace period",
+			"work", amw.Spec.ManifestWorkName, "after", a.evictionGracePeriod)
 		return reconcile.Result{RequeueAfter: e.After}, a.setEviction(ctx, amw, &metav1.Time{Time: now})
 	case e.End:
 		return reconcile.Result{}, a.setEviction(ctx, amw, nil)
@@ -97,7 +99,7 @@ func (a *agent) managed(ctx context.Context, amw *workv1.AppliedManifestWork) (b
 func (a *agent) setEviction(ctx context.Context, amw *workv1.AppliedManifestWork, start *metav1.Time) error {
 	before := amw.DeepCopy()
 	amw.Status.EvictionStartTime = start
-	if err := a.local.Status().Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := a.local.Status().Patch(ctx, amw, changesSince(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("note the eviction of the AppliedManifestWork %s: %w", amw.Name, err)
 	}
 	return nil

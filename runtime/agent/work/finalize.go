@@ -13,23 +13,23 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // finalizeWork lets a deleted work go once its AppliedManifestWork is gone, and
 // with that its objects.
 func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error {
-	if !controllerutil.ContainsFinalizer(mw, work.ManifestWorkFinalizer) {
+	if !controllerutil.ContainsFinalizer(mw, apiwork.ManifestWorkFinalizer) {
 		return nil
 	}
 	amw := &workv1.AppliedManifestWork{}
-	err := a.local.Get(ctx, types.NamespacedName{Name: work.AppliedManifestWorkName(a.hubHash, mw.Name)}, amw)
+	err := a.local.Get(ctx, types.NamespacedName{Name: apiwork.AppliedManifestWorkName(a.hubHash, mw.Name)}, amw)
 	switch {
 	case apierrors.IsNotFound(err):
 		before := mw.DeepCopy()
-		controllerutil.RemoveFinalizer(mw, work.ManifestWorkFinalizer)
-		if err := a.hub.Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		controllerutil.RemoveFinalizer(mw, apiwork.ManifestWorkFinalizer)
+		if err := a.hub.Patch(ctx, mw, changesSince(before)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("remove the finalizer from the work %s: %w", mw.Name, err)
 		}
 		a.Forget(mw.Name)
@@ -44,7 +44,7 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 	if amw.Spec.AgentID != a.agentID {
 		before := amw.DeepCopy()
 		amw.Spec.AgentID = a.agentID
-		if err := a.local.Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		if err := a.local.Patch(ctx, amw, changesSince(before)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("take over the AppliedManifestWork %s: %w", amw.Name, err)
 		}
 	}
@@ -63,12 +63,12 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 // it waits for.
 func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, applied string) error {
 	held, known := a.memory.Remaining(applied)
-	if !known && meta.IsStatusConditionTrue(mw.Status.Conditions, work.ConditionDeleting) {
+	if !known && meta.IsStatusConditionTrue(mw.Status.Conditions, apiwork.ConditionDeleting) {
 		return nil // said before a restart
 	}
 	status := *mw.Status.DeepCopy()
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: work.ConditionDeleting, Status: metav1.ConditionTrue, Reason: work.ReasonDeleting, ObservedGeneration: mw.Generation,
+		Type: apiwork.ConditionDeleting, Status: metav1.ConditionTrue, Reason: apiwork.ReasonDeleting, ObservedGeneration: mw.Generation,
 		Message: report.DeletingMessage(a.readable(ctx, mw.Spec.Executor, held)),
 	})
 	return a.report(ctx, mw, status)
@@ -76,7 +76,7 @@ func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, app
 
 // Forget removes what is remembered of a work.
 func (a *agent) Forget(name string) {
-	a.memory.Forget(name, work.AppliedManifestWorkName(a.hubHash, name))
+	a.memory.Forget(name, apiwork.AppliedManifestWorkName(a.hubHash, name))
 	a.freshness.Forget(name)
 	a.watches.Set(name, nil)
 	a.events.Forget(name)

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -36,7 +36,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"kind"}),
 		works: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "muster_works",
-			Help: "Works of the cluster by state: available, unavailable (applied, but not all objects are there), failed (not applied), complete, deleting.",
+			Help: "Works of the cluster by state: available, unavailable (applied, but not all objects are there), " +
+				"failed (not applied), complete, deleting.",
 		}, []string{"state"}),
 		states: map[string]string{},
 	}
@@ -110,11 +111,11 @@ func stateOf(mw *workv1.ManifestWork) string {
 	switch {
 	case !mw.DeletionTimestamp.IsZero():
 		return "deleting"
-	case is(work.ConditionComplete):
+	case is(apiwork.ConditionComplete):
 		return "complete"
-	case !is(work.ConditionApplied):
+	case !is(apiwork.ConditionApplied):
 		return "failed"
-	case !is(work.ConditionAvailable):
+	case !is(apiwork.ConditionAvailable):
 		return "unavailable"
 	}
 	return "available"

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 // complete sets defaults.
 func (o *Options) complete() {
 	if o.AgentID == "" {
-		o.AgentID = work.HubHash(o.HubHost)
+		o.AgentID = apiwork.HubHash(o.HubHost)
 	}
 	if o.EvictionGracePeriod == 0 {
 		o.EvictionGracePeriod = DefaultEvictionGracePeriod

@@ -9,14 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -42,7 +41,7 @@ func (a *agent) reconcileWork(ctx context.Context, r reconcile.Request) (reconci
 	case !mw.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, a.finalizeWork(ctx, mw)
 	}
-	if !controllerutil.ContainsFinalizer(mw, work.ManifestWorkFinalizer) {
+	if !controllerutil.ContainsFinalizer(mw, apiwork.ManifestWorkFinalizer) {
 		if err := a.addFinalizer(ctx, mw); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -72,8 +71,8 @@ func (a *agent) reconcileWork(ctx context.Context, r reconcile.Request) (reconci
 
 func (a *agent) addFinalizer(ctx context.Context, mw *workv1.ManifestWork) error {
 	before := mw.DeepCopy()
-	controllerutil.AddFinalizer(mw, work.ManifestWorkFinalizer)
-	if err := a.hub.Patch(ctx, mw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	controllerutil.AddFinalizer(mw, apiwork.ManifestWorkFinalizer)
+	if err := a.hub.Patch(ctx, mw, changesSince(before)); err != nil {
 		return fmt.Errorf("add the finalizer to the work %s: %w", mw.Name, err)
 	}
 	a.freshness.Wrote(mw)
@@ -83,13 +82,13 @@ func (a *agent) addFinalizer(ctx context.Context, mw *workv1.ManifestWork) error
 // ensureApplied makes the AppliedManifestWork that owns a work's objects.
 func (a *agent) ensureApplied(ctx context.Context, mw *workv1.ManifestWork) (*workv1.AppliedManifestWork, error) {
 	amw := &workv1.AppliedManifestWork{}
-	key := types.NamespacedName{Name: work.AppliedManifestWorkName(a.hubHash, mw.Name)}
+	key := types.NamespacedName{Name: apiwork.AppliedManifestWorkName(a.hubHash, mw.Name)}
 	want := workv1.AppliedManifestWorkSpec{HubHash: a.hubHash, ManifestWorkName: mw.Name, AgentID: a.agentID}
 	err := a.local.Get(ctx, key, amw)
 	switch {
 	case apierrors.IsNotFound(err):
 		amw = &workv1.AppliedManifestWork{
-			ObjectMeta: metav1.ObjectMeta{Name: key.Name, Labels: mw.Labels, Finalizers: []string{work.AppliedManifestWorkFinalizer}},
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name, Labels: mw.Labels, Finalizers: []string{apiwork.AppliedManifestWorkFinalizer}},
 			Spec:       want,
 		}
 		if err := a.local.Create(ctx, amw); err != nil {
@@ -100,11 +99,11 @@ func (a *agent) ensureApplied(ctx context.Context, mw *workv1.ManifestWork) (*wo
 		return nil, err
 	case !amw.DeletionTimestamp.IsZero():
 		return nil, fmt.Errorf("the AppliedManifestWork %s is still being deleted: %w", amw.Name, errWaiting)
-	case amw.Spec != want || !controllerutil.ContainsFinalizer(amw, work.AppliedManifestWorkFinalizer):
+	case amw.Spec != want || !controllerutil.ContainsFinalizer(amw, apiwork.AppliedManifestWorkFinalizer):
 		before := amw.DeepCopy()
 		amw.Spec = want
-		controllerutil.AddFinalizer(amw, work.AppliedManifestWorkFinalizer)
-		if err := a.local.Patch(ctx, amw, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		controllerutil.AddFinalizer(amw, apiwork.AppliedManifestWorkFinalizer)
+		if err := a.local.Patch(ctx, amw, changesSince(before)); err != nil {
 			return nil, fmt.Errorf("take over the AppliedManifestWork %s: %w", amw.Name, err)
 		}
 	}

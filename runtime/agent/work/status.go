@@ -6,10 +6,9 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -42,17 +41,19 @@ func (a *agent) reportAs(ctx context.Context, mw *workv1.ManifestWork, status wo
 	before := mw.DeepCopy()
 	after := mw.DeepCopy()
 	after.Status = status
-	if err := a.hub.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := a.hub.Status().Patch(ctx, after, changesSince(before)); err != nil {
 		return fmt.Errorf("report the status of the work %s: %w", mw.Name, err)
 	}
 	*mw = *after
 	a.freshness.Wrote(mw)
 	a.metrics.setState(mw)
-	was, is := meta.FindStatusCondition(before.Status.Conditions, work.ConditionApplied), meta.FindStatusCondition(status.Conditions, work.ConditionApplied)
+	was := meta.FindStatusCondition(before.Status.Conditions, apiwork.ConditionApplied)
+	is := meta.FindStatusCondition(status.Conditions, apiwork.ConditionApplied)
 	if is != nil && (was == nil || was.Status != is.Status) {
 		a.log.Info("work carried out", "work", mw.Name, "applied", is.Status)
 	}
-	if c := meta.FindStatusCondition(status.Conditions, work.ConditionStatusTruncated); c != nil && meta.FindStatusCondition(before.Status.Conditions, c.Type) == nil {
+	c := meta.FindStatusCondition(status.Conditions, apiwork.ConditionStatusTruncated)
+	if c != nil && meta.FindStatusCondition(before.Status.Conditions, c.Type) == nil {
 		a.log.Warn("a work's status is not reported in full", "work", mw.Name, "why", c.Message)
 		a.events.truncated(mw, c.Message)
 	}

@@ -77,7 +77,9 @@ func (o *Applier) Apply(ctx context.Context, m *manifest.Manifest, want Desired)
 }
 
 // getOrCreate returns a manifest's object, and creates it when it is missing.
-func getOrCreate(ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired) (live *unstructured.Unstructured, made bool, err error) {
+func getOrCreate(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
+) (live *unstructured.Unstructured, made bool, err error) {
 	if want.Fresh {
 		if live, err = create(ctx, resource, m, want.Owner); err == nil {
 			return live, true, nil
@@ -102,7 +104,9 @@ func getOrCreate(ctx context.Context, resource dynamic.ResourceInterface, m *man
 }
 
 // create makes the object of a manifest.
-func create(ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference) (*unstructured.Unstructured, error) {
+func create(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference,
+) (*unstructured.Unstructured, error) {
 	object := m.Required.DeepCopy()
 	object.SetLabels(withoutRemovals(object.GetLabels()))
 	object.SetAnnotations(withoutRemovals(object.GetAnnotations()))

@@ -51,7 +51,9 @@ func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
 // setOwner adds or removes the owner of an object, and nothing else. An object
 // that others write meanwhile is read again; one that is re-created meanwhile is
 // another object, and left alone.
-func setOwner(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, owner metav1.OwnerReference, owned bool) (*unstructured.Unstructured, error) {
+func setOwner(
+	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, owner metav1.OwnerReference, owned bool,
+) (*unstructured.Unstructured, error) {
 	uid := live.GetUID()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		refs, changed := withOwner(live.GetOwnerReferences(), owner, owned)
@@ -67,7 +69,8 @@ func setOwner(ctx context.Context, resource dynamic.ResourceInterface, live *uns
 		if err != nil {
 			return err
 		}
-		patched, err := resource.Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: work.DefaultFieldManager})
+		patched, err := resource.Patch(ctx, live.GetName(), types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: work.DefaultFieldManager})
 		if err == nil {
 			live = patched
 		}

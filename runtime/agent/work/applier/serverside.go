@@ -17,7 +17,9 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-func (o *Applier) serverSideApply(ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference) (Result, error) {
+func (o *Applier) serverSideApply(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference,
+) (Result, error) {
 	config := workv1.ServerSideApplyConfig{}
 	if m.Strategy.ServerSideApply != nil {
 		config = *m.Strategy.ServerSideApply
@@ -44,7 +46,8 @@ func (o *Applier) serverSideApply(ctx context.Context, resource dynamic.Resource
 	if err != nil {
 		return Result{}, err
 	}
-	live, err := resource.Patch(ctx, m.Meta.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
+	live, err := resource.Patch(ctx, m.Meta.Name, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
 	if apierrors.IsConflict(err) {
 		return Result{}, failure.Conflict(err)
 	}

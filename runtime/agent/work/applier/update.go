@@ -52,7 +52,9 @@ func (o *Applier) update(ctx context.Context, resource dynamic.ResourceInterface
 // Some objects cannot be replaced by what their manifest says, since the server
 // filled in fields that then may not change, such as the selector of a job.
 // Such an object is as it should be when it holds what the manifest names.
-func replace(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest, want Desired) (*unstructured.Unstructured, error) {
+func replace(
+	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest, want Desired,
+) (*unstructured.Unstructured, error) {
 	put := func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		updated, err := resource.Update(ctx, object, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
 		if err != nil {
@@ -103,7 +105,10 @@ func mustBeRecreated(live, required *unstructured.Unstructured) bool {
 
 // recreate deletes an object and creates it again. If the agent is killed in
 // between, the object is missing until the next look at the work.
-func recreate(ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest, owner metav1.OwnerReference) (Result, error) {
+func recreate(
+	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest,
+	owner metav1.OwnerReference,
+) (Result, error) {
 	uid := live.GetUID()
 	err := resource.Delete(ctx, m.Meta.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -23,7 +23,9 @@ type Books struct {
 // Until a work has been reported as applied once, nothing is deleted: a hub that
 // was restored from a backup first sees what there is. And while the identity of
 // any of its objects is not known, nothing is deleted either.
-func Bookkeep(mw *workv1.ManifestWork, listed []workv1.AppliedManifestResourceMeta, manifests []*manifest.Manifest, outcomes []report.Outcome) (b Books, ok bool) {
+func Bookkeep(
+	mw *workv1.ManifestWork, listed []workv1.AppliedManifestResourceMeta, manifests []*manifest.Manifest, outcomes []report.Outcome,
+) (b Books, ok bool) {
 	known := byIdentifier(listed)
 	wanted := make(map[workv1.ResourceIdentifier]bool, len(manifests))
 	for i, m := range manifests {

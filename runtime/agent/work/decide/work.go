@@ -33,7 +33,9 @@ func IsComplete(mw *workv1.ManifestWork, manifests []*manifest.Manifest) bool {
 // Watched are the objects whose changes concern a work: those of its
 // manifests, those that it once made and that are being deleted, and those whose
 // lack keeps a manifest from being applied: a namespace, or a kind's definition.
-func Watched(manifests []*manifest.Manifest, known map[manifest.Key]memory.Object, made []workv1.AppliedManifestResourceMeta) map[manifest.Key]schema.GroupVersionResource {
+func Watched(
+	manifests []*manifest.Manifest, known map[manifest.Key]memory.Object, made []workv1.AppliedManifestResourceMeta,
+) map[manifest.Key]schema.GroupVersionResource {
 	out := map[manifest.Key]schema.GroupVersionResource{}
 	for _, r := range made {
 		gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}

@@ -66,7 +66,9 @@ func accountOf(executor *workv1.ManifestWorkExecutor) (*account, error) {
 }
 
 // may asks whether a user may do something with an object.
-func (r *Rights) may(ctx context.Context, user *account, verb string, gvr schema.GroupVersionResource, namespace, name string) (bool, error) {
+func (r *Rights) may(
+	ctx context.Context, user *account, verb string, gvr schema.GroupVersionResource, namespace, name string,
+) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.name, Groups: user.groups,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -129,7 +131,9 @@ func (r *Rights) MayReplace(ctx context.Context, m *manifest.Manifest) error {
 
 // MayRead asks whether an object may be reported to a work: whether its executor
 // may get it. The agent's own rights to read reach further than any executor's.
-func (r *Rights) MayRead(ctx context.Context, executor *workv1.ManifestWorkExecutor, gvr schema.GroupVersionResource, namespace, name string) error {
+func (r *Rights) MayRead(
+	ctx context.Context, executor *workv1.ManifestWorkExecutor, gvr schema.GroupVersionResource, namespace, name string,
+) error {
 	user, err := accountOf(executor)
 	if user == nil {
 		return err

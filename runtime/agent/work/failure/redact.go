@@ -85,7 +85,8 @@ func withoutValue(c metav1.StatusCause, m workv1.ManifestResourceMeta) string {
 		return c.Message
 	}
 	switch c.Type {
-	case metav1.CauseTypeFieldValueInvalid, metav1.CauseTypeFieldValueNotSupported, metav1.CauseTypeFieldValueDuplicate, metav1.CauseTypeFieldValueNotFound, metav1.CauseTypeTypeInvalid:
+	case metav1.CauseTypeFieldValueInvalid, metav1.CauseTypeFieldValueNotSupported, metav1.CauseTypeFieldValueDuplicate,
+		metav1.CauseTypeFieldValueNotFound, metav1.CauseTypeTypeInvalid:
 	default:
 		return c.Message // no value, as in: Required value: name it
 	}

@@ -126,7 +126,9 @@ func (i *Inspection) do(f func(turn bool) (needsTurn bool)) bool {
 
 // Inspect is what the rules of a manifest yield for its object. When there is no
 // time left for them, wait is how long the object waits.
-func (i *Inspection) Inspect(ctx context.Context, m *manifest.Manifest, live *unstructured.Unstructured) (out Findings, wait time.Duration) {
+func (i *Inspection) Inspect(
+	ctx context.Context, m *manifest.Manifest, live *unstructured.Unstructured,
+) (out Findings, wait time.Duration) {
 	if len(m.FeedbackRules) == 0 && len(m.ConditionRules) == 0 {
 		return Findings{}, 0
 	}

@@ -33,7 +33,9 @@ func newRules() (*rules, error) {
 // evaluate returns the conditions that the rules yield for an object, without
 // times and generations. A rule for a kind about which nothing is known yields
 // none.
-func (r *rules) evaluate(ctx context.Context, list []workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget) []metav1.Condition {
+func (r *rules) evaluate(
+	ctx context.Context, list []workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget,
+) []metav1.Condition {
 	var out []metav1.Condition
 	for i, rule := range list {
 		if i == workcheck.MaxRules {
@@ -59,11 +61,14 @@ func (r *rules) evaluate(ctx context.Context, list []workv1.ConditionRule, objec
 	return out
 }
 
-func (r *rules) byExpression(ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget) metav1.Condition {
+func (r *rules) byExpression(
+	ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget,
+) metav1.Condition {
 	c := metav1.Condition{Type: rule.Condition, Status: metav1.ConditionTrue, Reason: work.ReasonRuleEvaluated}
 	for i, text := range rule.CELExpressions {
 		if i == workcheck.MaxExpressions {
-			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonRuleInvalid, fmt.Sprintf("the rule has more than %d expressions: join them with &&", i)
+			c.Status, c.Reason = metav1.ConditionUnknown, work.ReasonRuleInvalid
+			c.Message = fmt.Sprintf("the rule has more than %d expressions: join them with &&", i)
 			return c
 		}
 		holds, err := r.conditions.True(ctx, text, map[string]any{"object": object.Object}, budget)
@@ -90,7 +95,10 @@ func (r *rules) byExpression(ctx context.Context, rule workv1.ConditionRule, obj
 
 // message is what the rule says about its result: by its expression, or as it
 // stands in the rule, or by default.
-func (r *rules) message(ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, result bool, byDefault string, budget *expression.Budget) string {
+func (r *rules) message(
+	ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, result bool, byDefault string,
+	budget *expression.Budget,
+) string {
 	if rule.MessageExpression != "" {
 		text, err := r.messages.Text(ctx, rule.MessageExpression, map[string]any{"object": object.Object, "result": result}, budget)
 		switch {

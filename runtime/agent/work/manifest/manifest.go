@@ -112,7 +112,8 @@ func (m *Manifest) read(raw []byte, mapper meta.RESTMapper) error {
 		return errors.New("metadata.namespace is missing: the kind is namespaced, and nothing is assumed")
 	}
 	if m.Meta.Name == "" {
-		return errors.New("metadata.name is missing: give the object a name of its own, as metadata.generateName would make another one at each look")
+		return errors.New("metadata.name is missing: give the object a name of its own, " +
+			"as metadata.generateName would make another one at each look")
 	}
 	required.SetUID("")
 	removeNullCreationTimestamp(required.Object)

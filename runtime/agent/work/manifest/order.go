@@ -23,7 +23,8 @@ func rank(kind string) int {
 		return 4
 	case "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob":
 		return 5
-	case "APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+	case "APIService", "MutatingWebhookConfiguration",
+		"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 		return 6
 	case "":
 		return 1001 // what could not be read

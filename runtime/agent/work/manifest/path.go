@@ -79,7 +79,8 @@ func removePath(object map[string]any, p string) error {
 // splitPath splits a JSON path into the field at its end and what comes before.
 func splitPath(p string) (parent, field string, err error) {
 	path := strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(p, "{"), "}"), "$")
-	bad := fmt.Errorf("the JSON path %q does not end in the name of a field: write one such as .spec.replicas or .spec.template.spec.containers[*].image", p)
+	bad := fmt.Errorf("the JSON path %q does not end in the name of a field: "+
+		"write one such as .spec.replicas or .spec.template.spec.containers[*].image", p)
 	if quoted, ok := strings.CutSuffix(path, "']"); ok {
 		i := strings.LastIndex(quoted, "['")
 		if i < 0 || i+2 == len(quoted) {

@@ -29,9 +29,8 @@ func TooLarge(err error) bool {
 	if err == nil || apierrors.IsRequestEntityTooLargeError(err) {
 		return err != nil
 	}
-	return slices.ContainsFunc([]string{"request is too large", "message larger than max", "ResourceExhausted", "entity too large"}, func(words string) bool {
-		return strings.Contains(err.Error(), words)
-	})
+	refusals := []string{"request is too large", "message larger than max", "ResourceExhausted", "entity too large"}
+	return slices.ContainsFunc(refusals, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // RoomFor is the room for the manifests in the status of a work, in bytes: what
@@ -102,7 +101,8 @@ func Fit(status workv1.ManifestWorkStatus, room int, generation int64) workv1.Ma
 	}
 	total := len(status.ResourceStatus.Manifests)
 	status.ResourceStatus.Manifests = fitting(status.ResourceStatus.Manifests, room)
-	message := fmt.Sprintf("The status of all %d manifests takes %d KiB, and %d fit on the hub beside the manifests: the values of feedback are left out", total, size>>10, room>>10)
+	message := fmt.Sprintf("The status of all %d manifests takes %d KiB, and %d fit on the hub beside the manifests: "+
+		"the values of feedback are left out", total, size>>10, room>>10)
 	if left := total - len(status.ResourceStatus.Manifests); left > 0 {
 		message += fmt.Sprintf(", and so is all about %d manifests, of those with which nothing is wrong first", left)
 	}
