@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -116,7 +118,7 @@ func (m *Manifest) read(raw []byte, mapper meta.RESTMapper) error {
 			"as metadata.generateName would make another one at each look")
 	}
 	required.SetUID("")
-	removeNullCreationTimestamp(required.Object)
+	creationtimestamp.RemoveNull(required.Object)
 	m.Required = required
 	return nil
 }

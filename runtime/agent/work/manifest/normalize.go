@@ -19,20 +19,6 @@ func makeComparable(required *unstructured.Unstructured) {
 	}
 }
 
-// removeNullCreationTimestamp drops what Go programs write for an object that
-// was never created, in pod templates too: it would count as a change.
-func removeNullCreationTimestamp(object map[string]any) {
-	for k, v := range object {
-		if k == "creationTimestamp" && v == nil {
-			delete(object, k)
-			continue
-		}
-		if below, ok := v.(map[string]any); ok {
-			removeNullCreationTimestamp(below)
-		}
-	}
-}
-
 // foldStringData does what the API server does with it, so that a secret can be
 // compared with what the server has.
 func foldStringData(object map[string]any) {
