@@ -96,6 +96,7 @@ func DevCluster(t *testing.T) *testhub.Process {
 	return Acc.cluster
 }
 
+// Factories are the providers that the tests use.
 func Factories() map[string]func() (tfprotov6.ProviderServer, error) {
 	return map[string]func() (tfprotov6.ProviderServer, error){
 		"muster": providerserver.NewProtocol6WithError(provider.New("test")()),

@@ -13,8 +13,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 )
 
+// ClusterAddress is the resource of ClusterConfig.
 const ClusterAddress = "muster_managed_cluster.test"
 
+// ClusterConfig is a managed cluster, with more of its body.
 func ClusterConfig(name, body string) string {
 	return fmt.Sprintf("resource \"muster_managed_cluster\" \"test\" {\n  name = %q\n%s\n}\n", name, body)
 }
@@ -32,16 +34,20 @@ func Saying(texts ...string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)` + strings.Join(parts, `.*`))
 }
 
+// AcceptanceAddress is the acceptance of AcceptanceConfig.
 const AcceptanceAddress = "muster_cluster_acceptance.test"
 
+// AcceptanceConfig is a managed cluster and its acceptance.
 func AcceptanceConfig(name, body string) string {
 	return ClusterConfig(name, "") + fmt.Sprintf("resource \"muster_cluster_acceptance\" \"test\" {\n  managed_cluster = muster_managed_cluster.test.name\n%s\n}\n", body)
 }
 
+// PlacementConfig is a placement called where.
 func PlacementConfig(namespace, body string) string {
 	return fmt.Sprintf("resource \"muster_placement\" \"test\" {\n  namespace = %q\n  name = \"where\"\n%s\n}\n", namespace, body)
 }
 
+// PlacementBody sets every attribute of the selection.
 const PlacementBody = `
   labels             = { team = "shop" }
   annotations        = { owner = "Joe's team" }
@@ -80,10 +86,12 @@ const PlacementBody = `
     decision_groups = [{ name = "canary", label_selector = { match_labels = { canary = "true" } } }]
   }`
 
+// SetConfig is a cluster set.
 func SetConfig(name, body string) string {
 	return fmt.Sprintf("resource \"muster_managed_cluster_set\" \"test\" {\n  name = %q\n%s\n}\n", name, body)
 }
 
+// WorkAddress is the resource of WorkConfig.
 const WorkAddress = "muster_manifest_work.test"
 
 // WorkConfig is a work on an accepted cluster.

@@ -20,6 +20,7 @@ import (
 // Someone is a client of the hub that is not Terraform.
 func Someone(t *testing.T) *Outsider { t.Helper(); return OutsiderOf(t, Acc.Hub) }
 
+// OutsiderOf is a client of another hub or cluster.
 func OutsiderOf(t *testing.T, process *testhub.Process) *Outsider {
 	t.Helper()
 	if process == nil {
@@ -54,12 +55,15 @@ func (o *Outsider) WithToken(token string) *kube.Client {
 	return client
 }
 
+// OutsiderManager is the field manager of people with kubectl.
 const OutsiderManager = "kubectl-edit"
 
+// Context ends after a minute.
 func (o *Outsider) Context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
+// Get reads an object that has to be there.
 func (o *Outsider) Get(object kube.Object, namespace, name string) {
 	o.T.Helper()
 	ctx, cancel := o.Context()
@@ -81,6 +85,7 @@ func (o *Outsider) Exists(object kube.Object, namespace, name string) bool {
 	return err == nil
 }
 
+// Patch sends a merge patch.
 func (o *Outsider) Patch(object kube.Object, namespace, name string, patch string) {
 	o.T.Helper()
 	ctx, cancel := o.Context()
@@ -92,6 +97,7 @@ func (o *Outsider) Patch(object kube.Object, namespace, name string, patch strin
 	}
 }
 
+// Apply takes over what it sets.
 func (o *Outsider) Apply(object kube.Object) {
 	o.T.Helper()
 	ctx, cancel := o.Context()
@@ -101,6 +107,7 @@ func (o *Outsider) Apply(object kube.Object) {
 	}
 }
 
+// Remove deletes an object and waits until it is gone.
 func (o *Outsider) Remove(object kube.Object, namespace, name string) {
 	o.T.Helper()
 	ctx, cancel := o.Context()

@@ -102,10 +102,12 @@ func (w *Workspace) Plan(config string) string {
 	return said
 }
 
+// Destroy runs terraform destroy.
 func (w *Workspace) Destroy() (said string, ok bool) {
 	return w.Run("destroy", "-auto-approve", "-no-color", "-input=false")
 }
 
+// Init runs terraform init for a configuration.
 func (w *Workspace) Init(config string) {
 	w.T.Helper()
 	w.write(config)

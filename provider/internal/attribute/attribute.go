@@ -13,11 +13,15 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
+// TextAttribute is a text that the hub reports.
 func TextAttribute(description string) schema.StringAttribute {
 	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
 }
@@ -32,19 +36,23 @@ func ForceAttribute() schema.BoolAttribute {
 	}
 }
 
+// NameIdentity is the identity of what has a name alone.
 type NameIdentity struct {
 	Name types.String `tfsdk:"name"`
 }
 
+// ClusterIdentity is the identity of what is about one managed cluster.
 type ClusterIdentity struct {
 	ManagedCluster types.String `tfsdk:"managed_cluster"`
 }
 
+// NamespacedIdentity is the identity of what has a namespace.
 type NamespacedIdentity struct {
 	Namespace types.String `tfsdk:"namespace"`
 	Name      types.String `tfsdk:"name"`
 }
 
+// IdentitySchema has attributes that an import needs, all texts.
 func IdentitySchema(attributes ...string) identityschema.Schema {
 	s := identityschema.Schema{Attributes: map[string]identityschema.Attribute{}}
 	for _, name := range attributes {
@@ -82,11 +90,13 @@ func NullTimeouts(operations ...string) timeouts.Value {
 	return timeouts.Value{Object: types.ObjectNull(attributes)}
 }
 
+// The timeouts where the configuration sets none.
 const (
 	DefaultWait   = 10 * time.Minute
 	DefaultDelete = 10 * time.Minute
 )
 
+// TimeoutText describes a timeout. what may take that long; standard is the default.
 func TimeoutText(what string, standard time.Duration) string {
 	return fmt.Sprintf("How long %s may take, such as `90s` or `15m`. Defaults to `%s`.", what, ShortDuration(standard))
 }
@@ -128,4 +138,41 @@ func WithoutMark(annotations map[string]string) map[string]string {
 		}
 	}
 	return shown
+}
+
+// Identifying is a required text that names the object: changing it makes another
+// one.
+func Identifying(description string, validators ...validator.String) schema.StringAttribute {
+	return schema.StringAttribute{
+		MarkdownDescription: description,
+		Required:            true,
+		PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+		Validators:          validators,
+	}
+}
+
+// Labels are the labels of the object. reserved, which may be nil, tells why a key
+// can't be set here, or "".
+func Labels(description string, reserved func(key string) string) schema.MapAttribute {
+	return schema.MapAttribute{
+		MarkdownDescription: description,
+		Optional:            true,
+		ElementType:         types.StringType,
+		Validators:          []validator.Map{ValidLabels(reserved)},
+	}
+}
+
+// Annotations are the annotations of the object.
+func Annotations(description string) schema.MapAttribute {
+	return schema.MapAttribute{
+		MarkdownDescription: description,
+		Optional:            true,
+		ElementType:         types.StringType,
+		Validators:          []validator.Map{ValidAnnotations()},
+	}
+}
+
+// Ready tells whether the wait of the resource was met.
+func Ready(description string) schema.BoolAttribute {
+	return schema.BoolAttribute{MarkdownDescription: description, Computed: true}
 }

@@ -18,6 +18,7 @@ type ConditionModel struct {
 	LastTransitionTime types.String `tfsdk:"last_transition_time"`
 }
 
+// ConditionsAttribute is the conditions of an object, in a data source.
 func ConditionsAttribute(description string) schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
 		MarkdownDescription: description,
@@ -32,6 +33,7 @@ func ConditionsAttribute(description string) schema.ListNestedAttribute {
 	}
 }
 
+// ConditionModels are conditions as ConditionsAttribute has them; not nil.
 func ConditionModels(conditions []metav1.Condition) []ConditionModel {
 	models := []ConditionModel{}
 	for _, c := range conditions {
@@ -46,6 +48,7 @@ func ConditionModels(conditions []metav1.Condition) []ConditionModel {
 	return models
 }
 
+// TextAttributeOfData is a text that a data source reads.
 func TextAttributeOfData(description string) schema.StringAttribute {
 	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
 }

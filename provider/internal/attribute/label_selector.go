@@ -26,6 +26,7 @@ type RequirementModel struct {
 	Values   []types.String `tfsdk:"values"`
 }
 
+// LabelSelectorAttribute is a LabelSelectorModel.
 func LabelSelectorAttribute(description string) schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: description,
@@ -42,6 +43,7 @@ func LabelSelectorAttribute(description string) schema.SingleNestedAttribute {
 	}
 }
 
+// MatchExpressionsAttribute is a list of RequirementModel.
 func MatchExpressionsAttribute(description string) schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
 		MarkdownDescription: description,
@@ -98,6 +100,7 @@ func (requirementsValidator) ValidateList(_ context.Context, req validator.ListR
 	}
 }
 
+// Selector is the model in the API's terms; empty for nil.
 func (m *LabelSelectorModel) Selector() metav1.LabelSelector {
 	if m == nil {
 		return metav1.LabelSelector{}
@@ -105,6 +108,7 @@ func (m *LabelSelectorModel) Selector() metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: StringMap(m.MatchLabels), MatchExpressions: Requirements(m.MatchExpressions)}
 }
 
+// Requirements are models in the API's terms.
 func Requirements(models []RequirementModel) []metav1.LabelSelectorRequirement {
 	var list []metav1.LabelSelectorRequirement
 	for _, m := range models {
@@ -136,6 +140,7 @@ func sameRequirements(a, b []metav1.LabelSelectorRequirement) bool {
 	})
 }
 
+// LabelSelectorModelOf is the model of a selector; never nil.
 func LabelSelectorModelOf(selector *metav1.LabelSelector) *LabelSelectorModel {
 	m := &LabelSelectorModel{MatchLabels: types.MapNull(types.StringType)}
 	if selector == nil {

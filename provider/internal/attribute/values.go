@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
+// Sorted sorts names in place and returns them.
 func Sorted(names []string) []string {
 	slices.Sort(names)
 	return names
@@ -65,6 +66,7 @@ func StringMap(m types.Map) map[string]string {
 	return texts
 }
 
+// StringListValue is null for nil.
 func StringListValue(texts []string) types.List {
 	if texts == nil {
 		return types.ListNull(types.StringType)
@@ -76,6 +78,7 @@ func StringListValue(texts []string) types.List {
 	return types.ListValueMust(types.StringType, elements)
 }
 
+// StringSetValue is the set of texts; it is never null.
 func StringSetValue(texts []string) types.Set {
 	elements := make([]attr.Value, 0, len(texts))
 	for _, text := range texts {
@@ -84,6 +87,7 @@ func StringSetValue(texts []string) types.Set {
 	return types.SetValueMust(types.StringType, elements)
 }
 
+// StringMapValue is null for nil.
 func StringMapValue(texts map[string]string) types.Map {
 	if texts == nil {
 		return types.MapNull(types.StringType)
@@ -135,8 +139,10 @@ func ImportedMap(owned []string, none bool, live map[string]string, keep func(ke
 	return StringMapValue(imported)
 }
 
+// JoinLines makes one text of lines.
 func JoinLines(lines []string) string { return strings.Join(lines, "\n") }
 
+// OrEmpty is an empty map for nil.
 func OrEmpty(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -144,6 +150,7 @@ func OrEmpty(m map[string]string) map[string]string {
 	return m
 }
 
+// Texts is nil when there are none.
 func Texts(values []types.String) []string {
 	var list []string
 	for _, value := range values {

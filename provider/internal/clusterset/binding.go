@@ -7,14 +7,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
@@ -39,6 +35,7 @@ type bindingIdentity struct {
 	ClusterSet types.String `tfsdk:"cluster_set"`
 }
 
+// NewBinding is muster_managed_cluster_set_binding.
 func NewBinding() resource.Resource {
 	return &managedClusterSetBindingResource{}
 }
@@ -55,18 +52,10 @@ func (r *managedClusterSetBindingResource) Schema(_ context.Context, _ resource.
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lets the placements of a namespace on the hub select from a cluster set. Creating it takes the right to bind the set (`create` on `managedclustersets/bind`).",
 		Attributes: map[string]schema.Attribute{
-			"namespace": schema.StringAttribute{
-				MarkdownDescription: "Namespace on the hub. It has to exist. Changing it makes another binding.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidName("namespace")},
-			},
-			"cluster_set": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster set, and of the binding. The set may be made later. Changing it makes another binding.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidName("cluster set name")},
-			},
+			"namespace": attribute.Identifying("Namespace on the hub. It has to exist. Changing it makes another binding.",
+				attribute.ValidName("namespace")),
+			"cluster_set": attribute.Identifying("Name of the cluster set, and of the binding. The set may be made later. Changing it makes another binding.",
+				attribute.ValidName("cluster set name")),
 			"adopt":           attribute.AdoptAttribute(),
 			"force_conflicts": attribute.ForceAttribute(),
 		},
@@ -79,26 +68,11 @@ func (r *managedClusterSetBindingResource) Create(ctx context.Context, req resou
 	if resp.Diagnostics.HasError() || !r.CreateObject(ctx, plan.owned(), resp.Private, &resp.Diagnostics) {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *managedClusterSetBindingResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state managedClusterSetBindingModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
-	object := &clusterv1beta2.ManagedClusterSetBinding{}
-	switch found, ok := r.Find(ctx, object, state.Namespace.ValueString(), state.ClusterSet.ValueString(), "read "+state.what(), &resp.Diagnostics); {
-	case !ok:
-		return
-	case !found:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
+	r.ReadObject(ctx, req, resp, &managedClusterSetBindingModel{}, &clusterv1beta2.ManagedClusterSetBinding{}, func() error { return nil })
 }
 
 // Update writes the same again, under this resource's mark: all that differs makes
@@ -109,8 +83,7 @@ func (r *managedClusterSetBindingResource) Update(ctx context.Context, req resou
 	if resp.Diagnostics.HasError() || !r.UpdateObject(ctx, plan.owned(), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *managedClusterSetBindingResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -119,22 +92,17 @@ func (r *managedClusterSetBindingResource) Delete(ctx context.Context, req resou
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.Destroy(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, state.Namespace.ValueString(), state.ClusterSet.ValueString(), state.what(), attribute.DefaultDelete, req.Private, &resp.Diagnostics)
+	r.Destroy(ctx, &clusterv1beta2.ManagedClusterSetBinding{}, &state, attribute.DefaultDelete, req.Private, &resp.Diagnostics, nil)
 }
 
 func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "namespace", "cluster_set")
-	if resp.Diagnostics.HasError() {
-		return
+	var state managedClusterSetBindingModel
+	named := func(names []string) crud.Model {
+		state.Namespace, state.ClusterSet = types.StringValue(names[0]), types.StringValue(names[1])
+		return &state
 	}
-	state := managedClusterSetBindingModel{Namespace: types.StringValue(names[0]), ClusterSet: types.StringValue(names[1])}
-	object := &clusterv1beta2.ManagedClusterSetBinding{}
-	if !r.Existing(ctx, object, names[0], names[1], "import "+state.what(), &resp.Diagnostics) {
-		return
-	}
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	r.ImportObject(ctx, req, resp, []string{"namespace", "cluster_set"}, &clusterv1beta2.ManagedClusterSetBinding{}, named,
+		func() (crud.Model, error) { return &state, nil })
 }
 
 // ModifyPlan warns of a binding that exists already.
@@ -148,14 +116,16 @@ func (r *managedClusterSetBindingResource) ModifyPlan(ctx context.Context, req r
 
 // owned is the binding as an object of the hub.
 func (m *managedClusterSetBindingModel) owned() crud.Owned {
-	return crud.Own(m.object(), m.what(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
+	return crud.Own(m.object(), m.What(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
 }
 
-func (m *managedClusterSetBindingModel) what() string {
+// What implements crud.Model.
+func (m *managedClusterSetBindingModel) What() string {
 	return fmt.Sprintf("the binding of cluster set %q to namespace %q", m.ClusterSet.ValueString(), m.Namespace.ValueString())
 }
 
-func (m *managedClusterSetBindingModel) identity() bindingIdentity {
+// Identity implements crud.Model.
+func (m *managedClusterSetBindingModel) Identity() any {
 	return bindingIdentity{Namespace: m.Namespace, ClusterSet: m.ClusterSet}
 }
 
@@ -164,4 +134,9 @@ func (m *managedClusterSetBindingModel) object() *clusterv1beta2.ManagedClusterS
 	object.Namespace, object.Name = m.Namespace.ValueString(), m.ClusterSet.ValueString()
 	object.Spec.ClusterSet = m.ClusterSet.ValueString()
 	return object
+}
+
+// Key implements crud.Model.
+func (m *managedClusterSetBindingModel) Key() (namespace, name string) {
+	return m.Namespace.ValueString(), m.ClusterSet.ValueString()
 }

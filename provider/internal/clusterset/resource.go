@@ -9,8 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -40,6 +38,7 @@ type managedClusterSetModel struct {
 	ForceConflicts    types.Bool                    `tfsdk:"force_conflicts"`
 }
 
+// New is muster_managed_cluster_set.
 func New() resource.Resource { return &managedClusterSetResource{} }
 
 func (r *managedClusterSetResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -57,18 +56,9 @@ func (r *managedClusterSetResource) Schema(_ context.Context, _ resource.SchemaR
 			"The hub makes the sets `default` and `global` itself and rolls changes of their membership back. A resource for one of them adds its labels and namespaces (with `label_selector = {}` for `global`), needs no `adopt`, " +
 			"and when it is destroyed takes only these away: the set stays.",
 		Attributes: map[string]schema.Attribute{
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the set. Changing it makes another set.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidName("cluster set name")},
-			},
-			"labels": schema.MapAttribute{
-				MarkdownDescription: "Labels of the set itself.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Map{attribute.ValidLabels(nil)},
-			},
+			"name": attribute.Identifying("Name of the set. Changing it makes another set.",
+				attribute.ValidName("cluster set name")),
+			"labels": attribute.Labels("Labels of the set itself.", nil),
 			"label_selector": attribute.LabelSelectorAttribute("Makes the clusters with these labels members, whatever other sets they are in. An empty one, `{}`, takes all clusters. " +
 				"Left out, the members are the clusters whose `cluster_set` names the set."),
 			"managed_namespaces": schema.SetAttribute{
@@ -89,28 +79,16 @@ func (r *managedClusterSetResource) Create(ctx context.Context, req resource.Cre
 	if resp.Diagnostics.HasError() || !r.CreateObject(ctx, plan.owned(), resp.Private, &resp.Diagnostics) {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: plan.Name})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *managedClusterSetResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state managedClusterSetModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: state.Name})...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
 	object := &clusterv1beta2.ManagedClusterSet{}
-	switch found, ok := r.Find(ctx, object, "", state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
-	case !ok:
-		return
-	case !found:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
-	state.observe(object)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, object, func() error {
+		state.observe(object)
+		return nil
+	})
 }
 
 func (r *managedClusterSetResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -119,8 +97,7 @@ func (r *managedClusterSetResource) Update(ctx context.Context, req resource.Upd
 	if resp.Diagnostics.HasError() || !r.UpdateObject(ctx, plan.owned(), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: plan.Name})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *managedClusterSetResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -130,35 +107,32 @@ func (r *managedClusterSetResource) Delete(ctx context.Context, req resource.Del
 		return
 	}
 	if name := state.Name.ValueString(); isHubSet(name) {
-		r.release(ctx, name, state.what(), req.Private, &resp.Diagnostics)
+		r.release(ctx, name, state.What(), req.Private, &resp.Diagnostics)
 		return
 	}
-	r.Destroy(ctx, &clusterv1beta2.ManagedClusterSet{}, "", state.Name.ValueString(), state.what(), attribute.DefaultDelete, req.Private, &resp.Diagnostics)
+	r.Destroy(ctx, &clusterv1beta2.ManagedClusterSet{}, &state, attribute.DefaultDelete, req.Private, &resp.Diagnostics, nil)
 }
 
 func (r *managedClusterSetResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "name")
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	object := &clusterv1beta2.ManagedClusterSet{}
-	if !r.Existing(ctx, object, "", names[0], fmt.Sprintf("import cluster set %q", names[0]), &resp.Diagnostics) {
-		return
-	}
+	named := func(names []string) crud.Model { return &managedClusterSetModel{Name: types.StringValue(names[0])} }
+	r.ImportObject(ctx, req, resp, []string{"name"}, object, named, func() (crud.Model, error) { return importSet(object), nil })
+}
+
+// importSet takes over what the provider's field manager owns.
+func importSet(object *clusterv1beta2.ManagedClusterSet) *managedClusterSetModel {
 	owned := ownership.Of(object, hub.FieldManager)
-	state := managedClusterSetModel{
+	m := &managedClusterSetModel{
 		Name:   types.StringValue(object.Name),
 		Labels: attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, func(string) bool { return true }),
 	}
 	if object.Spec.ClusterSelector.SelectorType == clusterv1beta2.LabelSelector {
-		state.LabelSelector = attribute.LabelSelectorModelOf(object.Spec.ClusterSelector.LabelSelector)
+		m.LabelSelector = attribute.LabelSelectorModelOf(object.Spec.ClusterSelector.LabelSelector)
 	}
 	if len(object.Spec.ManagedNamespaces) > 0 {
-		state.ManagedNamespaces = managedNamespaceNames(object)
+		m.ManagedNamespaces = managedNamespaceNames(object)
 	}
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: state.Name})...)
+	return m
 }
 
 // ModifyPlan warns of a set that exists already.
@@ -191,14 +165,15 @@ func (r *managedClusterSetResource) release(ctx context.Context, name, what stri
 // owned is the set as an object of the hub. What is added to one of the hub's own
 // sets is nobody's loss.
 func (m *managedClusterSetModel) owned() crud.Owned {
-	o := crud.Own(m.object(), m.what(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(m.object(), m.What(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	if isHubSet(m.Name.ValueString()) {
 		o.Write.Harmless = ownership.Difference.Added
 	}
 	return o
 }
 
-func (m *managedClusterSetModel) what() string {
+// What implements crud.Model.
+func (m *managedClusterSetModel) What() string {
 	return fmt.Sprintf("cluster set %q", m.Name.ValueString())
 }
 
@@ -243,3 +218,9 @@ func managedNamespaceNames(object *clusterv1beta2.ManagedClusterSet) []types.Str
 	}
 	return names
 }
+
+// Key implements crud.Model.
+func (m *managedClusterSetModel) Key() (namespace, name string) { return "", m.Name.ValueString() }
+
+// Identity implements crud.Model.
+func (m *managedClusterSetModel) Identity() any { return attribute.NameIdentity{Name: m.Name} }

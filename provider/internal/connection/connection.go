@@ -122,6 +122,7 @@ func execVersions() []validator.String {
 	return []validator.String{stringvalidator.OneOf("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")}
 }
 
+// ProviderAttributes are those of the provider block.
 func ProviderAttributes() map[string]providerschema.Attribute {
 	attributes := map[string]providerschema.Attribute{
 		"insecure": providerschema.BoolAttribute{
@@ -146,6 +147,7 @@ func ProviderAttributes() map[string]providerschema.Attribute {
 	return attributes
 }
 
+// ResourceAttribute is the same as one attribute of a resource.
 func ResourceAttribute(description string) resourceschema.SingleNestedAttribute {
 	attributes := map[string]resourceschema.Attribute{
 		"insecure": resourceschema.BoolAttribute{

@@ -41,12 +41,13 @@ func Own(object kube.Object, what, id string, adopt, force types.Bool) Owned {
 	}}
 }
 
-// The private part of a resource's state, as the framework hands it in and takes
-// it back.
 type (
+	// PrivateReader is the private part of a resource's state, as the framework hands
+	// it in.
 	PrivateReader interface {
 		GetKey(context.Context, string) ([]byte, diag.Diagnostics)
 	}
+	// PrivateWriter is the same, as the framework takes it back.
 	PrivateWriter interface {
 		SetKey(context.Context, string, []byte) diag.Diagnostics
 	}
@@ -55,12 +56,14 @@ type (
 // claimKey is where the claim is in the private state.
 const claimKey = "claim"
 
+// ClaimOf is the claim in the private state; empty when there is none.
 func ClaimOf(ctx context.Context, private PrivateReader, diags *diag.Diagnostics) ownership.Claim {
 	text, problems := private.GetKey(ctx, claimKey)
 	diags.Append(problems...)
 	return ownership.ParseClaim(text)
 }
 
+// KeepClaim puts a claim into the private state.
 func KeepClaim(ctx context.Context, private PrivateWriter, claim ownership.Claim, diags *diag.Diagnostics) {
 	text, err := claim.Encode()
 	if err != nil {
@@ -70,7 +73,7 @@ func KeepClaim(ctx context.Context, private PrivateWriter, claim ownership.Claim
 	diags.Append(private.SetKey(ctx, claimKey, text)...)
 }
 
-// create makes the object on the hub, and reports whether that went well.
+// CreateObject makes the object on the hub, and reports whether that went well.
 func (r *Resource) CreateObject(ctx context.Context, o Owned, private PrivateWriter, diags *diag.Diagnostics) bool {
 	client := r.Hub.Client(diags)
 	if client == nil {
@@ -83,7 +86,7 @@ func (r *Resource) CreateObject(ctx context.Context, o Owned, private PrivateWri
 	return true
 }
 
-// Create is hubResource.createObject for those who explain errors of their own.
+// Create is Resource.CreateObject for callers that explain errors themselves.
 func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateWriter, diags *diag.Diagnostics) error {
 	claim, from, err := o.Write.Create(ctx, client)
 	if err != nil {
@@ -97,7 +100,7 @@ func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateW
 	return nil
 }
 
-// update writes the object again, and reports whether that went well.
+// UpdateObject writes the object again, and reports whether that went well.
 func (r *Resource) UpdateObject(ctx context.Context, o Owned, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) bool {
 	client := r.Hub.Client(diags)
 	if client == nil {
@@ -110,7 +113,7 @@ func (r *Resource) UpdateObject(ctx context.Context, o Owned, was PrivateReader,
 	return true
 }
 
-// Update is hubResource.updateObject for those who explain errors of their own.
+// Update is Resource.UpdateObject for callers that explain errors themselves.
 func (o Owned) Update(ctx context.Context, client *kube.Client, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) error {
 	claim, err := o.Write.Update(ctx, client, ClaimOf(ctx, was, diags))
 	if err != nil {
@@ -136,7 +139,7 @@ func (r *Resource) Recognize(ctx context.Context, object kube.Object, what strin
 	}
 }
 
-// delete deletes an object that is still the resource's and waits until it is
+// DeleteObject deletes an object that is still the resource's and waits until it is
 // gone. Another's is left with a warning, which is no error. object gets what was
 // seen last.
 func (r *Resource) DeleteObject(ctx context.Context, client *kube.Client, object kube.Object, namespace, name, what string, was PrivateReader, diags *diag.Diagnostics) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -34,8 +33,6 @@ func (r *Resource) SkipRead(diags *diag.Diagnostics) bool {
 	return true
 }
 
-// Identities.
-
 // Find reads an object. ok is false after an error; found is false when the
 // object itself does not exist.
 func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
@@ -61,22 +58,4 @@ func (r *Resource) Existing(ctx context.Context, object kube.Object, namespace, 
 		diags.AddError("Cannot "+doing, "It does not exist on the hub. Check its name, or let Terraform create it.")
 	}
 	return ok && found
-}
-
-// Destroy deletes an object and waits until it is gone.
-func (r *Resource) Destroy(ctx context.Context, object kube.Object, namespace, name, what string, timeout time.Duration, was PrivateReader, diags *diag.Diagnostics) {
-	client := r.Hub.Client(diags)
-	if client == nil {
-		return
-	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := r.DeleteObject(waiting, client, object, namespace, name, what, was, diags)
-	switch {
-	case err == nil:
-	case hub.IsTimeout(err):
-		diags.AddError("Cannot delete "+what, fmt.Sprintf("It was still there after %s.\n%s", timeout, hub.DescribeDeletion(object, time.Now())))
-	default:
-		hub.AddAPIError(diags, client, "delete "+what, err)
-	}
 }

@@ -29,6 +29,7 @@ func AddAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err
 	diags.AddError("Cannot "+doing, Explain(client.Host(), doing, err))
 }
 
+// Explain says what failed, why, and what to do about it.
 func Explain(host, doing string, err error) string {
 	detail := fmt.Sprintf("Could not %s on %s: %s.", doing, host, strings.TrimSuffix(err.Error(), "."))
 	if remedy := remedy(host, err); remedy != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,8 @@ type Hub struct {
 	planning impatientClient
 }
 
+// New is a hub at connection. unknown names the attributes of the provider block that
+// are not known yet; version appears in the user agent of requests.
 func New(connection kube.Connection, unknown []string, version string) *Hub {
 	return &Hub{Connection: connection, Unknown: unknown, Version: version}
 }
@@ -85,13 +88,25 @@ func (h *Hub) Client(diags *diag.Diagnostics) *kube.Client {
 	return h.kubeClient
 }
 
+// NewClient is a client of any API server. budget is how long that may be away.
 func NewClient(connection kube.Connection, version string, budget time.Duration) (*kube.Client, error) {
 	config, err := connection.RESTConfig()
 	if err != nil {
 		return nil, err
 	}
 	config.UserAgent = FieldManager + "/" + version
-	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Of(kinds.Provider()), RetryBudget: budget})
+	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Of(kinds.Provider()), RetryBudget: budget, Observe: logExchange})
+}
+
+// logExchange makes requests visible with TF_LOG.
+func logExchange(ctx context.Context, x kube.Exchange) {
+	fields := map[string]any{"method": x.Method, "path": x.Path, "duration_ms": x.Duration.Milliseconds()}
+	if x.Err != nil {
+		fields["error"] = x.Err.Error()
+	} else {
+		fields["status"] = x.Status
+	}
+	tflog.Debug(ctx, "Sent a request to a Kubernetes API server", fields)
 }
 
 // Has reports whether the hub has a feature of muster's hubs, which an upstream

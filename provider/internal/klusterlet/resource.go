@@ -64,6 +64,7 @@ type klusterletIdentity struct {
 	Context        types.String `tfsdk:"context"`
 }
 
+// New is muster_klusterlet.
 func New() resource.Resource { return &tolerantKlusterlet{} }
 
 func (r *klusterletResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -88,12 +89,8 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
 			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
 		Attributes: map[string]schema.Attribute{
-			"cluster_name": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster on the hub. Changing it installs the agent anew.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
+			"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it installs the agent anew.",
+				attribute.ValidClusterName()),
 			"namespace": schema.StringAttribute{
 				MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",
 				Optional:            true, Computed: true, Default: stringdefault.StaticString(cluster.AgentNamespace),

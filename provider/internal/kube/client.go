@@ -47,6 +47,8 @@ type Options struct {
 	// RetryBudget is how long the server may be away before requests fail. 0
 	// stands for DefaultRetryBudget.
 	RetryBudget time.Duration
+	// Observe, which may be nil, is called after every request.
+	Observe func(context.Context, Exchange)
 	// Clock is for tests; nil is the real one.
 	Clock clock.WithTicker
 }
@@ -62,6 +64,9 @@ func New(config *rest.Config, options Options) (*Client, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the connection to %s: %w", config.Host, err)
+	}
+	if options.Observe != nil {
+		transport = &observingTransport{next: transport, clock: options.Clock, observe: options.Observe}
 	}
 	return &Client{
 		config: config,
@@ -145,12 +150,22 @@ const neverVersion = "1"
 // being created. With a resource version in obj, an object that has changed since
 // is refused as a conflict.
 func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) error {
+	if options.CreateOnly {
+		obj.SetResourceVersion(neverVersion)
+	}
+	return c.apply(ctx, obj, "", options)
+}
+
+// ApplyStatus makes the fields of the status that are set in obj so on the
+// server and reads the result into obj, which has to exist there.
+func (c *Client) ApplyStatus(ctx context.Context, obj Object, options ApplyOptions) error {
+	return c.apply(ctx, obj, "status", options)
+}
+
+func (c *Client) apply(ctx context.Context, obj Object, subresource string, options ApplyOptions) error {
 	gvk, err := c.kindOf(obj)
 	if err != nil {
 		return err
-	}
-	if options.CreateOnly {
-		obj.SetResourceVersion(neverVersion)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	body, err := json.Marshal(obj)
@@ -160,6 +175,9 @@ func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) er
 	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
 	if err != nil {
 		return err
+	}
+	if subresource != "" {
+		request = request.SubResource(subresource)
 	}
 	return decodeFresh(applying(request, body, options).Do(ctx), obj)
 }

@@ -1,6 +1,3 @@
-// Package kube is the provider's way to a Kubernetes API server: a small client
-// that needs no discovery, retries what is safe to retry, has no rate limit and
-// waits by watching.
 package kube
 
 import (

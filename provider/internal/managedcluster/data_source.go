@@ -20,6 +20,7 @@ var _ datasource.DataSourceWithConfigure = (*managedClusterDataSource)(nil)
 
 type managedClusterDataSource struct{ crud.DataSource }
 
+// NewDataSource is the data source muster_managed_cluster.
 func NewDataSource() datasource.DataSource { return &managedClusterDataSource{} }
 
 func (d *managedClusterDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {

@@ -29,6 +29,7 @@ type managedClustersModel struct {
 	Clusters   []observedClusterModel `tfsdk:"clusters"`
 }
 
+// NewListDataSource is the data source muster_managed_clusters.
 func NewListDataSource() datasource.DataSource { return &managedClustersDataSource{} }
 
 func (d *managedClustersDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {

@@ -49,6 +49,7 @@ type clusterProfileModel struct {
 	Conditions        []attribute.ConditionModel `tfsdk:"conditions"`
 }
 
+// NewProfilesDataSource is the data source muster_cluster_profiles.
 func NewProfilesDataSource() datasource.DataSource { return &clusterProfilesDataSource{} }
 
 func (d *clusterProfilesDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {

@@ -13,8 +13,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -55,6 +53,7 @@ type clientConfigModel struct {
 	CABundle types.String `tfsdk:"ca_bundle"`
 }
 
+// New is muster_managed_cluster.
 func New() resource.Resource { return &managedClusterResource{} }
 
 func (r *managedClusterResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -74,24 +73,10 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 			"Only what the configuration sets is compared and repaired; what agents and hub write beside it is left alone.\n\n" +
 			"Destroying it detaches the cluster: the hub deletes its works and add-ons, withdraws the agent's rights, and keeps the cluster's namespace.",
 		Attributes: map[string]schema.Attribute{
-			"name": schema.StringAttribute{
-				MarkdownDescription: "The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it makes another cluster.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
-			"labels": schema.MapAttribute{
-				MarkdownDescription: "Labels, for placements and cluster sets to select on. Labels that others set are left alone.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Map{attribute.ValidLabels(reservedClusterLabel)},
-			},
-			"annotations": schema.MapAttribute{
-				MarkdownDescription: "Annotations. Those that others set are left alone.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Map{attribute.ValidAnnotations()},
-			},
+			"name": attribute.Identifying("The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it makes another cluster.",
+				attribute.ValidClusterName()),
+			"labels":      attribute.Labels("Labels, for placements and cluster sets to select on. Labels that others set are left alone.", reservedClusterLabel),
+			"annotations": attribute.Annotations("Annotations. Those that others set are left alone."),
 			"cluster_set": schema.StringAttribute{
 				MarkdownDescription: "Name of the cluster set that the cluster belongs to. Left out, the hub puts the cluster into the set `default`, and whoever moves it is not disturbed.",
 				Optional:            true,
@@ -139,34 +124,17 @@ func (r *managedClusterResource) Create(ctx context.Context, req resource.Create
 	if !r.CreateObject(ctx, plan.owned(object), resp.Private, &resp.Diagnostics) {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: plan.Name})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	applyTaints(ctx, client, object, plan.Taints, nil, &resp.Diagnostics)
 }
 
 func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state managedClusterModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: state.Name})...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	name := state.Name.ValueString()
 	object := &clusterv1.ManagedCluster{}
-	if err := client.Get(ctx, object, "", name); kube.IsNotFound(err, name) {
-		resp.State.RemoveResource(ctx)
-		return
-	} else if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read managed cluster %q", name), err)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
-	state.observe(object)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, object, func() error {
+		state.observe(object)
+		return nil
+	})
 }
 
 func (r *managedClusterResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -185,8 +153,7 @@ func (r *managedClusterResource) Update(ctx context.Context, req resource.Update
 	if resp.Diagnostics.HasError() {
 		plan.Taints = state.Taints
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: plan.Name})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *managedClusterResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -194,40 +161,24 @@ func (r *managedClusterResource) Delete(ctx context.Context, req resource.Delete
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
 	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	name := state.Name.ValueString()
 	object := &clusterv1.ManagedCluster{}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := r.DeleteObject(waiting, client, object, "", name, state.what(), req.Private, &resp.Diagnostics)
-	switch {
-	case err == nil:
-	case hub.IsTimeout(err):
-		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q is not detached yet", name),
-			fmt.Sprintf("It was still on the hub %s after its deletion was asked for. %s", timeout, describeDetaching(ctx, client, object, name)))
-	default:
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("delete managed cluster %q", name), err)
-	}
+	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, func(client *kube.Client) (summary, detail string) {
+		return fmt.Sprintf("Managed cluster %q is not detached yet", name),
+			fmt.Sprintf("It was still on the hub %s after its deletion was asked for. %s", timeout, describeDetaching(ctx, client, object, name))
+	})
 }
 
 func (r *managedClusterResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "name")
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	object := &clusterv1.ManagedCluster{}
-	if err := client.Get(ctx, object, "", names[0]); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import managed cluster %q", names[0]), err)
-		return
-	}
-	state := importManagedCluster(object)
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.NameIdentity{Name: state.Name})...)
+	named := func(names []string) crud.Model { return &managedClusterModel{Name: types.StringValue(names[0])} }
+	r.ImportObject(ctx, req, resp, []string{"name"}, object, named, func() (crud.Model, error) {
+		state := importManagedCluster(object)
+		return &state, nil
+	})
 }
 
 // ModifyPlan warns of a record that exists already and is different.
@@ -239,14 +190,15 @@ func (r *managedClusterResource) ModifyPlan(ctx context.Context, req resource.Mo
 	})
 }
 
-func (m *managedClusterModel) what() string {
+// What implements crud.Model.
+func (m *managedClusterModel) What() string {
 	return fmt.Sprintf("managed cluster %q", m.Name.ValueString())
 }
 
 // owned is the record as an object of the hub. Of one that an agent has made,
 // nobody loses what is added, nor what the hub has filled in.
 func (m *managedClusterModel) owned(object *clusterv1.ManagedCluster) crud.Owned {
-	o := crud.Own(object, m.what(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(object, m.What(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Write.Harmless = func(d ownership.Difference) bool {
 		switch d.Path {
 		case "metadata.labels[" + cluster.ClusterSetLabel + "]":
@@ -371,3 +323,9 @@ func describeDetaching(ctx context.Context, client *kube.Client, object *cluster
 		"If the cluster is gone for good, remove the finalizers of its works:\n"+
 		"  kubectl patch manifestwork -n %s NAME --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", name, name)
 }
+
+// Key implements crud.Model.
+func (m *managedClusterModel) Key() (namespace, name string) { return "", m.Name.ValueString() }
+
+// Identity implements crud.Model.
+func (m *managedClusterModel) Identity() any { return attribute.NameIdentity{Name: m.Name} }

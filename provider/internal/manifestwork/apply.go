@@ -144,7 +144,7 @@ func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 
 // owned is the work as an object of the hub. Its manifests may hold secrets.
 func (m *manifestWorkModel) owned(object *workv1.ManifestWork) crud.Owned {
-	o := crud.Own(object, m.what(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(object, m.What(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Discreet = true
 	return o
 }

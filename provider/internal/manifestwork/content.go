@@ -274,6 +274,7 @@ func writeOnlyOf(object *workv1.ManifestWork) []string {
 	return keys
 }
 
+// ManifestTexts are objects as a list of YAML.
 func ManifestTexts(objects []manifest.Object) (types.List, error) {
 	texts := []string{}
 	for _, object := range objects {
@@ -317,8 +318,10 @@ func sameObjects(a, b types.Dynamic) bool {
 
 func FieldsElement() attr.Type { return types.MapType{ElemType: types.StringType} }
 
+// UnknownFields are fields that are not known yet.
 func UnknownFields() types.Map { return types.MapUnknown(FieldsElement()) }
 
+// FieldsValue are fields as a value of the framework.
 func FieldsValue(fields manifest.Fields) types.Map {
 	objects := map[string]attr.Value{}
 	for key, paths := range fields {
@@ -327,6 +330,7 @@ func FieldsValue(fields manifest.Fields) types.Map {
 	return types.MapValueMust(FieldsElement(), objects)
 }
 
+// FieldsOf reads what FieldsValue wrote.
 func FieldsOf(value types.Map) manifest.Fields {
 	fields := manifest.Fields{}
 	for key, element := range value.Elements() {

@@ -26,6 +26,7 @@ func (m *DeleteOptionModel) Option() *workv1.DeleteOption {
 	return option
 }
 
+// DeleteOptionModelOf is nil for nil.
 func DeleteOptionModelOf(option *workv1.DeleteOption) *DeleteOptionModel {
 	if option == nil {
 		return nil
@@ -54,6 +55,7 @@ func identifierModelOf(id workv1.ResourceIdentifier) identifierModel {
 	}
 }
 
+// Executor is the model in the API's terms; nil for nil.
 func (m *ExecutorModel) Executor() *workv1.ManifestWorkExecutor {
 	if m == nil {
 		return nil
@@ -64,6 +66,7 @@ func (m *ExecutorModel) Executor() *workv1.ManifestWorkExecutor {
 	}}
 }
 
+// ExecutorModelOf is nil where there is no executor.
 func ExecutorModelOf(executor *workv1.ManifestWorkExecutor) *ExecutorModel {
 	if executor == nil || executor.Subject.ServiceAccount == nil {
 		return nil
@@ -72,6 +75,7 @@ func ExecutorModelOf(executor *workv1.ManifestWorkExecutor) *ExecutorModel {
 	return &ExecutorModel{Namespace: types.StringValue(account.Namespace), Name: types.StringValue(account.Name)}
 }
 
+// ManifestConfigs are models in the API's terms.
 func ManifestConfigs(models []ManifestConfigModel) []workv1.ManifestConfigOption {
 	var list []workv1.ManifestConfigOption
 	for _, m := range models {

@@ -42,6 +42,7 @@ type observedResourceModel struct {
 	Conditions []attribute.ConditionModel `tfsdk:"conditions"`
 }
 
+// NewDataSource is the data source muster_manifest_work.
 func NewDataSource() datasource.DataSource { return &manifestWorkDataSource{} }
 
 func (d *manifestWorkDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {

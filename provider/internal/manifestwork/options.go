@@ -33,11 +33,13 @@ type identifierModel struct {
 	Namespace types.String `tfsdk:"namespace"`
 }
 
+// ExecutorModel is the service account that has to be allowed to do the work.
 type ExecutorModel struct {
 	Namespace types.String `tfsdk:"namespace"`
 	Name      types.String `tfsdk:"service_account"`
 }
 
+// ManifestConfigModel is how some of the objects are treated.
 type ManifestConfigModel struct {
 	ResourceIdentifier identifierModel      `tfsdk:"resource_identifier"`
 	UpdateStrategy     *updateStrategyModel `tfsdk:"update_strategy"`
@@ -83,6 +85,7 @@ type conditionRuleModel struct {
 	MessageExpression types.String   `tfsdk:"message_expression"`
 }
 
+// DeleteOptionAttribute is a DeleteOptionModel.
 func DeleteOptionAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "What becomes of the objects in the end. Left out, they are deleted with the work.",
@@ -116,6 +119,7 @@ func identifierAttributes() map[string]schema.Attribute {
 	}
 }
 
+// ExecutorAttribute is an ExecutorModel.
 func ExecutorAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Service account in the managed cluster that has to be allowed to do what the work asks for. Left out, the agent's own rights decide. Naming one takes the right `execute-as` on the hub.",
@@ -127,6 +131,7 @@ func ExecutorAttribute() schema.SingleNestedAttribute {
 	}
 }
 
+// ManifestConfigsAttribute is a list of ManifestConfigModel.
 func ManifestConfigsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
 		MarkdownDescription: "Treats some of the objects specially: how they are written, what is reported of them, and which conditions are derived from them.",

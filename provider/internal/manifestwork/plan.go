@@ -71,8 +71,8 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 			resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root(report.attribute), &value)...)
 			set(report.attribute, value)
 		}
-		vain := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
-		if !vain && resp.Plan.Raw.Equal(req.State.Raw) {
+		unmet := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
+		if !unmet && resp.Plan.Raw.Equal(req.State.Raw) {
 			return
 		}
 	}
@@ -96,6 +96,7 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 // inputs.
 type ManifestsValidator struct{ attribute.Described }
 
+// ValidateList implements validator.List.
 func (ManifestsValidator) ValidateList(_ context.Context, req validator.ListRequest, resp *validator.ListResponse) {
 	if req.ConfigValue.IsUnknown() || len(req.ConfigValue.Elements()) == 0 {
 		return

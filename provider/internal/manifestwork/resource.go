@@ -3,22 +3,20 @@ package manifestwork
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -60,6 +58,7 @@ type workIdentity struct {
 	Name           types.String `tfsdk:"name"`
 }
 
+// New is muster_manifest_work.
 func New() resource.Resource { return &manifestWorkResource{} }
 
 func (r *manifestWorkResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -76,30 +75,12 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 			"Planning and applying need the hub only: a cluster that is away gets the work when it is back. To see to it that the objects are in place before Terraform goes on, set `wait`. " +
 			"Destroying waits until the agent has removed the objects.",
 		Attributes: map[string]schema.Attribute{
-			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the managed cluster. It has to be accepted. Changing it moves the work: the objects are removed from the old cluster.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the work, unique for its cluster. Changing it makes another work.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidObjectName("work name")},
-			},
-			"labels": schema.MapAttribute{
-				MarkdownDescription: "Labels of the work itself.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Map{attribute.ValidLabels(nil)},
-			},
-			"annotations": schema.MapAttribute{
-				MarkdownDescription: "Annotations of the work itself.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Map{attribute.ValidAnnotations()},
-			},
+			"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to be accepted. Changing it moves the work: the objects are removed from the old cluster.",
+				attribute.ValidClusterName()),
+			"name": attribute.Identifying("Name of the work, unique for its cluster. Changing it makes another work.",
+				attribute.ValidObjectName("work name")),
+			"labels":               attribute.Labels("Labels of the work itself.", nil),
+			"annotations":          attribute.Annotations("Annotations of the work itself."),
 			"manifests":            manifestsAttribute(),
 			"objects":              objectsAttribute(),
 			"manifests_wo":         writeOnlyAttribute(),
@@ -110,14 +91,11 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 			"executor":             ExecutorAttribute(),
 			"placement":            workPlacementAttribute(),
 			"wait":                 waitAttribute(),
-			"ready": schema.BoolAttribute{
-				MarkdownDescription: "Whether the conditions that `wait` names were met; null without `wait`.",
-				Computed:            true,
-			},
-			"conditions":      workConditionsAttribute(),
-			"feedback":        feedbackAttribute(),
-			"adopt":           attribute.AdoptAttribute(),
-			"force_conflicts": attribute.ForceAttribute(),
+			"ready":                attribute.Ready("Whether the conditions that `wait` names were met; null without `wait`."),
+			"conditions":           workConditionsAttribute(),
+			"feedback":             feedbackAttribute(),
+			"adopt":                attribute.AdoptAttribute(),
+			"force_conflicts":      attribute.ForceAttribute(),
 		},
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
@@ -145,57 +123,19 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 		return
 	}
 	o := plan.owned(object)
-	if !writeWork(waiting, client, object.Namespace, "create "+plan.what(), timeout, &resp.Diagnostics, func() error {
+	if !writeWork(waiting, client, object.Namespace, "create "+plan.What(), timeout, &resp.Diagnostics, func() error {
 		return o.Create(waiting, client, resp.Private, &resp.Diagnostics)
 	}) {
 		return
 	}
-	// Saved before the wait, so that an interruption does not lose the work.
-	plan.Ready = types.BoolNull()
-	if plan.Wait != nil {
-		plan.Ready = types.BoolValue(false)
-	}
 	plan.report(object)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
-	if plan.Wait == nil {
-		return
-	}
-	err := waitForWork(waiting, client, object, plan.Wait.conditions(), failurePatience)
-	plan.Ready = types.BoolValue(err == nil)
-	plan.report(object)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	switch {
-	case err == nil:
-	case hub.IsTimeout(err), isFailure(err):
-		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout, err)+
-			"\n\nThe work stays as it is, and the next apply waits again.")
-	default:
-		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), hub.Explain(client.Host(), "wait for it", err))
-	}
+	plan.follow(ctx, waiting, client, object, timeout).Created(ctx, &plan, resp)
 }
 
 func (r *manifestWorkResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state manifestWorkModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
 	object := &workv1.ManifestWork{}
-	switch found, ok := r.Find(ctx, object, state.ManagedCluster.ValueString(), state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
-	case !ok:
-		return
-	case !found:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
-	if err := state.observe(object); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, r.Hub.Client(&resp.Diagnostics), "read "+state.what(), err)
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, object, func() error { return state.observe(object) })
 }
 
 func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -211,26 +151,13 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	o := plan.owned(object)
-	if !writeWork(waiting, client, object.Namespace, "update "+plan.what(), timeout, &resp.Diagnostics, func() error {
+	if !writeWork(waiting, client, object.Namespace, "update "+plan.What(), timeout, &resp.Diagnostics, func() error {
 		return o.Update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
 	}) {
 		return
 	}
-	plan.Ready = types.BoolNull()
-	if plan.Wait != nil {
-		err := waitForWork(waiting, client, object, plan.Wait.conditions(), failurePatience)
-		plan.Ready = types.BoolValue(err == nil)
-		switch {
-		case err == nil:
-		case hub.IsTimeout(err), isFailure(err):
-			resp.Diagnostics.AddError(fmt.Sprintf("Not ready: %s", plan.what()), describeWork(ctx, client, object, plan.Wait.conditions(), timeout, err))
-		default:
-			hub.AddAPIError(&resp.Diagnostics, client, "wait for "+plan.what(), err)
-		}
-	}
 	plan.report(object)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	plan.follow(ctx, waiting, client, object, timeout).Updated(ctx, &plan, resp)
 }
 
 func (r *manifestWorkResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -238,48 +165,33 @@ func (r *manifestWorkResource) Delete(ctx context.Context, req resource.DeleteRe
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
 	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	object := &workv1.ManifestWork{}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := r.DeleteObject(waiting, client, object, state.ManagedCluster.ValueString(), state.Name.ValueString(), state.what(), req.Private, &resp.Diagnostics)
-	switch {
-	case err == nil:
-	case hub.IsTimeout(err):
-		resp.Diagnostics.AddError(fmt.Sprintf("Not removed yet: %s", state.what()), describeWorkDeletion(ctx, client, object, timeout))
-	default:
-		hub.AddAPIError(&resp.Diagnostics, client, "delete "+state.what(), err)
-	}
+	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, func(client *kube.Client) (summary, detail string) {
+		return "Not removed yet: " + state.What(), describeWorkDeletion(ctx, client, object, timeout)
+	})
 }
 
 func (r *manifestWorkResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "managed_cluster", "name")
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	doing := fmt.Sprintf("import manifest work %q", names[0]+"/"+names[1])
 	object := &workv1.ManifestWork{}
-	if !r.Existing(ctx, object, names[0], names[1], doing, &resp.Diagnostics) {
-		return
+	named := func(names []string) crud.Model {
+		return &manifestWorkModel{ManagedCluster: types.StringValue(names[0]), Name: types.StringValue(names[1])}
 	}
-	state, err := importWork(object)
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, r.Hub.Client(&resp.Diagnostics), doing, err)
-		return
-	}
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	r.ImportObject(ctx, req, resp, []string{"managed_cluster", "name"}, object, named, func() (crud.Model, error) {
+		state, err := importWork(object)
+		return &state, err
+	})
 }
 
-func (m *manifestWorkModel) what() string {
+// What implements crud.Model.
+func (m *manifestWorkModel) What() string {
 	return fmt.Sprintf("manifest work %q", m.ManagedCluster.ValueString()+"/"+m.Name.ValueString())
 }
 
-func (m *manifestWorkModel) identity() workIdentity {
+// Identity implements crud.Model.
+func (m *manifestWorkModel) Identity() any {
 	return workIdentity{ManagedCluster: m.ManagedCluster, Name: m.Name}
 }
 
@@ -301,4 +213,31 @@ func (m *manifestWorkModel) withSecrets(ctx context.Context, config tfsdk.Config
 // report takes over what the agent has reported so far.
 func (m *manifestWorkModel) report(object *workv1.ManifestWork) {
 	m.Conditions, m.Feedback = WorkConditionsValue(object.Status.Conditions), feedbackValue(object)
+}
+
+// Key implements crud.Model.
+func (m *manifestWorkModel) Key() (namespace, name string) {
+	return m.ManagedCluster.ValueString(), m.Name.ValueString()
+}
+
+// follow is what comes after the work was written. waiting ends with the timeout,
+// ctx does not.
+func (m *manifestWorkModel) follow(ctx, waiting context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration) crud.Follow {
+	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "work", Report: func() { m.report(object) }}
+	if m.Wait == nil {
+		return f
+	}
+	f.Wait = func() (summary, problem string) {
+		wanted := m.Wait.conditions()
+		err := waitForWork(waiting, client, object, wanted, failurePatience)
+		switch {
+		case err == nil:
+			return "", ""
+		case hub.IsTimeout(err), isFailure(err):
+			return "Not ready: " + m.What(), describeWork(ctx, client, object, wanted, timeout, err)
+		default:
+			return "Not ready: " + m.What(), hub.Explain(client.Host(), "wait for it", err)
+		}
+	}
+	return f
 }

@@ -50,6 +50,7 @@ func feedbackAttribute() schema.ListNestedAttribute {
 	}
 }
 
+// WorkConditionType is the type of a condition in a state.
 func WorkConditionType() types.ObjectType {
 	return types.ObjectType{AttrTypes: map[string]attr.Type{
 		"type": types.StringType, "status": types.StringType, "reason": types.StringType, "message": types.StringType,
@@ -63,6 +64,7 @@ func feedbackType() types.ObjectType {
 	}}
 }
 
+// WorkConditionsValue are conditions without their times.
 func WorkConditionsValue(conditions []metav1.Condition) types.List {
 	list := []attr.Value{}
 	for _, c := range conditions {

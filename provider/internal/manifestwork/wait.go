@@ -144,6 +144,7 @@ func describeMeta(m workv1.ManifestResourceMeta) string {
 	return m.Kind + " " + Qualified(m.Namespace, m.Name)
 }
 
+// Qualified is namespace/name, or the name where there is no namespace.
 func Qualified(namespace, name string) string {
 	if namespace == "" {
 		return name

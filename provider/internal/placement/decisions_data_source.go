@@ -52,6 +52,7 @@ type decidedGroupModel struct {
 	Clusters []types.String `tfsdk:"clusters"`
 }
 
+// NewDecisionsDataSource is the data source muster_placement_decisions.
 func NewDecisionsDataSource() datasource.DataSource { return &placementDecisionsDataSource{} }
 
 func (d *placementDecisionsDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {

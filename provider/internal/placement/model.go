@@ -54,17 +54,19 @@ type placementModel struct {
 	placementChoiceModel
 }
 
-func (m *placementModel) what() string {
+// What implements crud.Model.
+func (m *placementModel) What() string {
 	return fmt.Sprintf("placement %q", m.Namespace.ValueString()+"/"+m.Name.ValueString())
 }
 
-func (m *placementModel) identity() attribute.NamespacedIdentity {
+// Identity implements crud.Model.
+func (m *placementModel) Identity() any {
 	return attribute.NamespacedIdentity{Namespace: m.Namespace, Name: m.Name}
 }
 
 // owned is the placement as an object of the hub.
 func (m *placementModel) owned(object *clusterv1beta1.Placement) crud.Owned {
-	return crud.Own(object, m.what(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	return crud.Own(object, m.What(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 }
 
 func (m *placementModel) object() *clusterv1beta1.Placement {
@@ -75,55 +77,13 @@ func (m *placementModel) object() *clusterv1beta1.Placement {
 	return object
 }
 
-func (m *placementSpecModel) spec() clusterv1beta1.PlacementSpec {
-	spec := clusterv1beta1.PlacementSpec{
-		ClusterSets:       attribute.Texts(m.ClusterSets),
-		Predicates:        predicates(m.Predicates),
-		PrioritizerPolicy: m.PrioritizerPolicy.policy(),
-		SpreadPolicy:      m.SpreadPolicy.policy(),
-		Tolerations:       tolerations(m.Tolerations),
-		DecisionStrategy:  m.DecisionStrategy.strategy(),
-		SortBy:            clusterv1beta1.PlacementSortBy(m.SortBy.ValueString()),
-	}
-	if !m.NumberOfClusters.IsNull() {
-		number := int32(m.NumberOfClusters.ValueInt64()) //nolint:gosec // validated
-		spec.NumberOfClusters = &number
-	}
-	return spec
-}
-
-// observe brings up to date what the model owns, and keeps its wording where it
-// means the same as what the hub has.
+// observe brings up to date what the model owns.
 func (m *placementModel) observe(object *clusterv1beta1.Placement) {
-	own, live, now := m.object().Spec, object.Spec, importPlacement(object)
 	m.Labels = attribute.ObservedMap(m.Labels, object.Labels)
 	m.Annotations = attribute.ObservedMap(m.Annotations, object.Annotations)
-	if m.ClusterSets != nil && !attribute.Same(own.ClusterSets, live.ClusterSets) {
-		m.ClusterSets = now.ClusterSets
-	}
-	if !m.NumberOfClusters.IsNull() {
-		m.NumberOfClusters = now.NumberOfClusters
-	}
-	if m.Predicates != nil && !attribute.Same(own.Predicates, live.Predicates) {
-		m.Predicates = now.Predicates
-	}
-	if m.PrioritizerPolicy != nil && !attribute.Same(own.PrioritizerPolicy, live.PrioritizerPolicy) {
-		m.PrioritizerPolicy = prioritizerPolicyModelOf(live.PrioritizerPolicy)
-	}
-	if m.SpreadPolicy != nil && !attribute.Same(own.SpreadPolicy, live.SpreadPolicy) {
-		m.SpreadPolicy = spreadPolicyModelOf(live.SpreadPolicy)
-	}
-	if m.Tolerations != nil && !attribute.Same(own.Tolerations, live.Tolerations) {
-		m.Tolerations = now.Tolerations
-	}
-	if m.DecisionStrategy != nil && !attribute.Same(own.DecisionStrategy, live.DecisionStrategy) {
-		m.DecisionStrategy = decisionStrategyModelOf(live.DecisionStrategy)
-	}
-	if !m.SortBy.IsNull() {
-		m.SortBy = attribute.OptionalString(string(live.SortBy))
-	}
+	m.placementSpecModel.observe(object.Spec)
 	if !m.ScoreRateLimit.IsNull() {
-		m.ScoreRateLimit = attribute.OptionalString(live.ScoreRateLimit)
+		m.ScoreRateLimit = attribute.OptionalString(object.Spec.ScoreRateLimit)
 	}
 }
 
@@ -145,26 +105,16 @@ func importPlacement(object *clusterv1beta1.Placement) placementModel {
 			return key != corev1.LastAppliedConfigAnnotation && attribute.ReservedAnnotation(key) == ""
 		}),
 		Timeouts:             attribute.NullTimeouts("create", "update", "delete"),
-		placementSpecModel:   placementSpecModel{ClusterSets: attribute.TextValues(spec.ClusterSets), Predicates: predicateModels(spec.Predicates), Tolerations: tolerationModels(spec.Tolerations)},
 		placementChoiceModel: placementChoiceModel{SelectedClusters: unknown, PlannedClusters: unknown, PlannedAdded: unknown, PlannedDropped: unknown},
 	}
-	if spec.NumberOfClusters != nil {
-		m.NumberOfClusters = types.Int64Value(int64(*spec.NumberOfClusters))
-	}
-	if owned.Has("spec", "prioritizerPolicy") || len(spec.PrioritizerPolicy.Configurations) > 0 {
-		m.PrioritizerPolicy = prioritizerPolicyModelOf(spec.PrioritizerPolicy)
-	}
-	if len(spec.SpreadPolicy.SpreadConstraints) > 0 {
-		m.SpreadPolicy = spreadPolicyModelOf(spec.SpreadPolicy)
-	}
-	if owned.Has("spec", "decisionStrategy") || !attribute.Same(spec.DecisionStrategy, clusterv1beta1.DecisionStrategy{}) {
-		m.DecisionStrategy = decisionStrategyModelOf(spec.DecisionStrategy)
-	}
-	if owned.Has("spec", "sortBy") || spec.SortBy != defaultSortBy {
-		m.SortBy = attribute.OptionalString(string(spec.SortBy))
-	}
+	m.take(owned, spec)
 	if owned.Has("spec", "scoreRateLimit") || spec.ScoreRateLimit != defaultScoreRateLimit {
 		m.ScoreRateLimit = attribute.OptionalString(spec.ScoreRateLimit)
 	}
 	return m
+}
+
+// Key implements crud.Model.
+func (m *placementModel) Key() (namespace, name string) {
+	return m.Namespace.ValueString(), m.Name.ValueString()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
@@ -49,8 +50,8 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	if state != nil {
 		// What the framework made unknown because something else changes.
 		r.Plan(ctx, resp, state.Ready, state.placementChoiceModel)
-		vain := !waits.IsNull() && !state.Ready.IsNull() && !state.Ready.ValueBool()
-		if !vain && resp.Plan.Raw.Equal(req.State.Raw) {
+		unmet := !waits.IsNull() && !state.Ready.IsNull() && !state.Ready.ValueBool()
+		if !unmet && resp.Plan.Raw.Equal(req.State.Raw) {
 			return
 		}
 	}
@@ -95,12 +96,11 @@ func plannedPlacement(ctx context.Context, req resource.ModifyPlanRequest, resp 
 		}
 	}
 	plan = &placementModel{}
-	for name, target := range map[string]any{
-		"namespace": &plan.Namespace, "name": &plan.Name, "annotations": &plan.Annotations, "preview": &plan.Preview,
-		"cluster_sets": &plan.ClusterSets, "number_of_clusters": &plan.NumberOfClusters, "predicates": &plan.Predicates,
-		"prioritizer_policy": &plan.PrioritizerPolicy, "spread_policy": &plan.SpreadPolicy, "tolerations": &plan.Tolerations,
-		"decision_strategy": &plan.DecisionStrategy, "sort_by": &plan.SortBy,
-	} {
+	targets := map[string]any{"namespace": &plan.Namespace, "name": &plan.Name, "annotations": &plan.Annotations, "preview": &plan.Preview}
+	for _, field := range specFields() {
+		targets[field.name] = field.target(&plan.placementSpecModel)
+	}
+	for name, target := range targets {
 		resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root(name), target)...)
 	}
 	return plan, state
@@ -177,7 +177,7 @@ func (r *placementResource) foretell(ctx context.Context, plan *placementModel, 
 		return diags // A plan needs no hub.
 	}
 	preview := snapshot.Preview(plan.scheduled(), false)
-	if summary, detail := foretold(plan.what(), preview, creating); summary != "" {
+	if summary, detail := foretold(plan.What(), preview, creating); summary != "" {
 		diags.AddWarning(summary, detail)
 	}
 	return diags
@@ -218,7 +218,7 @@ func foretold(what string, p fleet.Preview, creating bool) (summary, detail stri
 	}
 	if c := p.Misconfigured(); c != "" {
 		lines = append(lines, "The placement is misconfigured: "+c)
-	} else if c := p.Satisfied(); c.Status != "True" {
+	} else if c := p.Satisfied(); c.Status != metav1.ConditionTrue {
 		lines = append(lines, fmt.Sprintf("The placement would not be satisfied (%s): %s.", c.Reason, c.Message))
 	}
 	lines = append(lines, "That is how it would be with the fleet of this moment; nothing holds the fleet still until the apply. "+

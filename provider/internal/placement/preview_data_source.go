@@ -66,6 +66,7 @@ type explanationModel struct {
 	Scores   types.Map    `tfsdk:"scores"`
 }
 
+// NewPreviewDataSource is the data source muster_placement_preview.
 func NewPreviewDataSource() datasource.DataSource { return &placementPreviewDataSource{} }
 
 func (d *placementPreviewDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
@@ -193,12 +194,6 @@ func (d *placementPreviewDataSource) Read(ctx context.Context, req datasource.Re
 	explain := model.Explain.IsNull() || model.Explain.ValueBool()
 	model.observe(snapshot.Preview(placement, explain), explain)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
-}
-
-// asksForNothing reports whether nothing about the selection is set.
-func (m *placementSpecModel) asksForNothing() bool {
-	return m.ClusterSets == nil && m.NumberOfClusters.IsNull() && m.Predicates == nil && m.PrioritizerPolicy == nil &&
-		m.SpreadPolicy == nil && m.Tolerations == nil && m.DecisionStrategy == nil && m.SortBy.IsNull()
 }
 
 // observe fills in what the preview tells.

@@ -13,8 +13,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +22,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -39,6 +36,7 @@ var (
 
 type placementResource struct{ crud.Resource }
 
+// New is muster_placement.
 func New() resource.Resource { return &placementResource{} }
 
 func (r *placementResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -59,30 +57,12 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 		attributes[name] = attribute
 	}
 	for name, attribute := range map[string]schema.Attribute{
-		"namespace": schema.StringAttribute{
-			MarkdownDescription: "Namespace on the hub. It has to exist, and a cluster set has to be bound to it. Changing it makes another placement.",
-			Required:            true,
-			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-			Validators:          []validator.String{attribute.ValidName("namespace")},
-		},
-		"name": schema.StringAttribute{
-			MarkdownDescription: "Name of the placement. It becomes a label on its decisions, hence at most 63 characters. Changing it makes another placement.",
-			Required:            true,
-			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-			Validators:          []validator.String{attribute.ValidName("placement name")},
-		},
-		"labels": schema.MapAttribute{
-			MarkdownDescription: "Labels of the placement itself.",
-			Optional:            true,
-			ElementType:         types.StringType,
-			Validators:          []validator.Map{attribute.ValidLabels(nil)},
-		},
-		"annotations": schema.MapAttribute{
-			MarkdownDescription: "Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation + "` with the value `true` keeps the scheduler from it: its decisions then stay as they are.",
-			Optional:            true,
-			ElementType:         types.StringType,
-			Validators:          []validator.Map{attribute.ValidAnnotations()},
-		},
+		"namespace": attribute.Identifying("Namespace on the hub. It has to exist, and a cluster set has to be bound to it. Changing it makes another placement.",
+			attribute.ValidName("namespace")),
+		"name": attribute.Identifying("Name of the placement. It becomes a label on its decisions, hence at most 63 characters. Changing it makes another placement.",
+			attribute.ValidName("placement name")),
+		"labels":      attribute.Labels("Labels of the placement itself.", nil),
+		"annotations": attribute.Annotations("Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation + "` with the value `true` keeps the scheduler from it: its decisions then stay as they are."),
 		"score_rate_limit": schema.StringAttribute{
 			MarkdownDescription: "The shortest time between two changes of the decisions that only follow scores: a number with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither upstream's scheduler (as of 2025) nor muster's acts on it. Left out, the hub notes `" + defaultScoreRateLimit + "`.",
 			Optional:            true,
@@ -93,11 +73,8 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 			MarkdownDescription: "Whether a plan that changes the selection asks the hub for the fleet and warns of the clusters that it would add and drop. A hub that does not answer at once is no error. Defaults to `true`.",
 			Optional:            true,
 		},
-		"wait": placementWaitAttribute(),
-		"ready": schema.BoolAttribute{
-			MarkdownDescription: "Whether what `wait` asks for was met; null without `wait`.",
-			Computed:            true,
-		},
+		"wait":            placementWaitAttribute(),
+		"ready":           attribute.Ready("Whether what `wait` asks for was met; null without `wait`."),
 		"adopt":           attribute.AdoptAttribute(),
 		"force_conflicts": attribute.ForceAttribute(),
 	} {
@@ -181,42 +158,18 @@ func (r *placementResource) Create(ctx context.Context, req resource.CreateReque
 	if !r.CreateObject(waiting, plan.owned(object), resp.Private, &resp.Diagnostics) {
 		return
 	}
-	// Saved before the wait, so that an interruption does not lose the placement.
-	plan.Ready, plan.SelectedClusters = types.BoolNull(), types.ListNull(types.StringType)
-	if plan.Wait != nil {
-		plan.Ready = types.BoolValue(false)
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
-	summary, problem := r.follow(waiting, &plan, object, timeout)
-	plan.SelectedClusters = r.selectedSince(ctx, &plan, object, &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	if problem != "" {
-		resp.Diagnostics.AddWarning(summary, problem+"\n\nThe placement stays as it is, and the next apply waits again.")
-	}
+	plan.SelectedClusters = types.ListNull(types.StringType)
+	r.follow(ctx, waiting, &plan, object, timeout, &resp.Diagnostics).Created(ctx, &plan, resp)
 }
 
 func (r *placementResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state placementModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
 	object := &clusterv1beta1.Placement{}
-	switch found, ok := r.Find(ctx, object, state.Namespace.ValueString(), state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
-	case !ok:
-		return
-	case !found:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
-	state.observe(object)
-	if state.SelectedClusters = r.selected(ctx, object, &resp.Diagnostics); resp.Diagnostics.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, object, func() error {
+		state.observe(object)
+		state.SelectedClusters = r.selected(ctx, object, &resp.Diagnostics)
+		return nil
+	})
 }
 
 func (r *placementResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -234,18 +187,11 @@ func (r *placementResource) Update(ctx context.Context, req resource.UpdateReque
 	if !r.UpdateObject(waiting, plan.owned(object), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
-	if plan.Ready.IsUnknown() {
-		plan.Ready = types.BoolValue(false)
+	follow := r.follow(ctx, waiting, &plan, object, timeout, &resp.Diagnostics)
+	if !plan.SelectedClusters.IsUnknown() {
+		follow.Wait = nil
 	}
-	if plan.SelectedClusters.IsUnknown() {
-		summary, problem := r.follow(waiting, &plan, object, timeout)
-		if problem != "" {
-			resp.Diagnostics.AddError(summary, problem)
-		}
-		plan.SelectedClusters = r.selectedSince(ctx, &plan, object, &resp.Diagnostics)
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	follow.Updated(ctx, &plan, resp)
 }
 
 func (r *placementResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -256,22 +202,18 @@ func (r *placementResource) Delete(ctx context.Context, req resource.DeleteReque
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.Destroy(ctx, &clusterv1beta1.Placement{}, state.Namespace.ValueString(), state.Name.ValueString(), state.what(), timeout, req.Private, &resp.Diagnostics)
+	r.Destroy(ctx, &clusterv1beta1.Placement{}, &state, timeout, req.Private, &resp.Diagnostics, nil)
 }
 
 func (r *placementResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "namespace", "name")
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	object := &clusterv1beta1.Placement{}
-	if !r.Existing(ctx, object, names[0], names[1], fmt.Sprintf("import placement %q", names[0]+"/"+names[1]), &resp.Diagnostics) {
-		return
+	named := func(names []string) crud.Model {
+		return &placementModel{Namespace: types.StringValue(names[0]), Name: types.StringValue(names[1])}
 	}
-	state := importPlacement(object)
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	r.ImportObject(ctx, req, resp, []string{"namespace", "name"}, object, named, func() (crud.Model, error) {
+		state := importPlacement(object)
+		return &state, nil
+	})
 }
 
 // expect fills in what a change is expected to select where the plan left that
@@ -295,10 +237,22 @@ func (r *placementResource) expect(ctx context.Context, plan *placementModel) {
 	plan.PlannedClusters, plan.PlannedAdded, plan.PlannedDropped = attribute.StringListValue(preview.Clusters), attribute.StringListValue(preview.Added), attribute.StringListValue(preview.Dropped)
 }
 
-// follow waits for what the plan waits for, and otherwise lets the scheduler
-// decide for a while. It notes whether the placement is ready, and returns what
-// to say when it is not.
-func (r *placementResource) follow(ctx context.Context, plan *placementModel, object *clusterv1beta1.Placement, timeout time.Duration) (summary, problem string) {
+// follow is what comes after a placement was written: a wait where one is asked
+// for, and otherwise a while for the scheduler to decide in. waiting ends with the
+// timeout, ctx does not.
+func (r *placementResource) follow(
+	ctx, waiting context.Context, plan *placementModel, object *clusterv1beta1.Placement, timeout time.Duration, diags *diag.Diagnostics,
+) crud.Follow {
+	return crud.Follow{
+		Waits: plan.Wait != nil, Ready: &plan.Ready, Kind: "placement",
+		Wait:   func() (summary, problem string) { return r.await(waiting, plan, object, timeout) },
+		Report: func() { plan.SelectedClusters = r.selectedSince(ctx, plan, object, diags) },
+	}
+}
+
+// await waits for what the plan waits for, and otherwise lets the scheduler decide
+// for a while. It returns what to say when the placement is not ready.
+func (r *placementResource) await(ctx context.Context, plan *placementModel, object *clusterv1beta1.Placement, timeout time.Duration) (summary, problem string) {
 	var diags diag.Diagnostics
 	client := r.Hub.Client(&diags)
 	if client == nil {
@@ -314,8 +268,7 @@ func (r *placementResource) follow(ctx context.Context, plan *placementModel, ob
 		return "", ""
 	}
 	err := waitForPlacement(ctx, client, object, func() bool { return len(plan.Wait.lacks(object)) == 0 })
-	plan.Ready = types.BoolValue(err == nil)
-	summary = "Not ready: " + plan.what()
+	summary = "Not ready: " + plan.What()
 	switch {
 	case err == nil:
 		return "", ""

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -170,11 +170,11 @@ func accScored(name string, value int32) clusterv1alpha1.AddOnPlacementScoreItem
 }
 
 // until is when an object's scores expire.
-func until(object *clusterv1alpha1.AddOnPlacementScore) string {
+func until(object *clusterv1alpha1.AddOnPlacementScore) types.String {
 	if object.Status.ValidUntil == nil {
-		return "<null>"
+		return types.StringNull()
 	}
-	return strconv.Quote(object.Status.ValidUntil.UTC().Format(time.RFC3339))
+	return types.StringValue(object.Status.ValidUntil.UTC().Format(time.RFC3339))
 }
 
 // patchScores plays another writer of an AddOnPlacementScore's status.

@@ -30,18 +30,20 @@ type placementScoreModel struct {
 	ForceConflicts types.Bool   `tfsdk:"force_conflicts"`
 }
 
-func (m *placementScoreModel) what() string {
+// What implements crud.Model.
+func (m *placementScoreModel) What() string {
 	return fmt.Sprintf("placement score %q", m.ManagedCluster.ValueString()+"/"+m.Name.ValueString())
 }
 
-func (m *placementScoreModel) identity() placementScoreIdentity {
+// Identity implements crud.Model.
+func (m *placementScoreModel) Identity() any {
 	return placementScoreIdentity{ManagedCluster: m.ManagedCluster, Name: m.Name}
 }
 
 // owned is the object, whose scores count when it is compared. Those that are
 // added beside another writer's are nobody's loss.
 func (m *placementScoreModel) owned() crud.Owned {
-	o := crud.Own(m.object(), m.what(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(m.object(), m.What(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Write.Status = m.scored()
 	o.Write.Harmless = func(d ownership.Difference) bool {
 		return d.Added() && (strings.HasPrefix(d.Path, "status.scores") || strings.HasPrefix(d.Path, "metadata.labels"))
@@ -156,4 +158,9 @@ func sameMoment(a, b string) bool {
 	x, errX := time.Parse(time.RFC3339, a)
 	y, errY := time.Parse(time.RFC3339, b)
 	return errX == nil && errY == nil && x.Equal(y)
+}
+
+// Key implements crud.Model.
+func (m *placementScoreModel) Key() (namespace, name string) {
+	return m.ManagedCluster.ValueString(), m.Name.ValueString()
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -42,6 +39,7 @@ type placementScoreIdentity struct {
 	Name           types.String `tfsdk:"name"`
 }
 
+// NewScore is muster_addon_placement_score.
 func NewScore() resource.Resource { return &placementScoreResource{} }
 
 func (r *placementScoreResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -57,24 +55,11 @@ func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequ
 		MarkdownDescription: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters by: `add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in its `cel_expressions`.\n\n" +
 			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same object may have other writers, such as an add-on; they are left alone, save that deleting the resource deletes the object.",
 		Attributes: map[string]schema.Attribute{
-			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Managed cluster that the scores are about. Changing it makes another object.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the object, by which placements refer to it (`resource_name`): give it the same name in every cluster. Changing it makes another object.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidObjectName("score object name")},
-			},
-			"labels": schema.MapAttribute{
-				MarkdownDescription: "Labels of the object.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Map{attribute.ValidLabels(nil)},
-			},
+			"managed_cluster": attribute.Identifying("Managed cluster that the scores are about. Changing it makes another object.",
+				attribute.ValidClusterName()),
+			"name": attribute.Identifying("Name of the object, by which placements refer to it (`resource_name`): give it the same name in every cluster. Changing it makes another object.",
+				attribute.ValidObjectName("score object name")),
+			"labels": attribute.Labels("Labels of the object.", nil),
 			"scores": schema.MapAttribute{
 				MarkdownDescription: "Scores by name, from -100 (worst) to 100 (best). A cluster without a score counts as 0.",
 				Required:            true,
@@ -126,28 +111,16 @@ func (r *placementScoreResource) Create(ctx context.Context, req resource.Create
 	if !written {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *placementScoreResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state placementScoreModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
 	object := &clusterv1alpha1.AddOnPlacementScore{}
-	switch found, ok := r.Find(ctx, object, state.ManagedCluster.ValueString(), state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
-	case !ok:
-		return
-	case !found:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
-	state.observe(object)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, object, func() error {
+		state.observe(object)
+		return nil
+	})
 }
 
 func (r *placementScoreResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -163,8 +136,7 @@ func (r *placementScoreResource) Update(ctx context.Context, req resource.Update
 	if !written {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *placementScoreResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -173,22 +145,18 @@ func (r *placementScoreResource) Delete(ctx context.Context, req resource.Delete
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.Destroy(ctx, &clusterv1alpha1.AddOnPlacementScore{}, state.ManagedCluster.ValueString(), state.Name.ValueString(), state.what(), attribute.DefaultDelete, req.Private, &resp.Diagnostics)
+	r.Destroy(ctx, &clusterv1alpha1.AddOnPlacementScore{}, &state, attribute.DefaultDelete, req.Private, &resp.Diagnostics, nil)
 }
 
 func (r *placementScoreResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "managed_cluster", "name")
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	object := &clusterv1alpha1.AddOnPlacementScore{}
-	if !r.Existing(ctx, object, names[0], names[1], fmt.Sprintf("import placement score %q", names[0]+"/"+names[1]), &resp.Diagnostics) {
-		return
+	named := func(names []string) crud.Model {
+		return &placementScoreModel{ManagedCluster: types.StringValue(names[0]), Name: types.StringValue(names[1])}
 	}
-	state := importPlacementScore(object)
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	r.ImportObject(ctx, req, resp, []string{"managed_cluster", "name"}, object, named, func() (crud.Model, error) {
+		state := importPlacementScore(object)
+		return &state, nil
+	})
 }
 
 // write writes the object by own, and then its status: the API takes them only
@@ -198,7 +166,7 @@ func (r *placementScoreResource) write(ctx context.Context, plan *placementScore
 	if client == nil {
 		return false
 	}
-	doing := verb + " " + plan.what()
+	doing := verb + " " + plan.What()
 	err := own(client)
 	if kube.IsMissingNamespace(err) {
 		diags.AddAttributeError(path.Root("managed_cluster"), "Cannot "+doing,
@@ -207,7 +175,7 @@ func (r *placementScoreResource) write(ctx context.Context, plan *placementScore
 		return false
 	}
 	if err == nil {
-		doing = "write the scores of " + plan.what()
+		doing = "write the scores of " + plan.What()
 		err = client.ApplyStatus(ctx, plan.scored(), kube.ApplyOptions{Manager: hub.FieldManager, Force: plan.owned().Write.Force})
 	}
 	if err != nil {

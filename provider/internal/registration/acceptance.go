@@ -11,8 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,6 +43,7 @@ type clusterAcceptanceModel struct {
 	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 }
 
+// NewAcceptance is muster_cluster_acceptance.
 func NewAcceptance() resource.Resource { return &clusterAcceptanceResource{} }
 
 func (r *clusterAcceptanceResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -63,12 +62,8 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 			"On an upstream hub, creating this resource waits until the agent's request arrives; let the agent be installed meanwhile, and do not make the installation depend on the acceptance.\n\n" +
 			"Destroying it denies the cluster: the agent's rights are withdrawn, what runs in the cluster keeps running.",
 		Attributes: map[string]schema.Attribute{
-			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the managed cluster. It has to exist, or to be registered by its agent before the timeout.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
+			"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to exist, or to be registered by its agent before the timeout.",
+				attribute.ValidClusterName()),
 			"accepted": schema.BoolAttribute{
 				MarkdownDescription: "Whether the hub accepts the cluster. `false` denies it and keeps it denied. Defaults to `true`.",
 				Optional:            true, Computed: true, Default: booldefault.StaticBool(true),
@@ -116,33 +111,17 @@ func (r *clusterAcceptanceResource) Create(ctx context.Context, req resource.Cre
 	if object == nil {
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: plan.ManagedCluster})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	a.follow(ctx, object, &resp.Diagnostics)
 }
 
 func (r *clusterAcceptanceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state clusterAcceptanceModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: state.ManagedCluster})...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	name := state.ManagedCluster.ValueString()
 	object := &clusterv1.ManagedCluster{}
-	if err := client.Get(ctx, object, "", name); kube.IsNotFound(err, name) {
-		resp.State.RemoveResource(ctx)
-		return
-	} else if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read the acceptance of managed cluster %q", name), err)
-		return
-	}
-	state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.Refresh(ctx, req, resp, &state, object, func() error {
+		state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
+		return nil
+	})
 }
 
 func (r *clusterAcceptanceResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -162,8 +141,7 @@ func (r *clusterAcceptanceResource) Update(ctx context.Context, req resource.Upd
 		return
 	}
 	a.follow(ctx, object, &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: plan.ManagedCluster})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 // Delete denies the cluster and does not wait for the consequences: the hub
@@ -190,24 +168,19 @@ func (r *clusterAcceptanceResource) Delete(ctx context.Context, req resource.Del
 }
 
 func (r *clusterAcceptanceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "managed_cluster")
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	object := &clusterv1.ManagedCluster{}
-	if err := client.Get(ctx, object, "", names[0]); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import the acceptance of managed cluster %q", names[0]), err)
-		return
+	state := clusterAcceptanceModel{Requesters: types.ListNull(types.StringType), Timeouts: attribute.NullTimeouts("create", "update", "delete")}
+	named := func(names []string) crud.Model {
+		state.ManagedCluster = types.StringValue(names[0])
+		return &state
 	}
-	state := clusterAcceptanceModel{
-		ManagedCluster: types.StringValue(object.Name),
-		Accepted:       types.BoolValue(object.Spec.AcceptsClient()),
-		Requesters:     types.ListNull(types.StringType),
-		Timeouts:       attribute.NullTimeouts("create", "update", "delete"),
+	adopt := func() (crud.Model, error) {
+		state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
+		return &state, nil
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: state.ManagedCluster})...)
+	if r.Imported(ctx, req, resp, []string{"managed_cluster"}, object, named, adopt) != nil {
+		crud.Save(ctx, &state, &resp.State, resp.Identity, &resp.Diagnostics)
+	}
 }
 
 // acceptance carries one acceptance or denial out.
@@ -325,4 +298,19 @@ func (a *acceptance) followDenial(ctx context.Context, object *clusterv1.Managed
 	case err != nil:
 		hub.AddAPIError(diags, a.client, fmt.Sprintf("wait for the denial of managed cluster %q", a.name()), err)
 	}
+}
+
+// What implements crud.Model.
+func (m *clusterAcceptanceModel) What() string {
+	return fmt.Sprintf("the acceptance of managed cluster %q", m.ManagedCluster.ValueString())
+}
+
+// Key implements crud.Model.
+func (m *clusterAcceptanceModel) Key() (namespace, name string) {
+	return "", m.ManagedCluster.ValueString()
+}
+
+// Identity implements crud.Model.
+func (m *clusterAcceptanceModel) Identity() any {
+	return attribute.ClusterIdentity{ManagedCluster: m.ManagedCluster}
 }

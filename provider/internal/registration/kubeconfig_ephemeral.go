@@ -51,6 +51,7 @@ type bootstrapKubeconfigModel struct {
 	ExpiresAt      types.String `tfsdk:"expires_at"`
 }
 
+// NewKubeconfig is the ephemeral resource muster_bootstrap_kubeconfig.
 func NewKubeconfig() ephemeral.EphemeralResource {
 	return &bootstrapKubeconfigEphemeral{}
 }

@@ -8,16 +8,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -35,6 +31,7 @@ type clusterRegistrationModel struct {
 	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 }
 
+// NewRegistration is muster_cluster_registration.
 func NewRegistration() resource.Resource { return &clusterRegistrationResource{} }
 
 func (r *clusterRegistrationResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -52,12 +49,8 @@ func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.Sch
 			"The wait is a resource of its own on purpose: when it runs into its timeout, the next apply waits again, and neither the cluster's record nor its agent is touched. " +
 			"A cluster that later becomes unavailable does not change the plan; look at the data source `muster_managed_cluster` for its present state.",
 		Attributes: map[string]schema.Attribute{
-			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the managed cluster.",
-				Required:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
+			"managed_cluster": attribute.Identifying("Name of the managed cluster.",
+				attribute.ValidClusterName()),
 		},
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{Create: true, CreateDescription: attribute.TimeoutText("the registration", attribute.DefaultWait)}),
@@ -86,8 +79,7 @@ func (r *clusterRegistrationResource) Create(ctx context.Context, req resource.C
 	})
 	switch {
 	case err == nil:
-		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-		resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: plan.ManagedCluster})...)
+		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	case hub.IsTimeout(err):
 		detail := describeRegistration(object, name, time.Now())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
@@ -102,32 +94,14 @@ func (r *clusterRegistrationResource) Create(ctx context.Context, req resource.C
 }
 
 func (r *clusterRegistrationResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state clusterRegistrationModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: state.ManagedCluster})...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	name := state.ManagedCluster.ValueString()
-	if err := client.Get(ctx, &clusterv1.ManagedCluster{}, "", name); kube.IsNotFound(err, name) {
-		resp.State.RemoveResource(ctx)
-		return
-	} else if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read the registration of managed cluster %q", name), err)
-		return
-	}
+	r.Refresh(ctx, req, resp, &clusterRegistrationModel{}, &clusterv1.ManagedCluster{}, func() error { return nil })
 }
 
 // Update only notes a changed timeout.
 func (r *clusterRegistrationResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan clusterRegistrationModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: plan.ManagedCluster})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 // Delete forgets that the cluster was waited for.
@@ -135,18 +109,15 @@ func (r *clusterRegistrationResource) Delete(context.Context, resource.DeleteReq
 }
 
 func (r *clusterRegistrationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "managed_cluster")
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
+	state := clusterRegistrationModel{Timeouts: attribute.NullTimeouts("create")}
+	named := func(names []string) crud.Model {
+		state.ManagedCluster = types.StringValue(names[0])
+		return &state
 	}
-	if err := client.Get(ctx, &clusterv1.ManagedCluster{}, "", names[0]); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import the registration of managed cluster %q", names[0]), err)
-		return
+	adopt := func() (crud.Model, error) { return &state, nil }
+	if r.Imported(ctx, req, resp, []string{"managed_cluster"}, &clusterv1.ManagedCluster{}, named, adopt) != nil {
+		crud.Save(ctx, &state, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
-	state := clusterRegistrationModel{ManagedCluster: types.StringValue(names[0]), Timeouts: attribute.NullTimeouts("create")}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, attribute.ClusterIdentity{ManagedCluster: state.ManagedCluster})...)
 }
 
 func isRegistered(object *clusterv1.ManagedCluster) bool {
@@ -173,4 +144,19 @@ func describeRegistration(object *clusterv1.ManagedCluster, name string, now tim
 		return fmt.Sprintf("The agent has joined, but the cluster is not available. Conditions:\n%s\n\nNext, in the managed cluster:\n  kubectl get --raw /livez\n  kubectl -n %s logs deployment/klusterlet-agent",
 			hub.DescribeConditions(conditions, now), cluster.AgentNamespace)
 	}
+}
+
+// What implements crud.Model.
+func (m *clusterRegistrationModel) What() string {
+	return fmt.Sprintf("the registration of managed cluster %q", m.ManagedCluster.ValueString())
+}
+
+// Key implements crud.Model.
+func (m *clusterRegistrationModel) Key() (namespace, name string) {
+	return "", m.ManagedCluster.ValueString()
+}
+
+// Identity implements crud.Model.
+func (m *clusterRegistrationModel) Identity() any {
+	return attribute.ClusterIdentity{ManagedCluster: m.ManagedCluster}
 }

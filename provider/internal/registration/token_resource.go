@@ -103,6 +103,7 @@ type tokenIdentity struct {
 	TokenID types.String `tfsdk:"token_id"`
 }
 
+// NewToken is muster_bootstrap_token.
 func NewToken() resource.Resource { return &bootstrapTokenResource{} }
 
 func (r *bootstrapTokenResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {

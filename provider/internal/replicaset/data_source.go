@@ -52,6 +52,7 @@ type replicaSetWorkModel struct {
 	Degraded       types.String `tfsdk:"degraded"`
 }
 
+// NewDataSource is the data source muster_manifest_work_replica_set.
 func NewDataSource() datasource.DataSource { return &replicaSetDataSource{} }
 
 func (d *replicaSetDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {

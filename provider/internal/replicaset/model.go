@@ -38,11 +38,13 @@ type replicaSetModel struct {
 	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 }
 
-func (m *replicaSetModel) what() string {
+// What implements crud.Model.
+func (m *replicaSetModel) What() string {
 	return fmt.Sprintf("manifest work replica set %q", m.Namespace.ValueString()+"/"+m.Name.ValueString())
 }
 
-func (m *replicaSetModel) identity() attribute.NamespacedIdentity {
+// Identity implements crud.Model.
+func (m *replicaSetModel) Identity() any {
 	return attribute.NamespacedIdentity{Namespace: m.Namespace, Name: m.Name}
 }
 
@@ -162,4 +164,9 @@ func templateManifests(template workv1.ManifestWorkSpec) ([]manifest.Object, err
 		objects = append(objects, parsed)
 	}
 	return objects, nil
+}
+
+// Key implements crud.Model.
+func (m *replicaSetModel) Key() (namespace, name string) {
+	return m.Namespace.ValueString(), m.Name.ValueString()
 }

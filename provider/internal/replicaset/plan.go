@@ -65,8 +65,8 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 		return
 	}
 	planStatus(ctx, resp, was, state)
-	vain := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
-	if vain || !resp.Plan.Raw.Equal(req.State.Raw) {
+	unmet := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
+	if unmet || !resp.Plan.Raw.Equal(req.State.Raw) {
 		planStatus(ctx, resp, ready, replicaSetStatusModel{
 			Summary:            types.ObjectUnknown(summaryType().AttrTypes),
 			PlacementSummaries: types.ListUnknown(placementSummaryType()),

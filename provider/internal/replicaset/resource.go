@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
@@ -11,9 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -37,6 +35,7 @@ var (
 
 type replicaSetResource struct{ crud.Resource }
 
+// New is muster_manifest_work_replica_set.
 func New() resource.Resource { return &replicaSetResource{} }
 
 func (r *replicaSetResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -60,10 +59,7 @@ func (r *replicaSetResource) Schema(ctx context.Context, _ resource.SchemaReques
 		ElementType: manifestwork.FieldsElement(),
 	}
 	attributes["wait"] = replicaSetWaitAttribute()
-	attributes["ready"] = schema.BoolAttribute{
-		MarkdownDescription: "Whether what `wait` asks for was met; null without `wait`.",
-		Computed:            true,
-	}
+	attributes["ready"] = attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")
 	attributes["adopt"] = attribute.AdoptAttribute()
 	attributes["force_conflicts"] = attribute.ForceAttribute()
 	resp.Schema = schema.Schema{
@@ -87,30 +83,12 @@ func replicaSetAttributes() map[string]schema.Attribute {
 	deleteOption.MarkdownDescription = "What becomes of a work's objects in the end. Left out, they are deleted with the work. " +
 		"A work that the hub deletes by `ttl_seconds_after_finished` is made anew by the replica set."
 	return map[string]schema.Attribute{
-		"namespace": schema.StringAttribute{
-			MarkdownDescription: "Namespace on the hub, that of the placements. It has to exist. Changing it makes another replica set.",
-			Required:            true,
-			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-			Validators:          []validator.String{attribute.ValidName("namespace")},
-		},
-		"name": schema.StringAttribute{
-			MarkdownDescription: "Name of the replica set, without dots. `<namespace>.<name>` becomes a label of the works, hence at most 63 characters together. The works' names begin with it. Changing it makes another replica set.",
-			Required:            true,
-			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-			Validators:          []validator.String{replicaSetNameValidator{}},
-		},
-		"labels": schema.MapAttribute{
-			MarkdownDescription: "Labels of the replica set. A work gets them too, the next time its manifests are rolled out.",
-			Optional:            true,
-			ElementType:         types.StringType,
-			Validators:          []validator.Map{attribute.ValidLabels(nil)},
-		},
-		"annotations": schema.MapAttribute{
-			MarkdownDescription: "Annotations of the replica set. The works don't get them.",
-			Optional:            true,
-			ElementType:         types.StringType,
-			Validators:          []validator.Map{attribute.ValidAnnotations()},
-		},
+		"namespace": attribute.Identifying("Namespace on the hub, that of the placements. It has to exist. Changing it makes another replica set.",
+			attribute.ValidName("namespace")),
+		"name": attribute.Identifying("Name of the replica set, without dots. `<namespace>.<name>` becomes a label of the works, hence at most 63 characters together. The works' names begin with it. Changing it makes another replica set.",
+			replicaSetNameValidator{}),
+		"labels":      attribute.Labels("Labels of the replica set. A work gets them too, the next time its manifests are rolled out.", nil),
+		"annotations": attribute.Annotations("Annotations of the replica set. The works don't get them."),
 		"manifests": schema.ListAttribute{
 			MarkdownDescription: "The objects, each as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name; " +
 				"all together may take up to 500 KiB. Only what they mean is compared: notation, comments and the order of keys make no difference.",
@@ -145,54 +123,16 @@ func (r *replicaSetResource) Create(ctx context.Context, req resource.CreateRequ
 		return
 	}
 	plan.Fields = manifestFields(plan.Manifests, types.ListNull(types.StringType), types.MapNull(manifestwork.FieldsElement()))
-	// Saved before the wait, so that an interruption does not lose the replica
-	// set.
 	plan.replicaSetStatusModel = replicaSetStatus(object, written)
-	plan.Ready = types.BoolNull()
-	if plan.Wait != nil {
-		plan.Ready = types.BoolValue(false)
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
-	if plan.Wait == nil {
-		return
-	}
-	err := waitForReplicaSet(waiting, client, object, plan.Wait, written)
-	plan.Ready = types.BoolValue(err == nil)
-	plan.replicaSetStatusModel = replicaSetStatus(object, written)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	switch {
-	case err == nil:
-	case hub.IsTimeout(err):
-		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), describeReplicaSet(ctx, client, object, plan.Wait.what(), timeout)+
-			"\n\nThe replica set stays as it is, and the next apply waits again.")
-	default:
-		resp.Diagnostics.AddWarning(fmt.Sprintf("Not ready: %s", plan.what()), hub.Explain(client.Host(), "wait for it", err))
-	}
+	plan.follow(ctx, waiting, client, object, written, timeout).Created(ctx, &plan, resp)
 }
 
 func (r *replicaSetResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state replicaSetModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
-	written := noted(ctx, req.Private, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
 	object := &workv1alpha1.ManifestWorkReplicaSet{}
-	switch found, ok := r.Find(ctx, object, state.Namespace.ValueString(), state.Name.ValueString(), "read "+state.what(), &resp.Diagnostics); {
-	case !ok:
-		return
-	case !found:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	r.Recognize(ctx, object, state.what(), req.Private, resp.Private, &resp.Diagnostics)
-	if err := state.observe(object, written); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, r.Hub.Client(&resp.Diagnostics), "read "+state.what(), err)
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, object, func() error {
+		return state.observe(object, noted(ctx, req.Private, &resp.Diagnostics))
+	})
 }
 
 func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
@@ -218,21 +158,8 @@ func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequ
 		resp.Diagnostics.Append(note(ctx, resp.Private, mark)...)
 	}
 	plan.Fields = manifestFields(plan.Manifests, state.Manifests, state.Fields)
-	plan.Ready = types.BoolNull()
-	if plan.Wait != nil {
-		err := waitForReplicaSet(waiting, client, object, plan.Wait, written)
-		plan.Ready = types.BoolValue(err == nil)
-		switch {
-		case err == nil:
-		case hub.IsTimeout(err):
-			resp.Diagnostics.AddError(fmt.Sprintf("Not ready: %s", plan.what()), describeReplicaSet(ctx, client, object, plan.Wait.what(), timeout))
-		default:
-			hub.AddAPIError(&resp.Diagnostics, client, "wait for "+plan.what(), err)
-		}
-	}
 	plan.replicaSetStatusModel = replicaSetStatus(object, written)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
+	plan.follow(ctx, waiting, client, object, written, timeout).Updated(ctx, &plan, resp)
 }
 
 func (r *replicaSetResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -240,47 +167,30 @@ func (r *replicaSetResource) Delete(ctx context.Context, req resource.DeleteRequ
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
 	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	object := &workv1alpha1.ManifestWorkReplicaSet{}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := r.DeleteObject(waiting, client, object, state.Namespace.ValueString(), state.Name.ValueString(), state.what(), req.Private, &resp.Diagnostics)
-	switch {
-	case err == nil:
-	case hub.IsTimeout(err):
-		resp.Diagnostics.AddError(fmt.Sprintf("Not removed yet: %s", state.what()), describeReplicaSetDeletion(ctx, client, object, timeout))
-	default:
-		hub.AddAPIError(&resp.Diagnostics, client, "delete "+state.what(), err)
-	}
+	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, func(client *kube.Client) (summary, detail string) {
+		return "Not removed yet: " + state.What(), describeReplicaSetDeletion(ctx, client, object, timeout)
+	})
 }
 
 func (r *replicaSetResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "namespace", "name")
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	doing := fmt.Sprintf("import manifest work replica set %q", names[0]+"/"+names[1])
 	object := &workv1alpha1.ManifestWorkReplicaSet{}
-	if !r.Existing(ctx, object, names[0], names[1], doing, &resp.Diagnostics) {
-		return
+	named := func(names []string) crud.Model {
+		return &replicaSetModel{Namespace: types.StringValue(names[0]), Name: types.StringValue(names[1])}
 	}
-	state, err := importReplicaSet(object)
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, r.Hub.Client(&resp.Diagnostics), doing, err)
-		return
-	}
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	r.ImportObject(ctx, req, resp, []string{"namespace", "name"}, object, named, func() (crud.Model, error) {
+		state, err := importReplicaSet(object)
+		return &state, err
+	})
 }
 
 // owned is the replica set as an object of the hub. Its manifests may hold
 // secrets.
 func (m *replicaSetModel) owned(object *workv1alpha1.ManifestWorkReplicaSet) crud.Owned {
-	o := crud.Own(object, m.what(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(object, m.What(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Discreet = true
 	return o
 }
@@ -300,7 +210,7 @@ func (r *replicaSetResource) write(plan *replicaSetModel, verb string, diags *di
 	if client == nil {
 		return nil, nil, nil
 	}
-	doing := verb + " " + plan.what()
+	doing := verb + " " + plan.What()
 	err = own(client, plan.owned(object))
 	switch {
 	case err == nil:
@@ -316,4 +226,30 @@ func (r *replicaSetResource) write(plan *replicaSetModel, verb string, diags *di
 		hub.AddAPIError(diags, client, doing, err)
 	}
 	return client, object, mark
+}
+
+// follow is what comes after the replica set was written. waiting ends with the
+// timeout, ctx does not.
+func (m *replicaSetModel) follow(
+	ctx, waiting context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, timeout time.Duration,
+) crud.Follow {
+	f := crud.Follow{
+		Waits: m.Wait != nil, Ready: &m.Ready, Kind: "replica set",
+		Report: func() { m.replicaSetStatusModel = replicaSetStatus(object, written) },
+	}
+	if m.Wait == nil {
+		return f
+	}
+	f.Wait = func() (summary, problem string) {
+		err := waitForReplicaSet(waiting, client, object, m.Wait, written)
+		switch {
+		case err == nil:
+			return "", ""
+		case hub.IsTimeout(err):
+			return "Not ready: " + m.What(), describeReplicaSet(ctx, client, object, m.Wait.what(), timeout)
+		default:
+			return "Not ready: " + m.What(), hub.Explain(client.Host(), "wait for it", err)
+		}
+	}
+	return f
 }

@@ -1,0 +1,12 @@
+package clusterset
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+)
+
+func TestModelsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, New(), &managedClusterSetModel{})
+	crudtest.Fits(t, NewBinding(), &managedClusterSetBindingModel{})
+}

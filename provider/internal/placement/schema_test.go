@@ -1,0 +1,12 @@
+package placement
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+)
+
+func TestModelsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, New(), &placementModel{})
+	crudtest.Fits(t, NewScore(), &placementScoreModel{})
+}
