@@ -80,8 +80,8 @@ func TestALeaderWhoseControllersFailEnds(t *testing.T) {
 	etcd := externalEtcd(t)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	_, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: []string{etcd}})
-	must(t, err)
-	must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
+	testkit.Must(t, err)
+	testkit.Must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		o := hub.Options{DataDir: dirs[1], EtcdServers: []string{etcd}, Log: setupLogging()}
@@ -93,8 +93,8 @@ func TestALeaderWhoseControllersFailEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What a leader needs and a replica that waits does not.
-	must(t, os.Remove(filepath.Join(dirs[1], "pki", "service-account.key")))
-	must(t, stopFirst())
+	testkit.Must(t, os.Remove(filepath.Join(dirs[1], "pki", "service-account.key")))
+	testkit.Must(t, stopFirst())
 	select {
 	case err := <-ended:
 		if err == nil || !strings.Contains(err.Error(), "read the service-account key") {

@@ -6,8 +6,10 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -66,7 +68,8 @@ func TestGoesWithToken(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
-	if goesWithToken(&corev1.Secret{}, noon) {
+	pending := predicates.When(func(r *request) bool { return goesWithToken(r, noon) })
+	if pending.Create(event.CreateEvent{Object: &corev1.Secret{}}) {
 		t.Error("a secret counts as a certificate request")
 	}
 }

@@ -44,20 +44,21 @@ func TestRules(t *testing.T) {
 
 // Every object carries the hub's labels and the cluster's name, which no label
 // of the hub's configuration replaces.
-func TestLabelsOfPermissions(t *testing.T) {
-	p := permissions{extra: map[string]string{"team": "red", cluster.NameLabel: "rome"}}
-	for _, o := range []client.Object{p.clusterRole("paris", true), p.clusterRoleBinding("paris"), p.registrationBinding("paris"), p.workBinding("paris")} {
+func TestLabelsOfGrants(t *testing.T) {
+	extra := map[string]string{"team": "red", cluster.NameLabel: "rome"}
+	g := newGrants("paris", true, extra)
+	for _, o := range []client.Object{g.namespace, g.clusterRole, g.clusterRoleBinding, g.registrationBinding, g.workBinding} {
 		if l := o.GetLabels(); len(l) != 2 || l["team"] != "red" || l[cluster.NameLabel] != "paris" {
 			t.Errorf("%T %s has the labels %v", o, o.GetName(), l)
 		}
 	}
-	if len(p.extra) != 2 || p.extra[cluster.NameLabel] != "rome" {
-		t.Errorf("the configured labels became %v", p.extra)
+	if len(extra) != 2 || extra[cluster.NameLabel] != "rome" {
+		t.Errorf("the configured labels became %v", extra)
 	}
 }
 
 func TestBindings(t *testing.T) {
-	p := permissions{}
+	g := newGrants("paris", true, nil)
 	agents := []string{cluster.Group("paris"), cluster.GroupWithoutPrefix("paris")}
 	for _, x := range []struct {
 		object     metav1.Object
@@ -67,9 +68,9 @@ func TestBindings(t *testing.T) {
 		role       string
 		finalizers []string
 	}{
-		{p.clusterRoleBinding("paris"), p.clusterRoleBinding("paris").RoleRef, p.clusterRoleBinding("paris").Subjects, "", cluster.RoleName("paris"), nil},
-		{p.registrationBinding("paris"), p.registrationBinding("paris").RoleRef, p.registrationBinding("paris").Subjects, "paris", cluster.RegistrationRole, nil},
-		{p.workBinding("paris"), p.workBinding("paris").RoleRef, p.workBinding("paris").Subjects, "paris", cluster.WorkRole, []string{work.ManifestWorkFinalizer}},
+		{g.clusterRoleBinding, g.clusterRoleBinding.RoleRef, g.clusterRoleBinding.Subjects, "", cluster.RoleName("paris"), nil},
+		{g.registrationBinding, g.registrationBinding.RoleRef, g.registrationBinding.Subjects, "paris", cluster.RegistrationRole, nil},
+		{g.workBinding, g.workBinding.RoleRef, g.workBinding.Subjects, "paris", cluster.WorkRole, []string{work.ManifestWorkFinalizer}},
 	} {
 		if x.object.GetNamespace() != x.namespace || x.ref != clusterRoleRef(x.role) || !slices.Equal(x.object.GetFinalizers(), x.finalizers) {
 			t.Errorf("%s: in %q, to %+v, with the finalizers %q", x.object.GetName(), x.object.GetNamespace(), x.ref, x.object.GetFinalizers())

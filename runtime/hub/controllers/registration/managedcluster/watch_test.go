@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -34,7 +33,7 @@ func TestChangedIgnoresWhatAgentsReport(t *testing.T) {
 		is := was.DeepCopy()
 		is.ResourceVersion = "2"
 		x.change(is)
-		if got := changed.Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != x.want {
+		if got := clusterChanged(was, is); got != x.want {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
