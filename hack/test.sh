@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0 TF_ACC=1
+export TF_CLI_CONFIG_FILE=/dev/null # not the developer's own
 
 # Acceptance tests drive a real Terraform or OpenTofu. Each resolves the provider's
 # short name in a registry of its own.

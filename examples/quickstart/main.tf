@@ -1,5 +1,5 @@
 # A hub and its clusters, as `muster up` starts them, under Terraform: clusters
-# in a set, a placement that chooses among them, and a work on each.
+# in a set, a placement that selects among them, and a work on each.
 
 terraform {
   required_version = ">= 1.11"
@@ -31,7 +31,7 @@ module "fleet" {
   }
 }
 
-# A placement chooses only from the sets that are bound to its namespace.
+# A placement only selects from the sets that are bound to its namespace.
 resource "muster_managed_cluster_set_binding" "production" {
   namespace   = "default"
   cluster_set = muster_managed_cluster_set.production.name
@@ -53,7 +53,7 @@ resource "muster_manifest_work" "hello" {
   managed_cluster = module.fleet.clusters[each.key]
   name            = "hello"
 
-  # Only where the placement chooses the cluster.
+  # Only if the placement selects the cluster.
   placement = {
     namespace = muster_placement.everywhere.namespace
     name      = muster_placement.everywhere.name
@@ -70,6 +70,6 @@ data "muster_placement_decisions" "everywhere" {
   namespace = muster_placement.everywhere.namespace
   placement = muster_placement.everywhere.name
 
-  # By then each cluster has been chosen.
+  # By then each cluster has been selected.
   depends_on = [muster_manifest_work.hello]
 }

@@ -1,4 +1,4 @@
 output "placed" {
-  description = "The clusters that the placement chooses now."
+  description = "The clusters that the placement selects now."
   value       = data.muster_placement_decisions.everywhere.clusters
 }

@@ -5,7 +5,7 @@ variable "fleet_dir" {
 }
 
 variable "clusters" {
-  description = "The clusters to bring in. Their names are those of the folders in the data directory."
+  description = "The clusters to register. Their names are those of the folders in the data directory."
   type        = map(object({ labels = optional(map(string), {}) }))
   default = {
     cluster1 = {}
@@ -15,7 +15,7 @@ variable "clusters" {
 }
 
 variable "agent_image" {
-  description = "Container image of the agent, for clusters with nodes. Left out, the one of the provider's version, which muster up --driver kind puts into the nodes."
+  description = "Container image of the agent, for clusters with nodes. The default is the one of the provider's version, which muster up --driver kind puts into the nodes."
   type        = string
   default     = null
 }

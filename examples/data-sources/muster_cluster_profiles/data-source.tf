@@ -1,5 +1,4 @@
-# The clusters that a team may use, as the hub presents them in the team's
-# namespace.
+# The clusters that a team may use, from the team's namespace on the hub.
 data "muster_cluster_profiles" "team" {
   namespace = "team-a"
 }

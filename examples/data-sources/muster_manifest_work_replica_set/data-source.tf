@@ -7,7 +7,7 @@ output "rollout" {
   value = data.muster_manifest_work_replica_set.web.summary
 }
 
-# The clusters in which something is missing.
+# The clusters in which an object is missing.
 output "unavailable" {
   value = [for work in data.muster_manifest_work_replica_set.web.works : work.managed_cluster if work.available != "True"]
 }

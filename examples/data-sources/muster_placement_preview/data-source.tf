@@ -5,7 +5,7 @@ locals {
   }]
 }
 
-# What the placement would select if it were so.
+# What a placement with these arguments would select.
 data "muster_placement_preview" "europe" {
   namespace          = "default"
   name               = "europe"
@@ -14,8 +14,7 @@ data "muster_placement_preview" "europe" {
   tolerations        = local.tolerations
 }
 
-# The plan shows what changes, and does not go through where clusters would be
-# dropped.
+# The plan shows what changes, and fails if clusters would be dropped.
 resource "muster_placement" "europe" {
   namespace          = "default"
   name               = "europe"
@@ -33,7 +32,7 @@ resource "muster_placement" "europe" {
   }
 }
 
-# Why the others are left out.
+# Why the others are not selected.
 output "left_out" {
   value = {
     for e in data.muster_placement_preview.europe.explanations : e.cluster => e.reason if !e.selected

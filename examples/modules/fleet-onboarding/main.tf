@@ -1,4 +1,4 @@
-# Brings clusters into the fleet: one entry of the map is one cluster. Adding an
+# Registers clusters with the fleet, one for each entry of the map. Adding an
 # entry onboards a cluster, removing one detaches it.
 
 terraform {
@@ -18,8 +18,8 @@ resource "muster_managed_cluster" "this" {
   cluster_set = each.value.cluster_set
 }
 
-# The hub's opt-in. It does not wait for the agent, and the agent does not wait
-# for it: whichever comes first, the cluster joins when both have happened.
+# The hub's opt-in. It and the agent do not wait for each other: the cluster joins
+# when both have happened.
 resource "muster_cluster_acceptance" "this" {
   for_each = var.clusters
 
@@ -36,8 +36,8 @@ ephemeral "muster_bootstrap_kubeconfig" "this" {
 }
 
 # The cluster's opt-in: the agent, installed through the cluster's own kubeconfig.
-# Where that is not possible, the other clusters go on: Terraform would leave out
-# everything that depends on an instance of a resource that fails.
+# Where that fails, the other clusters continue: Terraform would skip everything
+# that depends on a resource of which one instance fails.
 resource "muster_klusterlet" "this" {
   for_each = var.clusters
 
@@ -56,9 +56,9 @@ resource "muster_klusterlet" "this" {
   }
 }
 
-# Waits until the cluster has joined and is available. When it is not in time,
-# the error says why, and only the wait is repeated by the next apply. A cluster
-# without an agent is not waited for. Nothing depends on this, so it fails alone.
+# Waits until the cluster has joined and is available. After the timeout the error
+# says why, and the next apply only repeats the wait. It does not wait for a cluster
+# without an agent. Nothing depends on this, so it fails alone.
 resource "muster_cluster_registration" "this" {
   for_each = var.clusters
 

@@ -21,25 +21,25 @@ variable "clusters" {
 }
 
 variable "hub_server" {
-  description = "URL at which agents reach the hub. Left out, the one that the hub publishes."
+  description = "URL at which agents reach the hub. The default is the one that the hub publishes."
   type        = string
   default     = null
 }
 
 variable "agent_image" {
-  description = "Container image of the agent. Left out, the one of the provider's version."
+  description = "Container image of the agent. The default is the one of the provider's version."
   type        = string
   default     = null
 }
 
 variable "bootstrap_version" {
-  description = "Raise it to hand new bootstrap kubeconfigs to the agents, for example after the hub has moved."
+  description = "Raise it to give new bootstrap kubeconfigs to the agents, for example after the hub has moved."
   type        = number
   default     = 1
 }
 
 variable "agent_timeout" {
-  description = "How long to wait for the agent of one cluster to get its certificate. The clusters' agents are installed side by side; what depends on the module waits for the slowest of them, this long at most."
+  description = "How long to wait for the agent of one cluster to get its certificate. The agents are installed in parallel; what depends on the module waits for the slowest of them, at most this long."
   type        = string
   default     = "2m"
 }

@@ -1,5 +1,5 @@
-# What an hour of each cluster costs, as a score from -100 to 100: the dearer, the
-# lower.
+# The hourly cost of each cluster, as a score from -100 to 100: the higher the cost,
+# the lower the score.
 locals {
   hourly_cost = {
     paris     = 40

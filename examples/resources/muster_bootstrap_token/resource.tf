@@ -1,14 +1,14 @@
-# For an agent that a machine image brings along. It is bound to one cluster and
-# kept in the state: the ephemeral muster_bootstrap_kubeconfig leaves no trace.
+# For an agent in a machine image. It is bound to one cluster and kept in the state,
+# unlike the ephemeral muster_bootstrap_kubeconfig.
 resource "muster_bootstrap_token" "edge" {
   managed_cluster = "edge-17"
   ttl             = "24h"
   description     = "machine image of edge-17"
 }
 
-# For a factory that ships up to 20 clusters. Whatever joins with it is labelled
-# and lands in the set "edge"; an administrator approves each. used_by tells who
-# came, and destroying the token stops all who have not.
+# For a factory that ships up to 20 clusters. Clusters that join with it are labelled
+# and added to the set "edge"; an administrator approves each. used_by lists them.
+# Once the token is destroyed, no other cluster can join with it.
 resource "muster_bootstrap_token" "factory" {
   ttl          = "720h"
   description  = "edge factory"

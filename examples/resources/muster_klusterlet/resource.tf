@@ -9,7 +9,7 @@ resource "muster_klusterlet" "paris" {
     kubeconfig_path = "~/.kube/paris.kubeconfig"
   }
 
-  # Neither in the state nor in the plan. Raise the version to hand out a new one.
+  # Neither in the state nor in the plan. Raise the version to send a new one.
   bootstrap_kubeconfig_wo         = ephemeral.muster_bootstrap_kubeconfig.paris.kubeconfig
   bootstrap_kubeconfig_wo_version = 1
 }

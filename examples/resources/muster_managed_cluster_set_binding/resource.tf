@@ -1,4 +1,4 @@
-# Placements in this namespace of the hub may choose clusters of the set.
+# Placements in this namespace of the hub may select clusters of the set.
 resource "muster_managed_cluster_set_binding" "production" {
   namespace   = "default"
   cluster_set = "production"

@@ -29,7 +29,7 @@ resource "muster_manifest_work" "web" {
   })]
   manifests_wo_version = 1
 
-  # Other managers keep their fields; those of the manifest are ours.
+  # Only the fields of the manifest; other managers keep theirs.
   manifest_configs = [{
     resource_identifier = {
       group     = "apps"
@@ -46,7 +46,7 @@ resource "muster_manifest_work" "web" {
     feedback_rules = [{ type = "WellKnownStatus" }]
   }]
 
-  # Terraform goes on once the objects are in the cluster.
+  # Terraform continues once the objects are in the cluster.
   wait = { conditions = ["Applied", "Available"] }
 }
 

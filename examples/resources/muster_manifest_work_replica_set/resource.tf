@@ -1,5 +1,4 @@
-# All clusters of production, in groups of at most ten, those labelled as
-# canaries first.
+# All production clusters in groups of at most ten, the canaries first.
 resource "muster_placement" "production" {
   namespace    = "default"
   name         = "production"
@@ -73,7 +72,7 @@ resource "muster_manifest_work_replica_set" "web" {
     }]
   }]
 
-  # Terraform goes on once the rollout is over.
+  # Terraform continues once the rollout is over.
   wait = { rolled_out = true }
 
   timeouts {

@@ -25,7 +25,7 @@ resource "muster_placement" "europe" {
     }]
   }
 
-  # A cluster that is away for less than five minutes stays chosen.
+  # A cluster that is unreachable for less than five minutes stays selected.
   tolerations = [{
     key                = "cluster.open-cluster-management.io/unreachable"
     operator           = "Exists"
@@ -33,9 +33,8 @@ resource "muster_placement" "europe" {
   }]
 }
 
-# One cluster in each of three regions, where there are as many, out of those with
-# a recent version of Kubernetes, in groups for rollouts. The apply goes on once
-# there are at least two.
+# Clusters with a recent version of Kubernetes, one in each of three regions if there
+# are that many, in groups for rollouts. The apply waits for at least two.
 resource "muster_placement" "regions" {
   namespace          = "default"
   name               = "regions"
