@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# generate-docs.sh: writes docs/ from the provider's schema, templates/ and examples/.
+# generate-docs.sh: writes docs/ from the provider's schema, templates/ and examples/,
+# and the tables of packages in ARCHITECTURE.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0
@@ -29,3 +30,5 @@ tfplugindocs() {
 }
 tfplugindocs generate --rendered-provider-name muster
 tfplugindocs validate
+
+go test ./tests/docs -run '^TestPackages$' -update
