@@ -106,6 +106,7 @@ resource "muster_manifest_work" "test" {
 }
 
 const (
+	// AsYAML is a config map as YAML, AsJSON the same as JSON.
 	AsYAML = `  manifests = [<<-YAML
     # A comment.
     apiVersion: v1
@@ -123,6 +124,7 @@ const (
     metadata: {name: shop}
   YAML
   ]`
+	// AsJSON is what AsYAML is.
 	AsJSON = `  manifests = [
     jsonencode({ kind = "ConfigMap", apiVersion = "v1", data = { script = "a < b && c\n", answer = "42" }, metadata = { namespace = "shop", name = "settings" } }),
     yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } }),

@@ -177,14 +177,14 @@ func (o Owned) explained(client *kube.Client, err error) error {
 	)
 	switch {
 	case errors.As(err, &exists):
-		return &hub.Refusal{Err: err, Summary: "Exists already: " + o.What,
+		return &hub.RefusalError{Err: err, Summary: "Exists already: " + o.What,
 			Detail: fmt.Sprintf("%s\n\nNothing was changed. %s", o.Exists(client, exists.Live, exists.Differences, now), o.ways())}
 	case errors.As(err, &deleting):
-		return &hub.Refusal{Err: err, Summary: "Still being deleted: " + o.What,
+		return &hub.RefusalError{Err: err, Summary: "Still being deleted: " + o.What,
 			Detail: fmt.Sprintf("The hub %s still has the object of this name that was there before, so it can't be created yet.\n%s\n\nApply again when it is gone.",
 				client.Host(), hub.DescribeDeletion(deleting.Live, now))}
 	case errors.As(err, &taken):
-		return &hub.Refusal{Err: err, Summary: "Taken over by somebody else: " + o.What,
+		return &hub.RefusalError{Err: err, Summary: "Taken over by somebody else: " + o.What,
 			Detail: fmt.Sprintf("On the hub %s it is another's by now: %s.\n\nNothing was changed. %s",
 				client.Host(), ownership.Describe(taken.Live, hub.FieldManager, now), takenRemedy(taken.Live))}
 	}

@@ -21,7 +21,7 @@ import (
 // AddAPIError explains why a request failed and what to do about it. doing is
 // what was being done to what: `apply managed cluster "c1"`.
 func AddAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
-	var refusal *Refusal
+	var refusal *RefusalError
 	if errors.As(err, &refusal) {
 		diags.AddError(refusal.Summary, refusal.Detail)
 		return
@@ -139,14 +139,14 @@ func finalizerOwner(finalizer string) string {
 // a refresh, or the details of a message.
 const ReadBudget = 5 * time.Second
 
-// Refusal is a refusal to take an object over, in words.
-type Refusal struct {
+// RefusalError is a refusal to take an object over, in words.
+type RefusalError struct {
 	Err             error
 	Summary, Detail string
 }
 
 // Error implements error.
-func (e *Refusal) Error() string { return e.Err.Error() }
+func (e *RefusalError) Error() string { return e.Err.Error() }
 
 // Unwrap is the refusal itself.
-func (e *Refusal) Unwrap() error { return e.Err }
+func (e *RefusalError) Unwrap() error { return e.Err }

@@ -316,6 +316,7 @@ func sameObjects(a, b types.Dynamic) bool {
 
 // Fields as a value of Terraform's, there and back.
 
+// FieldsElement is the type of what fields has for one object.
 func FieldsElement() attr.Type { return types.MapType{ElemType: types.StringType} }
 
 // UnknownFields are fields that are not known yet.

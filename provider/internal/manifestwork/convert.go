@@ -9,6 +9,7 @@ import (
 
 // Between the model of a work's options and the API's types, there and back.
 
+// Option is the model in the API's terms; nil for nil.
 func (m *DeleteOptionModel) Option() *workv1.DeleteOption {
 	if m == nil {
 		return nil

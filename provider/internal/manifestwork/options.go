@@ -20,6 +20,7 @@ import (
 // How a work's objects are treated: deletion, executor, and rules for single
 // objects.
 
+// DeleteOptionModel is what becomes of the objects in the end.
 type DeleteOptionModel struct {
 	PropagationPolicy types.String      `tfsdk:"propagation_policy"`
 	OrphaningRules    []identifierModel `tfsdk:"orphaning_rules"`
