@@ -54,7 +54,7 @@ func (p *JQPath) Delete(object map[string]any) error {
 	removed := &removal{}
 	for _, at := range places {
 		if at.path == nil {
-			return errors.New("it leads to the whole object, of which nothing would be left")
+			return errors.New("it leads to the whole object, so nothing would be left of it")
 		}
 		removed.add(at)
 	}

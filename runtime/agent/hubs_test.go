@@ -154,7 +154,7 @@ func TestAgentMovesBetweenHubs(t *testing.T) {
 
 	// A hub that is only silent between heartbeats keeps it: the allowed silence
 	// is over four times before the next one, which is the first thing that a
-	// session does when it begins anew.
+	// session does when it begins again.
 	lease = f.leaseOn(&second)
 	passed := f.options.Clock.Now().Add(45 * time.Second)
 	testenv.Eventually(t, func() error {

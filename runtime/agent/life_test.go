@@ -212,7 +212,7 @@ func TestHubOutage(t *testing.T) {
 	f.join()
 	proxy.cut()
 	lease := f.lease()
-	must(t, proxy.mend())
+	must(t, proxy.repair())
 	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: cluster.ReasonLeaseUpdateStopped})
 	})
@@ -365,12 +365,12 @@ type proxy struct {
 func newProxy(t testing.TB) *proxy {
 	t.Helper()
 	p := &proxy{address: "127.0.0.1:0", target: fleet.url[len("https://"):]}
-	must(t, p.mend())
+	must(t, p.repair())
 	t.Cleanup(p.cut)
 	return p
 }
 
-func (p *proxy) mend() error {
+func (p *proxy) repair() error {
 	l, err := net.Listen("tcp", p.address)
 	if err != nil {
 		return err

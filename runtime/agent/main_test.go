@@ -156,7 +156,7 @@ func (f *fleetCluster) stopAgent() {
 	}
 }
 
-// join brings the cluster to the state of a healthy member, of which nothing
+// join brings the cluster to the state of a healthy member, about which nothing
 // more is heard until its next heartbeat.
 func (f *fleetCluster) join() {
 	f.t.Helper()

@@ -170,7 +170,7 @@ func TestFailedMemberIsExplainedAndTheOthersStay(t *testing.T) {
 
 			behave(t, path, "cluster1")
 			if members := up(t, f, 2); len(members) != 3 {
-				t.Errorf("after the mending: %q", names(members))
+				t.Errorf("after the repair: %q", names(members))
 			}
 		})
 	}

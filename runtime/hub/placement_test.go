@@ -242,7 +242,7 @@ func TestPlacementChoosesAndKeepsItsDecisions(t *testing.T) {
 	})
 	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(decision), decision))
 	if len(decision.Status.Decisions) != 1 {
-		t.Errorf("a frozen placement decided anew: %+v", decision.Status.Decisions)
+		t.Errorf("a frozen placement decided again: %+v", decision.Status.Decisions)
 	}
 
 	testkit.Eventually(t, func() error {

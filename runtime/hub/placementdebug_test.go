@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
 
-// asked sends a request to a hub as whoever the configuration is for.
+// asked sends a request to a hub as the user of the configuration.
 func asked(t *testing.T, c *rest.Config, method, path, body string) (int, string) {
 	t.Helper()
 	h, err := rest.HTTPClientFor(c)
@@ -131,7 +131,7 @@ func TestPlacementsAreExplainedAndPreferredWithTheirGates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the preference is told to whoever foretells selections", func(t *testing.T) {
+	t.Run("the preference is published for previews of selections", func(t *testing.T) {
 		for config, want := range map[*rest.Config]bool{config: true, admin: false} {
 			info := &corev1.ConfigMap{}
 			testkit.Must(t, clientFor(t, config).Get(ctx, client.ObjectKey{Namespace: "kube-public", Name: hubinfo.Name}, info))

@@ -158,7 +158,7 @@ func bestowGroup(t testing.TB, group string, rules ...rbacv1.PolicyRule) {
 	}
 }
 
-// known asks the hub whom it takes the holder of some credentials for.
+// known asks the hub for the user that some credentials belong to.
 func known(t testing.TB, config *rest.Config, rights ...right) identity {
 	t.Helper()
 	review, err := clientsetFor(t, config).AuthenticationV1().SelfSubjectReviews().Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -230,7 +230,7 @@ func agentRights(name string) []right {
 	}
 }
 
-// delegates are whom an administrator gives a part of the work to.
+// delegates are the users that an administrator gives a part of the work to.
 func delegates() map[string][]rbacv1.PolicyRule {
 	clusters := func(resource, verbs string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{clustersGroup}, Resources: []string{resource}, ResourceNames: names, Verbs: strings.Split(verbs, ",")}

@@ -43,7 +43,7 @@ func createLabelled(t testing.TB, c client.Client, name string, labels map[strin
 func TestTokenLabelsTheClustersThatItCreates(t *testing.T) {
 	for kind, x := range map[string]struct{ group func(string) string }{
 		"any cluster's": {func(string) string { return cluster.BootstrapGroup }},
-		// A bound token may not join sets; whoever made it says where it leads.
+		// A bound token may not join sets; the user who made it chooses the set.
 		"one cluster's": {cluster.BoundBootstrapGroup},
 	} {
 		t.Run(kind, func(t *testing.T) {

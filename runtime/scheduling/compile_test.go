@@ -58,7 +58,7 @@ func TestMisconfiguredTellsWhatComesToLight(t *testing.T) {
 	}
 }
 
-// Whoever asks about one cluster at a time gets what a whole scheduling finds.
+// A caller that asks about one cluster at a time gets the same results as a whole scheduling.
 func TestTolerance(t *testing.T) {
 	taint := func(key string, effect clusterv1.TaintEffect, ago time.Duration) clusterv1.Taint {
 		return clusterv1.Taint{Key: key, Effect: effect, TimeAdded: ptr.To(metav1.NewTime(now.Add(-ago)))}
@@ -78,7 +78,7 @@ func TestTolerance(t *testing.T) {
 		"until the first end":          {[]clusterv1.Taint{taint("minute", "NoSelect", 20*time.Second), taint("minute", "NoSelect", 50*time.Second)}, false, scheduling.Tolerance{OK: true, Until: now.Add(10 * time.Second)}},
 		"no longer":                    {[]clusterv1.Taint{taint("minute", "NoSelect", time.Minute)}, false, scheduling.Tolerance{}},
 		"one of two":                   {[]clusterv1.Taint{taint("minute", "NoSelect", 0), taint("x", "NoSelect", 0)}, false, scheduling.Tolerance{Until: now.Add(time.Minute)}},
-		"not anew":                     {[]clusterv1.Taint{taint("x", "NoSelectIfNew", 0)}, false, scheduling.Tolerance{}},
+		"not newly selected":           {[]clusterv1.Taint{taint("x", "NoSelectIfNew", 0)}, false, scheduling.Tolerance{}},
 		"further":                      {[]clusterv1.Taint{taint("x", "NoSelectIfNew", 0)}, true, scheduling.Tolerance{OK: true}},
 		"others first":                 {[]clusterv1.Taint{taint("x", "PreferNoSelect", 0)}, false, scheduling.Tolerance{OK: true, Avoid: true}},
 		"not others first for a while": {[]clusterv1.Taint{taint("minute", "PreferNoSelect", 0)}, false, scheduling.Tolerance{OK: true, Until: now.Add(time.Minute)}},

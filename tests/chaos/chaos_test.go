@@ -281,7 +281,7 @@ func agentIsKilled(t *testing.T, f *fleet) {
 		t.Errorf("the certificate requests were %v and are %v: the agent asked for another certificate", requests, now)
 	}
 
-	// And it still mends what it manages.
+	// And it still repairs what it manages.
 	c := f.client(filepath.Join("clusters", "cluster1"))
 	cm := &corev1.ConfigMap{}
 	key := types.NamespacedName{Namespace: "hello", Name: "hello"}

@@ -154,7 +154,7 @@ func TestDeniedAgent(t *testing.T) {
 			refused(t, "a denied agent copies within the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"copy","from":"/spec/workload/manifests/0/stringData/password","path":"/metadata/labels"}]`))))
 			refused(t, "a denied agent applies the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.ApplyPatchType, []byte(`{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{"name":"`+n+`"}}`)), client.FieldOwner("x")))
 		}
-		refused(t, "a denied agent lists works of which some live", agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+		refused(t, "a denied agent lists works, some not being deleted", agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
 		testkit.Must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name), client.MatchingFields{"metadata.name": "leaving"}))
 		testkit.Must(t, agent.Get(ctx, types.NamespacedName{Namespace: name, Name: "leaving"}, &workv1.ManifestWork{}))
 		for _, accept := range []string{"application/json;as=Table;v=v1;g=meta.k8s.io", "application/yaml", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "application/cbor", "*/*"} {

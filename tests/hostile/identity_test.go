@@ -62,7 +62,7 @@ func TestNamesOfClustersThatAreSomethingElse(t *testing.T) {
 	}
 }
 
-// Whoever has a namespace on the hub does not share it with an agent.
+// The owner of a namespace on the hub does not share it with an agent.
 func TestNamespacesThatAreNotAClusters(t *testing.T) {
 	ctx, admin := context.Background(), hub.admin(t)
 	hub.Tenant(t, "id-tenant", "tenant")
@@ -296,7 +296,7 @@ func TestCertificateRequestsForOthers(t *testing.T) {
 	second.Labels[cluster.NameLabel] = "id-once"
 	refused(t, "a used-up token asks under a counted cluster's label", once.Create(ctx, second))
 
-	// Junk in the victim's name stays below what an agent counts, whoever sends it.
+	// Junk in the victim's name stays below what an agent counts, from any sender.
 	sent := 0
 	for _, c := range []client.Client{testfleet.Client(t, hub.WithToken(unbound)), account} {
 		for range 12 {

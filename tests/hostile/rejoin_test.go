@@ -97,7 +97,7 @@ func rejoining(t *testing.T, bound, name string) (secret *corev1.Secret, config 
 }
 
 // Once a cluster has joined, a token that was not made for joining again makes
-// no second agent, whoever holds it and however it asks.
+// no second agent, for any holder and any request.
 func TestATokenFromBeforeMakesNoSecondAgent(t *testing.T) {
 	ctx := context.Background()
 	const name = "rejoin-old"

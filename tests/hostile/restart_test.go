@@ -14,8 +14,8 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// A hub that starts refuses nobody by rules that are not all there yet: it serves
-// whom it will serve, or says that it is starting. Strangers get no more by that.
+// A starting hub refuses no client by rules that are not loaded yet: it knows
+// which clients it will serve, or says that it is starting. Strangers gain nothing.
 func TestWhileAHubStarts(t *testing.T) {
 	w := ownWorld(t)
 	agent := w.Joined(t, "starting", "a")

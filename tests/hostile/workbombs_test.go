@@ -234,7 +234,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 	proceeds(t, m, "beside-large")
 }
 
-// printedValues changes what cannot be changed, of which the API server prints
+// printedValues changes immutable fields, where the API server prints
 // all in its refusal.
 func printedValues(t *testing.T, author client.Client, m *member) {
 	ctx := context.Background()

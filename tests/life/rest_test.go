@@ -21,7 +21,7 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
-// revision counts the writes to a hub's store, whoever makes them.
+// revision counts the writes to a hub's store, from any client.
 func (h *fleetHub) revision() int {
 	h.t.Helper()
 	list, err := h.kube.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})

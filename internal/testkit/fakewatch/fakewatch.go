@@ -1,4 +1,4 @@
-// Package fakewatch makes a fake API server of which a test knows when it is
+// Package fakewatch makes a fake API server that shows a test when it is
 // being watched.
 //
 // Unlike a real server, the fake one does not deliver what happened between a

@@ -293,7 +293,7 @@ func TestKindThatMayNotBeWatchedIsLookedAtAnyway(t *testing.T) {
 	cm := f.value("a", "one")
 	cm.Data["key"] = "edited"
 	f.must(f.client.Update(context.Background(), cm))
-	// Any look at the work mends it; here a label brings one about.
+	// Any reconcile of the work repairs it; here a label triggers one.
 	testenv.Eventually(t, func() error {
 		f.must(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw))
 		mw.Labels = map[string]string{"look": "again"}

@@ -192,7 +192,7 @@ func TestAgentCanBeKilledAtAnyStep(t *testing.T) {
 			isGone := func() bool {
 				return apierrors.IsNotFound(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), &workv1.ManifestWork{}))
 			}
-			// What is gone, somebody else makes anew before the next agent comes.
+			// Another client re-creates what is gone before the next agent starts.
 			theirs := map[string]types.UID{}
 			died, what := f.killed(at, answered, isGone, func() {
 				for _, name := range []string{"a", "b"} {
@@ -207,8 +207,8 @@ func TestAgentCanBeKilledAtAnyStep(t *testing.T) {
 			f.gone(mw)
 			f.gone(&workv1.AppliedManifestWork{ObjectMeta: metav1.ObjectMeta{Name: apiwork.AppliedManifestWorkName(apiwork.HubHash(f.hubHost), "w")}})
 			for _, name := range []string{"a", "b"} {
-				uid, anew := theirs[name]
-				if !anew {
+				uid, recreated := theirs[name]
+				if !recreated {
 					f.value(name, "")
 				} else if cm := f.value(name, "theirs"); cm.UID != uid {
 					t.Errorf("killed at %s: %s was deleted though somebody else had made it", what, name)

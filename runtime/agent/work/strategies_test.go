@@ -24,7 +24,7 @@ import (
 )
 
 // Each update strategy in each situation. The manifest is a config map with
-// key=one and keep=x; whoever else there is sets key=theirs and extra=y.
+// key=one and keep=x; another client sets key=theirs and extra=y.
 
 // situations are what an object can be in when an agent looks at its manifest.
 type situations struct {
@@ -35,7 +35,7 @@ type situations struct {
 	taken       end // somebody else made the object before
 	deleted     end // somebody deleted the object
 	lostRace    end // somebody else makes it while the agent does
-	otherWrites end // somebody writes while the agent mends a drift
+	otherWrites end // another client writes while the agent repairs a drift
 	dropped     end // the work does not hold it any more
 }
 

@@ -284,7 +284,7 @@ func TestAgentCarriesOnAfterARestart(t *testing.T) {
 	f.must(f.client.Update(context.Background(), edited))
 	f.start(work.Options{})
 	if after := f.value("a", "one"); after.UID != before.UID {
-		t.Error("the object was made anew")
+		t.Error("the object was re-created")
 	}
 }
 

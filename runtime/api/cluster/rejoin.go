@@ -7,7 +7,7 @@ import "time"
 const (
 	// RejoinAnnotation on the Secret of a bootstrap token names the cluster, one
 	// that the token is bound to, that may join with it again although it has
-	// joined before. Whoever may write the Secrets of bootstrap tokens allows it,
+	// joined before. A user who may write the Secrets of bootstrap tokens allows it,
 	// and the hub takes the annotation away with the first request that it
 	// approves by it.
 	RejoinAnnotation = "muster-fleet.io/token-rejoin"

@@ -26,7 +26,7 @@ func TestTakeOver(t *testing.T) {
 		"one of the same second, made before":    {of("c", "2026-01-01T11:00:00Z,2026-01-01T10:58:59Z"), b},
 		"one of the same second, made later":     {of("c", "2026-01-01T11:00:00Z,2026-01-01T10:59:01Z"), nil},
 		"one of the same second, made then, too": {of("c", "2026-01-01T11:00:00Z,2026-01-01T10:59:00Z"), b},
-		"one of which nobody knows since when":   {of("a", ""), b},
+		"one without a known start":              {of("a", ""), b},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, changed := cluster.TakeOver(x.have, "b", made, approved)

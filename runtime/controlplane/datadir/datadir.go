@@ -77,7 +77,7 @@ func Open(path, program string) (*Dir, error) {
 }
 
 // Private fails when others than this process's user and root can change what is
-// in the folder dir: whoever can put another file in the place of a key or a
+// in the folder dir: a user who can replace a key or a
 // kubeconfig has all rights that it gives. given is what the user calls it.
 //
 // Where dir is a symbolic link, the folder that it leads to counts, and the link

@@ -31,7 +31,7 @@ func TestDataSurvivesRestart(t *testing.T) {
 	}
 }
 
-// Whoever can dial the store can read every secret in it, so there must be one
+// A client that can dial the store can read every secret in it, so there must be one
 // way in, through a folder that is closed to others, and no abstract socket or
 // TCP port beside it.
 func TestOnlyTheOwnerCanDial(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // The layout of bbolt's file, by its documentation of format 2: pages of one
-// size, two of which describe the whole and take turns.
+// size, and two pages, used in turn, describe the whole.
 const (
 	pageHeaderSize = 16 // id, flags, count of elements, count of further pages
 	elementSize    = 16

@@ -26,7 +26,7 @@ type hub struct {
 	decided int
 }
 
-// change makes a random change, and returns what it was and whom the engine says
+// change makes a random change, and returns what it was and the placements that the engine says
 // that it concerns.
 func (h *hub) change() (what string, concerned []types.NamespacedName) {
 	switch n := h.IntN(100); {

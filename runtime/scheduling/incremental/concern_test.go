@@ -35,7 +35,7 @@ func ranking(c clusterv1beta1.ScoreCoordinate) clusterv1beta1.PlacementSpec {
 	}}
 }
 
-// examples are placements, each of which reads something else.
+// examples are placements that each read something else.
 func examples() map[string]clusterv1beta1.PlacementSpec {
 	labelled := func(operator metav1.LabelSelectorOperator, key string, values ...string) clusterv1beta1.PlacementSpec {
 		return selecting(clusterv1beta1.ClusterSelector{LabelSelector: metav1.LabelSelector{MatchExpressions: requiring(operator, key, values...)}})

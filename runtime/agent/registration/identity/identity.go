@@ -68,7 +68,7 @@ func (id Identity) SecretData() (map[string][]byte, error) {
 		Server:    id.Hub.Server,
 		CAData:    id.Hub.CAData,
 		ProxyURL:  id.Hub.ProxyURL,
-		// Whoever mounts the Secret finds the pair beside the kubeconfig.
+		// A pod that mounts the Secret finds the pair beside the kubeconfig.
 		CertFile: cluster.TLSCertKey,
 		KeyFile:  cluster.TLSKeyKey,
 	}.Object()

@@ -47,7 +47,7 @@ func await(t *testing.T, what string, ch <-chan struct{}) {
 	select {
 	case <-ch:
 	case <-time.After(10 * time.Second):
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("%s did not happen", what)
 	}
 }
 

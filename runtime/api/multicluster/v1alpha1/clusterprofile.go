@@ -5,7 +5,7 @@ import (
 )
 
 // ClusterProfile is one cluster as its cluster manager presents it in a
-// namespace. Whoever may read it there needs to know nothing about the manager.
+// namespace. A reader needs to know nothing about the manager.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// countingClock counts the decisions, each of which reads the time once.
+// countingClock counts the decisions: each reads the time once.
 type countingClock struct {
 	clock.RealClock
 	read atomic.Int64

@@ -151,7 +151,7 @@ func TestSilenceIsToldInTheClustersNamespace(t *testing.T) {
 	})
 	w := newWorld(t, nil)
 	w.report(accepted, metav1.ConditionTrue)
-	// The lease that is deleted is made anew.
+	// A deleted lease is re-created.
 	uids := map[any]bool{}
 	for range 2 {
 		l := w.lease()
