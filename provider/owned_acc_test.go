@@ -173,7 +173,7 @@ func TestAccNothingIsTakenOverInSilence(t *testing.T) {
 		t.Error("the first state changed what the second has taken over")
 	}
 	for _, k := range all {
-		acctest.Says(t, said, "Warning: Taken over by somebody else: "+k.what, "Error: Taken over by somebody else: "+k.what)
+		acctest.Says(t, said, "Warning: Taken over by another owner: "+k.what, "Error: Taken over by another owner: "+k.what)
 	}
 	if said, ok = first.Destroy(); !ok {
 		t.Error(acctest.Excerpt(said))
@@ -342,7 +342,7 @@ func TestAccWhatSomebodyCreatedAgainIsTheirs(t *testing.T) {
 	if ok {
 		t.Error("it was overwritten")
 	}
-	acctest.Says(t, said, `Taken over by somebody else: placement "owned-again/where"`, `written by "kubectl-edit"`)
+	acctest.Says(t, said, `Taken over by another owner: placement "owned-again/where"`, `written by "kubectl-edit"`)
 	if said, ok = w.Destroy(); !ok {
 		t.Error(acctest.Excerpt(said))
 	}

@@ -30,8 +30,8 @@ func TextAttribute(description string) schema.StringAttribute {
 func ForceAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
 		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person with kubectl, has set to other values. " +
-			"Left out or `true`, they are taken over: an update's difference is in the plan, and an object that exists before it is created is refused unless `adopt` is set. " +
-			"`false` never takes them over, and the error names their managers.",
+			"If omitted or `true`, they are taken over: the plan of an update shows the difference, and creating an object that already exists is refused unless `adopt` is set. " +
+			"With `false` they are never taken over, and the error names their managers.",
 		Optional: true,
 	}
 }
@@ -114,9 +114,9 @@ func ShortDuration(d time.Duration) string {
 // AdoptAttribute is on every resource that makes an object of the hub.
 func AdoptAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
-		MarkdownDescription: "Whether to take over an object that exists on the hub and is not as the configuration says, or that another Terraform resource has taken over since. " +
-			"What it says otherwise is then overwritten, and what another Terraform configuration has set of it is removed. " +
-			"Left out or `false`, that is an error, which tells the difference and the owner; an object that is just as it would be made is taken over in any case. Importing it is the other way.",
+		MarkdownDescription: "Whether to take over an existing object on the hub that differs from the configuration, or that another Terraform resource has taken over in the meantime. " +
+			"Its differing values are then overwritten, and fields that another Terraform configuration has set are removed. " +
+			"If omitted or `false`, such an object is an error that names the differences and the owner. An existing object that equals the configuration is always taken over. The alternative is to import the object.",
 		Optional: true,
 	}
 }

@@ -54,7 +54,7 @@ func TextAttributeOfData(description string) schema.StringAttribute {
 }
 
 // InputAttributes are a resource's attributes as those of a data source that
-// takes the same. Defaults are left to whoever reads them. A kind of attribute
+// takes the same. The reader applies defaults. A kind of attribute
 // that is not listed here is left out, which the test of the schemas notices.
 func InputAttributes(attributes map[string]resourceschema.Attribute) map[string]schema.Attribute {
 	input := map[string]schema.Attribute{}

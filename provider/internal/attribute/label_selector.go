@@ -33,12 +33,12 @@ func LabelSelectorAttribute(description string) schema.SingleNestedAttribute {
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"match_labels": schema.MapAttribute{
-				MarkdownDescription: "Labels that all have to be there with these values.",
+				MarkdownDescription: "Labels that all have to match.",
 				Optional:            true,
 				ElementType:         types.StringType,
 				Validators:          []validator.Map{ValidLabels(nil)},
 			},
-			"match_expressions": MatchExpressionsAttribute("Further conditions on labels that all have to hold."),
+			"match_expressions": MatchExpressionsAttribute("Further conditions on labels; all of them have to match."),
 		},
 	}
 }
@@ -56,7 +56,7 @@ func MatchExpressionsAttribute(description string) schema.ListNestedAttribute {
 				Validators:          []validator.String{ValidKey("selector key")},
 			},
 			"operator": schema.StringAttribute{
-				MarkdownDescription: "`In`, `NotIn`, `Exists` or `DoesNotExist`. `NotIn` also holds where the key is missing.",
+				MarkdownDescription: "`In`, `NotIn`, `Exists` or `DoesNotExist`. `NotIn` also matches when the key is missing.",
 				Required:            true,
 				Validators: []validator.String{stringvalidator.OneOf(
 					string(metav1.LabelSelectorOpIn), string(metav1.LabelSelectorOpNotIn), string(metav1.LabelSelectorOpExists), string(metav1.LabelSelectorOpDoesNotExist))},
@@ -89,7 +89,7 @@ func (requirementsValidator) ValidateList(_ context.Context, req validator.ListR
 		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 			if count == 0 {
 				resp.Diagnostics.AddAttributeError(req.Path.AtListIndex(i).AtName("values"), "Missing values",
-					fmt.Sprintf("The operator %s compares with values, and there are none. Add values, or use Exists or DoesNotExist.", operator.ValueString()))
+					fmt.Sprintf("The operator %s needs values, and there are none. Add values, or use Exists or DoesNotExist.", operator.ValueString()))
 			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if count > 0 {

@@ -30,7 +30,7 @@ func validPath(description string, check func(string) error) validator.String {
 	})
 }
 
-// ValidCondition admits expressions in CEL of which a condition can be made.
+// ValidCondition accepts CEL expressions that can be compiled into a condition.
 func ValidCondition() validator.String {
 	return validExpression("an expression in CEL over object", sync.OnceValues(expression.ForConditions),
 		"the variable object, such as object.status.readyReplicas == object.spec.replicas")

@@ -51,16 +51,16 @@ func (r *managedClusterSetResource) IdentitySchema(_ context.Context, _ resource
 
 func (r *managedClusterSetResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A set of managed clusters: the unit in which clusters are handed to teams. A cluster joins the set by its `cluster_set`, or by its labels when the set has a `label_selector`. " +
+		MarkdownDescription: "A set of managed clusters: the unit in which clusters are given to teams. A cluster joins the set by its `cluster_set`, or by its labels when the set has a `label_selector`. " +
 			"A namespace's placements can select from the set once it is bound there with `muster_managed_cluster_set_binding`.\n\n" +
-			"The hub makes the sets `default` and `global` itself and rolls changes of their membership back. A resource for one of them adds its labels and namespaces (with `label_selector = {}` for `global`), needs no `adopt`, " +
-			"and when it is destroyed takes only these away: the set stays.",
+			"The hub creates the sets `default` and `global` itself and reverts changes of their membership. A resource for one of them adds its labels and namespaces (with `label_selector = {}` for `global`), needs no `adopt`, " +
+			"and removes only these when it is destroyed: the set stays.",
 		Attributes: map[string]schema.Attribute{
-			"name": attribute.Identifying("Name of the set. Changing it makes another set.",
+			"name": attribute.Identifying("Name of the set. Changing it replaces the set.",
 				attribute.ValidName("cluster set name")),
 			"labels": attribute.Labels("Labels of the set itself.", nil),
 			"label_selector": attribute.LabelSelectorAttribute("Makes the clusters with these labels members, whatever other sets they are in. An empty one, `{}`, takes all clusters. " +
-				"Left out, the members are the clusters whose `cluster_set` names the set."),
+				"If omitted, the members are the clusters whose `cluster_set` names the set."),
 			"managed_namespaces": schema.SetAttribute{
 				MarkdownDescription: "Namespaces that the agent of every member creates in its cluster. They stay when the cluster leaves the set.",
 				Optional:            true,

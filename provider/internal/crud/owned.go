@@ -67,7 +67,7 @@ func ClaimOf(ctx context.Context, private PrivateReader, diags *diag.Diagnostics
 func KeepClaim(ctx context.Context, private PrivateWriter, claim ownership.Claim, diags *diag.Diagnostics) {
 	text, err := claim.Encode()
 	if err != nil {
-		diags.AddError("Cannot note whose the object is", err.Error())
+		diags.AddError("Cannot record whose the object is", err.Error())
 		return
 	}
 	diags.Append(private.SetKey(ctx, claimKey, text)...)
@@ -95,7 +95,7 @@ func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateW
 	KeepClaim(ctx, private, claim, diags)
 	if from != "" {
 		diags.AddWarning("An existing object was taken over from another Terraform resource",
-			fmt.Sprintf("The hub had %s, marked by another Terraform resource. If that is still in a state, it will be told, and changes it no more: remove it there with terraform state rm. If its state is lost, all is well.", o.What))
+			fmt.Sprintf("The hub had %s, marked by another Terraform resource. If that resource is still in a state, its next plan reports this and it no longer changes the object: remove it there with terraform state rm. If its state is lost, nothing more is needed.", o.What))
 	}
 	return nil
 }
@@ -129,8 +129,8 @@ func (r *Resource) Recognize(ctx context.Context, object kube.Object, what strin
 	claim := ClaimOf(ctx, was, diags)
 	switch {
 	case !claim.Holds(object):
-		diags.AddWarning("Taken over by somebody else: "+what,
-			fmt.Sprintf("On the hub %s it is another's by now: %s. This resource changes and deletes it no more, and an update fails. "+
+		diags.AddWarning("Taken over by another owner: "+what,
+			fmt.Sprintf("On the hub %s it now belongs to another owner: %s. This resource no longer changes or deletes it, and an update fails. "+
 				"%s",
 				r.Hub.Client(diags).Host(), ownership.Describe(object, hub.FieldManager, time.Now()), takenRemedy(object)))
 	case claim.UID != object.GetUID():
@@ -154,7 +154,7 @@ func Left(client *kube.Client, what string, err error, diags *diag.Diagnostics) 
 		return err
 	}
 	diags.AddWarning("Not deleted: "+what,
-		fmt.Sprintf("The hub %s has it, but it is not this resource's any more: %s. It was left as it is, and only this state forgets it.",
+		fmt.Sprintf("The hub %s has it, but it no longer belongs to this resource: %s. It was left as it is and only removed from this state.",
 			client.Host(), ownership.Describe(taken.Live, hub.FieldManager, time.Now())))
 	return nil
 }
@@ -184,8 +184,8 @@ func (o Owned) explained(client *kube.Client, err error) error {
 			Detail: fmt.Sprintf("The hub %s still has the object of this name that was there before, so it can't be created yet.\n%s\n\nApply again when it is gone.",
 				client.Host(), hub.DescribeDeletion(deleting.Live, now))}
 	case errors.As(err, &taken):
-		return &hub.RefusalError{Err: err, Summary: "Taken over by somebody else: " + o.What,
-			Detail: fmt.Sprintf("On the hub %s it is another's by now: %s.\n\nNothing was changed. %s",
+		return &hub.RefusalError{Err: err, Summary: "Taken over by another owner: " + o.What,
+			Detail: fmt.Sprintf("On the hub %s it now belongs to another owner: %s.\n\nNothing was changed. %s",
 				client.Host(), ownership.Describe(taken.Live, hub.FieldManager, now), takenRemedy(taken.Live))}
 	}
 	return err
@@ -204,7 +204,7 @@ func (o Owned) Exists(client *kube.Client, live kube.Object, differences []owner
 		}
 		lines = append(lines, d.Text(!o.Discreet))
 	}
-	differs := "it is not as this configuration says"
+	differs := "it differs from this configuration"
 	if len(lines) > 0 {
 		differs += ": " + strings.Join(lines, "; ")
 	}
@@ -213,6 +213,6 @@ func (o Owned) Exists(client *kube.Client, live kube.Object, differences []owner
 
 // ways are what can be done about an object that exists.
 func (o Owned) ways() string {
-	return fmt.Sprintf("To manage it as it is, import it, with the resource's address that Terraform names here in place of ADDRESS: terraform import ADDRESS %s\n"+
-		"To make it as this configuration says, set adopt = true. To leave it to its owner, choose another name.", o.id)
+	return fmt.Sprintf("To manage it as it is, import it, with the resource's address that Terraform prints here as ADDRESS: terraform import ADDRESS %s\n"+
+		"To change it to this configuration, set adopt = true. To leave it to its owner, choose another name.", o.id)
 }

@@ -54,8 +54,8 @@ func (r *Resource) WarnIfExists(ctx context.Context, req resource.ModifyPlanRequ
 	text := o.Exists(client, live, differences, time.Now())
 	switch {
 	case err != nil:
-		diags.AddWarning("Exists already: "+o.What, fmt.Sprintf("The hub %s has %s already. Whether it is as this configuration says can't be told with the rights of this plan; "+
-			"if it is not, the apply will fail, unless adopt = true.", client.Host(), o.What))
+		diags.AddWarning("Exists already: "+o.What, fmt.Sprintf("The hub %s has %s already. The rights of this plan do not allow to compare it with this configuration; "+
+			"if it differs, the apply will fail, unless adopt = true.", client.Host(), o.What))
 	case o.Write.Adopt:
 		diags.AddWarning("Will be taken over: "+o.What, text+" As adopt is true, the apply will overwrite that.")
 	default:

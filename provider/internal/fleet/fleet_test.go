@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// testFleet has the clusters a to d, of which d is in another set; both sets are
+// testFleet has the clusters a to d; d is in another set; both sets are
 // bound to the namespace n.
 func testFleet() *Snapshot {
 	f := &Snapshot{Snapshot: scheduling.Snapshot{Now: time.Unix(1_000_000, 0)}, Spreads: true}

@@ -40,7 +40,7 @@ func Explain(host, doing string, err error) string {
 
 func remedy(host string, err error) string {
 	if conflicts := kube.Conflicts(err); len(conflicts) > 0 {
-		return "Somebody else manages what the configuration sets:\n  - " + strings.Join(conflicts, "\n  - ") +
+		return "Another field manager owns what the configuration sets:\n  - " + strings.Join(conflicts, "\n  - ") +
 			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with force_conflicts = true."
 	}
 	switch {
@@ -117,7 +117,7 @@ func DescribeDeletion(obj metav1.Object, now time.Time) string {
 // IsTimeout reports whether err is that of a wait whose time is up.
 func IsTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// finalizerOwner says in words whom a finalizer waits for.
+// finalizerOwner describes the component that removes a finalizer.
 func finalizerOwner(finalizer string) string {
 	switch finalizer {
 	case cluster.APIResourceCleanupFinalizer:
@@ -131,7 +131,7 @@ func finalizerOwner(finalizer string) string {
 	case work.AppliedManifestWorkFinalizer:
 		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
 	default:
-		return ": whoever set it has to act first"
+		return ": the one who set it has to act first"
 	}
 }
 

@@ -191,7 +191,7 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 	if other := serves(in.seen.deployment); other != "" && other != a.name {
 		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The cluster at %s has an agent of another name", in.found.Host),
 			fmt.Sprintf("The Deployment %s in the namespace %s serves the cluster %q, and not %q. One cluster joins a hub once. "+
-				"Correct cluster_connection or cluster_name; or remove the other agent first, with the resource that installed it, or with kubectl delete namespace %s.", in.seen.deployment.Name, a.options.Namespace, other, a.name, a.options.Namespace))
+				"Correct cluster_connection or cluster_name, or remove the other agent first, with the resource that installed it, or with kubectl delete namespace %s.", in.seen.deployment.Name, a.options.Namespace, other, a.name, a.options.Namespace))
 		return false
 	}
 	return true
@@ -205,8 +205,8 @@ func (in *installation) unrivalled(ctx context.Context, diags *diag.Diagnostics)
 		return true
 	}
 	diags.AddAttributeError(path.Root("cluster_name"), fmt.Sprintf("Another cluster is called %q", in.agent.name),
-		fmt.Sprintf("The hub has an available cluster %q whose namespace kube-system has the UID %q, and the cluster at %s has %q. To install the agent would take the name from the other one. "+
-			"Give this cluster a name of its own; or, if it takes the other one's place, say so with cluster_uid = %q.", in.agent.name, other, in.found.Host, in.found.UID, in.found.UID))
+		fmt.Sprintf("The hub has an available cluster %q whose namespace kube-system has the UID %q, and the cluster at %s has %q. Installing the agent would take the name away from that cluster. "+
+			"Give this cluster a name of its own; or, if it replaces the other one, set cluster_uid = %q.", in.agent.name, other, in.found.Host, in.found.UID, in.found.UID))
 	return false
 }
 
@@ -232,7 +232,7 @@ func (in *installation) install(ctx context.Context, renew bool, diags *diag.Dia
 }
 
 // finish waits for the agent if the plan says so, and completes the plan. A
-// summary tells that the wait was in vain.
+// summary is the summary of a wait that failed.
 func (in *installation) finish(ctx context.Context, plan *klusterletModel) (summary, detail string) {
 	plan.ClusterUID, plan.Ready = types.StringValue(in.found.UID), types.BoolNull()
 	if !plan.WaitForBootstrap.ValueBool() {
@@ -245,7 +245,7 @@ func (in *installation) finish(ctx context.Context, plan *klusterletModel) (summ
 	}
 	summary, detail = in.agent.explainWait(ctx, in.joining, err, in.timeout)
 	if in.hindered != nil {
-		detail += "\n\nThe hub was not told that the cluster may join again: " + in.hindered.Error()
+		detail += "\n\nCould not allow the cluster to join the hub again: " + in.hindered.Error()
 	}
 	return summary, detail
 }
@@ -266,7 +266,7 @@ func (r *klusterletResource) leave(ctx context.Context, state *klusterletModel, 
 		}
 	}
 	diags.AddWarning(fmt.Sprintf("The agent was not removed from the cluster that was %q before", state.ClusterName.ValueString()),
-		fmt.Sprintf("The cluster at %s, with the UID %q, does not answer by the connection from before, or its agent could not be removed. An agent that still runs there is served no more once the new one has joined.", was.Host, was.UID))
+		fmt.Sprintf("The cluster at %s, with the UID %q, does not answer by the connection from before, or its agent could not be removed. The hub stops serving an agent that still runs there once the new one has joined.", was.Host, was.UID))
 }
 
 // visit looks at the agent and at which cluster it is in.

@@ -71,9 +71,9 @@ func checkPlace(name string, was, found place, wanted types.String, diags *diag.
 		return false
 	case wanted.IsNull() && was.other(found):
 		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("cluster_connection of %q leads to another cluster", name),
-			fmt.Sprintf("The agent of %q was installed in the cluster at %s, whose namespace kube-system has the UID %q. The connection now leads to %s, which has %q. Two clusters can't have one name: the hub serves one agent of a name. "+
-				"To add that cluster, give it a name and a resource of its own. If it takes the place of the other one, as after it was rebuilt at another address, say so with cluster_uid = %q: "+
-				"the agent then joins from there, and the one before is served no more.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
+			fmt.Sprintf("The agent of %q was installed in the cluster at %s, whose namespace kube-system has the UID %q. The connection now leads to %s, which has %q. Two clusters can't share a name: the hub serves one agent for each name. "+
+				"To add that cluster, give it a name and a resource of its own. If it replaces the other one, for example after a rebuild at another address, set cluster_uid = %q: "+
+				"the agent then joins from there, and the hub stops serving the previous one.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
 		return false
 	}
 	return true

@@ -75,7 +75,7 @@ func (r *klusterletResource) Metadata(_ context.Context, req resource.MetadataRe
 func (r *klusterletResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
 	s := attribute.IdentitySchema("cluster_name", "kubeconfig_path")
 	s.Attributes["kubeconfig_path"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Kubeconfig file of the managed cluster."}
-	s.Attributes["context"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Context of that kubeconfig; its current one if left out."}
+	s.Attributes["context"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Context of that kubeconfig; its current one if omitted."}
 	s.Attributes["namespace"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Namespace of the agent; " + cluster.AgentNamespace + " if left out."}
 	resp.IdentitySchema = s
 }
@@ -84,12 +84,12 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap kubeconfig and Deployment, installed through that cluster's own connection. " +
 			"One provider serves any number of clusters; no provider alias per cluster is needed.\n\n" +
-			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the token that Terraform hands over is allowed to, or its certificate request is approved. " +
-			"An upgrade replaces the agent only when the next one runs.\n\n" +
+			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the provider allows the token that Terraform hands over to do this, or approves the certificate request. " +
+			"An upgrade removes the old agent only when the new one runs.\n\n" +
 			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
 			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
 		Attributes: map[string]schema.Attribute{
-			"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it installs the agent anew.",
+			"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it replaces the agent.",
 				attribute.ValidClusterName()),
 			"namespace": schema.StringAttribute{
 				MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",
@@ -98,7 +98,7 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 				Validators:    []validator.String{attribute.ValidName("namespace"), stringvalidator.NoneOf("default", "kube-system", "kube-public", "kube-node-lease")},
 			},
 			"image": schema.StringAttribute{
-				MarkdownDescription: "Container image of the agent. Left out, the one of the provider's own version, so that upgrading the provider upgrades the agents.",
+				MarkdownDescription: "Container image of the agent. If omitted, the image of the provider's own version, so that upgrading the provider upgrades the agents.",
 				Optional:            true,
 				Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
@@ -110,15 +110,15 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 			"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because destroying needs it; " +
 				"with `kubeconfig_path` only the path is kept."),
 			"cluster_uid": schema.StringAttribute{
-				MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, by which it is told from others. Left out, it is noted when the agent is installed: " +
+				MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, which identifies it. If omitted, it is recorded when the agent is installed: " +
 					"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to another cluster at another address is refused. " +
-					"Set it to say which cluster it has to be, such as the UID of the cluster that takes the name over.",
+					"Set it to require a particular cluster, such as the one that takes over the name.",
 				Optional: true, Computed: true,
 				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			},
 			"bootstrap_kubeconfig_wo": schema.StringAttribute{
-				MarkdownDescription: "Kubeconfig with which the agent introduces itself to the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
-					"Left out, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
+				MarkdownDescription: "Kubeconfig with which the agent registers at the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
+					"If omitted, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
 				Optional: true, Sensitive: true, WriteOnly: true,
 				Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
 			},
@@ -129,16 +129,16 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 			},
 			"wait_for_bootstrap": schema.BoolAttribute{
 				MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
-					"A wait in vain fails an update; after a creation it only warns and leaves `ready` false, and the next apply goes on. A pod that is stuck, such as by an image that can't be pulled, ends it after half a minute. " +
-					"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. It takes the cluster's acceptance, which must not depend on this resource. Defaults to `true`.",
+					"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute. " +
+					"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
 				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
 			},
 			"keep_works_on_destroy": schema.BoolAttribute{
-				MarkdownDescription: "Whether to remove the agent without waiting for the hub's works to be gone, leaving in place what they applied. For a hub that is lost. Defaults to `false`.",
+				MarkdownDescription: "Whether to remove the agent without waiting until the hub's works are gone; what they applied stays. For a lost hub. Defaults to `false`.",
 				Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
 			},
 			"installed": schema.BoolAttribute{
-				MarkdownDescription: "Whether the agent's objects are all there and as they should be. When one is missing or was changed, the plan shows this as `false -> true`.",
+				MarkdownDescription: "Whether the agent's objects all exist unchanged. When one is missing or was changed, the plan shows this as `false -> true`.",
 				Computed:            true, Default: booldefault.StaticBool(true),
 			},
 			"ready": schema.BoolAttribute{

@@ -186,7 +186,7 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 		summary = fmt.Sprintf("The agent in cluster %q has no certificate from the hub", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place, but within %s it was not rolled out with a certificate. The next apply waits again.", timeout))
 	default:
-		summary = fmt.Sprintf("The agent in cluster %q was not waited for to the end", a.name)
+		summary = fmt.Sprintf("The agent in cluster %q was not waited for until the end", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place. %s.", attribute.Capitalize(err.Error())))
 	}
 	lines = append(lines, "", "In the managed cluster:")

@@ -40,7 +40,7 @@ func (r *tolerantKlusterlet) Schema(ctx context.Context, req resource.SchemaRequ
 	r.klusterletResource.Schema(ctx, req, resp)
 	resp.Schema.Attributes["on_failure"] = schema.StringAttribute{
 		MarkdownDescription: "What to do when the agent can't be installed or changed, for example because the cluster can't be reached. `fail` is an error: Terraform then leaves out everything that depends on this resource, " +
-			"with `for_each` on **any** of its instances. `continue` is a warning: the others go on, `problem` says what is wrong, and the next apply tries again. Defaults to `fail`.",
+			"with `for_each` on **any** of its instances. `continue` is a warning: the others continue, `problem` describes the failure, and the next apply tries again. Defaults to `fail`.",
 		Optional:   true,
 		Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
 	}
@@ -154,7 +154,7 @@ func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, unwritte
 			return tftypes.NewValue(value.Type(), nil), nil
 		})
 		if err != nil {
-			diags.AddError("Cannot note why the agent is not installed", err.Error())
+			diags.AddError("Cannot record why the agent is not installed", err.Error())
 			return false
 		}
 		state.Raw = raw
@@ -179,7 +179,7 @@ func warned(diags diag.Diagnostics) (warnings diag.Diagnostics, reasons []string
 			continue
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %s", d.Summary(), d.Detail()))
-		warnings.AddWarning(d.Summary(), d.Detail()+"\n\nWhat else there is to do goes on, and the next apply tries this again (on_failure = \"continue\").")
+		warnings.AddWarning(d.Summary(), d.Detail()+"\n\nThe apply continues with everything else, and the next apply tries this again (on_failure = \"continue\").")
 	}
 	return warnings, reasons
 }

@@ -260,7 +260,7 @@ func (c *Client) Delete(ctx context.Context, obj Object, namespace, name string,
 	return c.DeleteIf(ctx, obj, namespace, name, metav1.Preconditions{UID: &uid})
 }
 
-// DeleteIf is Delete with preconditions, of which empty ones don't count. An
+// DeleteIf is Delete with preconditions; empty ones are ignored. An
 // object that does not meet them is left, with a conflict as the error.
 func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name string, conditions metav1.Preconditions) (Deletion, error) {
 	request, err := c.request(obj, http.MethodDelete, namespace, name)

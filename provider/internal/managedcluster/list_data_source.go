@@ -41,7 +41,7 @@ func (d *managedClustersDataSource) Schema(_ context.Context, _ datasource.Schem
 		MarkdownDescription: "The managed clusters of the hub, all or those that a selector picks, with their present state.",
 		Attributes: map[string]schema.Attribute{
 			"label_selector": schema.StringAttribute{
-				MarkdownDescription: "Label selector in the notation of kubectl, such as `env=prod,region in (eu,us)`. Left out, all clusters.",
+				MarkdownDescription: "Label selector in the notation of kubectl, such as `env=prod,region in (eu,us)`. If omitted, all clusters.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidSelector()},
 			},

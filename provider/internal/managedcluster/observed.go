@@ -67,7 +67,7 @@ func observedClusterAttributes() map[string]schema.Attribute {
 		"capacity":           texts("Resources of all nodes."),
 		"allocatable":        texts("Resources that pods may use on schedulable nodes."),
 		"taints": schema.SetNestedAttribute{
-			MarkdownDescription: "Taints, those of the hub included.",
+			MarkdownDescription: "Taints, including those of the hub.",
 			Computed:            true,
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"key":    text("Key."),
@@ -81,8 +81,8 @@ func observedClusterAttributes() map[string]schema.Attribute {
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"name":        text("Name of the namespace."),
 				"cluster_set": text("Cluster set that wants it."),
-				"available":   schema.BoolAttribute{MarkdownDescription: "Whether the agent has made it.", Computed: true},
-				"message":     text("What the agent says about it; null until it does."),
+				"available":   schema.BoolAttribute{MarkdownDescription: "Whether the agent has created it.", Computed: true},
+				"message":     text("The agent's message about it; null until there is one."),
 			}},
 		},
 		"conditions": attribute.ConditionsAttribute("All conditions."),

@@ -64,11 +64,11 @@ func (d *clusterProfilesDataSource) Schema(_ context.Context, _ datasource.Schem
 		return schema.MapAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The ClusterProfiles (`multicluster.x-k8s.io`) of the hub: the clusters of each set that is bound in a namespace, as tools see them that know nothing of the cluster manager behind.\n\n" +
+		MarkdownDescription: "The ClusterProfiles (`multicluster.x-k8s.io`) of the hub: the clusters of each set that is bound in a namespace, in the form that tools read without knowing the cluster manager.\n\n" +
 			"The hub keeps them while its feature gate `ClusterProfile` is on: `muster hub --feature-gates ClusterProfile=true`.",
 		Attributes: map[string]schema.Attribute{
 			"namespace": schema.StringAttribute{
-				MarkdownDescription: "Only the profiles in this namespace. Left out, all of the hub.",
+				MarkdownDescription: "Only the profiles in this namespace. If omitted, all of the hub.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidName("namespace")},
 			},
@@ -93,7 +93,7 @@ func (d *clusterProfilesDataSource) Schema(_ context.Context, _ datasource.Schem
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"namespace":          text("Namespace of the profile."),
 					"name":               text("Name of the profile."),
-					"display_name":       text("Name of the cluster for people."),
+					"display_name":       text("Display name of the cluster."),
 					"cluster_manager":    text("Who keeps the profile; `" + multicluster.ClusterManagerName + "` is the hub."),
 					"managed_cluster":    text("Name of the managed cluster; null when another cluster manager keeps the profile."),
 					"cluster_set":        text("Cluster set that the cluster is put in by its label."),

@@ -66,34 +66,34 @@ func (r *managedClusterResource) IdentitySchema(_ context.Context, _ resource.Id
 
 func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The hub's record of one cluster of the fleet. Creating it lets nobody in yet: `muster_cluster_acceptance` opens the door, " +
-			"`muster_klusterlet` (or any OCM agent) walks through it, and `muster_cluster_registration` waits until it has.\n\n" +
-			"A record that an agent has made by registering is taken over as it is: what the configuration sets is added to it, and replaces the set `default` and the pace of heartbeats that the hub filled in. " +
-			"Where somebody has set one of these values otherwise, or another Terraform resource manages the record, that is an error unless `adopt` is set. " +
-			"Only what the configuration sets is compared and repaired; what agents and hub write beside it is left alone.\n\n" +
+		MarkdownDescription: "The hub's record of one cluster of the fleet. Creating it gives no access yet: `muster_cluster_acceptance` accepts the cluster, " +
+			"`muster_klusterlet` (or any OCM agent) registers it, and `muster_cluster_registration` waits until it has joined.\n\n" +
+			"A record that an agent has created by registering is taken over: the values of the configuration are added, and replace the set `default` and the heartbeat interval that the hub filled in. " +
+			"If one of these values was set differently, or another Terraform resource manages the record, that is an error unless `adopt` is set. " +
+			"Only what the configuration sets is compared and repaired; other values, written by agents and the hub, are left alone.\n\n" +
 			"Destroying it detaches the cluster: the hub deletes its works and add-ons, withdraws the agent's rights, and keeps the cluster's namespace.",
 		Attributes: map[string]schema.Attribute{
-			"name": attribute.Identifying("The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it makes another cluster.",
+			"name": attribute.Identifying("The cluster's name everywhere: in certificates, in labels, and as its namespace on the hub. A DNS label of at most 63 characters. Changing it replaces the cluster.",
 				attribute.ValidClusterName()),
 			"labels":      attribute.Labels("Labels, for placements and cluster sets to select on. Labels that others set are left alone.", reservedClusterLabel),
 			"annotations": attribute.Annotations("Annotations. Those that others set are left alone."),
 			"cluster_set": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster set that the cluster belongs to. Left out, the hub puts the cluster into the set `default`, and whoever moves it is not disturbed.",
+				MarkdownDescription: "Name of the cluster set that the cluster belongs to. If omitted, the hub puts the cluster into the set `default`, and a later move is not reverted.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidName("cluster set name")},
 			},
 			"lease_duration_seconds": schema.Int64Attribute{
-				MarkdownDescription: "Pace of the agent's heartbeat in seconds. After five times this span without one, the hub calls the cluster's availability unknown. The hub's default is 60.",
+				MarkdownDescription: "Interval of the agent's heartbeats in seconds. After five intervals without one, the hub sets the cluster's availability to unknown. The hub's default is 60.",
 				Optional:            true,
 				Validators:          []validator.Int64{int64validator.Between(1, 86400)},
 			},
 			"taints": taintsAttribute(),
 			"client_configs": schema.ListNestedAttribute{
-				MarkdownDescription: "Addresses of the cluster's own API server, for tools and people; the hub does not connect to them. Left out, those that the agent reports are left alone.",
+				MarkdownDescription: "Addresses of the cluster's own API server, for tools and people; the hub does not connect to them. If omitted, those that the agent reports are left alone.",
 				Optional:            true,
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"url": schema.StringAttribute{
-						MarkdownDescription: "URL of the API server; only `https` is admitted.",
+						MarkdownDescription: "URL of the API server; only `https` is allowed.",
 						Required:            true,
 						Validators:          []validator.String{attribute.ValidHTTPSURL()},
 					},

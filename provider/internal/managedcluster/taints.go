@@ -31,7 +31,7 @@ type taintModel struct {
 func taintsAttribute() schema.SetNestedAttribute {
 	return schema.SetNestedAttribute{
 		MarkdownDescription: "Taints that keep placements without a matching toleration away from the cluster. Once set, these are all the taints that people may put on it; " +
-			"the two that the hub itself manages (`" + cluster.UnavailableTaint + "`, `" + cluster.UnreachableTaint + "`) come and go beside them. Left out, taints are not managed.",
+			"the two that the hub itself manages (`" + cluster.UnavailableTaint + "`, `" + cluster.UnreachableTaint + "`) come and go beside them. If omitted, taints are not managed.",
 		Optional:   true,
 		Validators: []validator.Set{uniqueTaints{"at most one taint for each key"}},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
@@ -46,7 +46,7 @@ func taintsAttribute() schema.SetNestedAttribute {
 				Validators:          []validator.String{stringvalidator.LengthBetween(1, 1024)},
 			},
 			"effect": schema.StringAttribute{
-				MarkdownDescription: "`NoSelect`: the cluster is not selected and leaves decisions it is in. `NoSelectIfNew`: it is not selected anew. `PreferNoSelect`: a wish.",
+				MarkdownDescription: "`NoSelect`: the cluster is not selected and leaves decisions it is in. `NoSelectIfNew`: it is not newly selected. `PreferNoSelect`: others are preferred.",
 				Required:            true,
 				Validators: []validator.String{stringvalidator.OneOf(
 					string(clusterv1.TaintEffectNoSelect), string(clusterv1.TaintEffectNoSelectIfNew), string(clusterv1.TaintEffectPreferNoSelect))},
@@ -55,7 +55,7 @@ func taintsAttribute() schema.SetNestedAttribute {
 	}
 }
 
-// uniqueTaints refuses two taints with one key, of which the hub would mix up
+// uniqueTaints refuses two taints with one key: the hub would mix up
 // the times.
 type uniqueTaints struct{ attribute.Described }
 

@@ -104,7 +104,7 @@ func (c workContent) closed() ([]manifest.Object, error) {
 func discreet(err error) error {
 	var syntax *manifest.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Errorf("it is neither YAML nor JSON (what is wrong is not told, because it might quote a secret; try the same in manifests with harmless values)")
+		return fmt.Errorf("it is neither YAML nor JSON (the parser's message is withheld, because it might quote a secret; try the same in manifests with harmless values)")
 	}
 	return err
 }

@@ -227,7 +227,7 @@ func TestAccManifestWorkOfUnknownValues(t *testing.T) {
 	}
 }
 
-// A plan shows which values of which objects change, and of Secrets that they
+// A plan shows the values that change, object by object, and of Secrets that they
 // do.
 func TestAccManifestWorkFields(t *testing.T) {
 	config := func(answer, password string) string {

@@ -66,7 +66,7 @@ func (d *manifestWorkDataSource) Schema(_ context.Context, _ datasource.SchemaRe
 	resources := object("conditions", attribute.ConditionsAttribute("Conditions of the object: `Applied`, `Available`, `StatusFeedbackSynced`, and those of rules."))
 	resources.Attributes["resource"] = text("Plural name of its kind; empty while the cluster does not know the kind.")
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The present state of one manifest work, whoever made it: its objects, and what the cluster's agent reports of them.",
+		MarkdownDescription: "The present state of one manifest work, of any origin: its objects, and what the cluster's agent reports of them.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": schema.StringAttribute{
 				MarkdownDescription: "Name of the managed cluster.",
@@ -80,12 +80,12 @@ func (d *manifestWorkDataSource) Schema(_ context.Context, _ datasource.SchemaRe
 			},
 			"labels": schema.MapAttribute{MarkdownDescription: "Labels of the work itself.", Computed: true, ElementType: types.StringType},
 			"manifests": schema.ListAttribute{
-				MarkdownDescription: "The work's objects as YAML, save those that `muster_manifest_work` wrote from `manifests_wo`. Secrets among them are read in full, and are then in the state.",
+				MarkdownDescription: "The work's objects as YAML, except those that `muster_manifest_work` wrote from `manifests_wo`. Secrets among them are read in full, and are then in the state.",
 				Computed:            true, Sensitive: true, ElementType: types.StringType,
 			},
 			"conditions": attribute.ConditionsAttribute("Conditions of the work."),
 			"feedback": schema.ListNestedAttribute{
-				MarkdownDescription: "Reported values of the live objects. Objects of which nothing is reported are not here.",
+				MarkdownDescription: "Reported values of the live objects. Objects without reported values are not listed.",
 				Computed:            true,
 				NestedObject: object("values", schema.MapAttribute{
 					MarkdownDescription: "The values as text, by the names that the feedback rules give them.", Computed: true, ElementType: types.StringType,

@@ -34,7 +34,7 @@ func writeOnlyAttribute() schema.ListAttribute {
 	return schema.ListAttribute{
 		MarkdownDescription: "Objects as in `manifests` whose content never reaches the plan or the state, such as Secrets with values of ephemeral resources. " +
 			"Only their kinds and names are kept, in `fields` and in an annotation of the work, by which imports and data sources leave them out too. They are sent whenever the work is written, and a change in them is not noticed: raise `manifests_wo_version` to send them again. " +
-			"A change of theirs on the hub goes unnoticed too, save that one is missing.",
+			"A change of these objects on the hub is not noticed either, only that one is missing.",
 		Optional: true, WriteOnly: true,
 		ElementType: types.StringType,
 	}
@@ -51,7 +51,7 @@ func writeOnlyVersionAttribute() schema.Int64Attribute {
 func fieldsAttribute() schema.MapAttribute {
 	return schema.MapAttribute{
 		MarkdownDescription: "All values in the objects, so that a plan shows what changes in them: by object, such as `apps/v1/Deployment shop/web`, then by path, such as `spec.template.spec.containers[0].image`. " +
-			"Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the value changes, and so do texts whose name tells that they are secret, such as an environment variable `DB_PASSWORD`; of `manifests_wo` only the objects are listed. " +
+			"Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the value changes, and so do texts with a name that marks them as secret, such as an environment variable `DB_PASSWORD`; of `manifests_wo` only the objects are listed. " +
 			"Of texts over 200 characters the first 100 are shown, and a checksum. " +
 			"Any other sensitive value is **not** masked here: put it into a Secret, or into `manifests_wo`.",
 		Computed:    true,

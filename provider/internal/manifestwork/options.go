@@ -89,7 +89,7 @@ type conditionRuleModel struct {
 // DeleteOptionAttribute is a DeleteOptionModel.
 func DeleteOptionAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "What becomes of the objects in the end. Left out, they are deleted with the work.",
+		MarkdownDescription: "What happens to the objects when the work is deleted. If omitted, they are deleted with it.",
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"propagation_policy": schema.StringAttribute{
@@ -103,7 +103,7 @@ func DeleteOptionAttribute() schema.SingleNestedAttribute {
 				NestedObject:        schema.NestedAttributeObject{Attributes: identifierAttributes()},
 			},
 			"ttl_seconds_after_finished": schema.Int64Attribute{
-				MarkdownDescription: "Lets the hub delete the work this many seconds after its condition `Complete` became true. The next plan then wants to create it again.",
+				MarkdownDescription: "Lets the hub delete the work this many seconds after its condition `Complete` became true. The next plan then proposes to create it again.",
 				Optional:            true,
 				Validators:          []validator.Int64{int64validator.AtLeast(0)},
 			},
@@ -113,17 +113,17 @@ func DeleteOptionAttribute() schema.SingleNestedAttribute {
 
 func identifierAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"group":     schema.StringAttribute{MarkdownDescription: "API group of the object, such as `apps`; left out for the core group.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
+		"group":     schema.StringAttribute{MarkdownDescription: "API group of the object, such as `apps`; omit it for the core group.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 		"resource":  schema.StringAttribute{MarkdownDescription: "Plural name of the object's kind, such as `deployments`.", Required: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 		"name":      schema.StringAttribute{MarkdownDescription: "Name of the object.", Required: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
-		"namespace": schema.StringAttribute{MarkdownDescription: "Namespace of the object; left out where its kind has none.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
+		"namespace": schema.StringAttribute{MarkdownDescription: "Namespace of the object; omit it if the kind has none.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 	}
 }
 
 // ExecutorAttribute is an ExecutorModel.
 func ExecutorAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Service account in the managed cluster that has to be allowed to do what the work asks for. Left out, the agent's own rights decide. Naming one takes the right `execute-as` on the hub.",
+		MarkdownDescription: "Service account in the managed cluster that has to be allowed to do what the work asks for. If omitted, the agent's own rights apply. Naming one needs the right `execute-as` on the hub.",
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"namespace":       schema.StringAttribute{MarkdownDescription: "Namespace of the service account.", Required: true, Validators: []validator.String{attribute.ValidName("namespace")}},
@@ -159,7 +159,7 @@ func ManifestConfigsAttribute() schema.ListNestedAttribute {
 						NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 							"name":    schema.StringAttribute{MarkdownDescription: "Name under which the value is reported.", Required: true},
 							"path":    schema.StringAttribute{MarkdownDescription: "JSONPath from the root of the object to a single value, such as `.status.readyReplicas`.", Required: true, Validators: []validator.String{attribute.ValidJSONPath()}},
-							"version": schema.StringAttribute{MarkdownDescription: "Version of the object's API for which the path is meant. Left out, any.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
+							"version": schema.StringAttribute{MarkdownDescription: "Version of the object's API for which the path is meant. If omitted, any.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 						}},
 					},
 				}},
@@ -176,7 +176,7 @@ func ManifestConfigsAttribute() schema.ListNestedAttribute {
 
 func updateStrategyAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "How the agent writes an object that exists. Left out, it replaces what differs.",
+		MarkdownDescription: "How the agent writes an object that exists. If omitted, it replaces what differs.",
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"type": schema.StringAttribute{
@@ -198,7 +198,7 @@ func updateStrategyAttribute() schema.SingleNestedAttribute {
 						Validators: []validator.String{stringvalidator.RegexMatches(regexp.MustCompile(`^work-agent`), "a field manager of the agent begins with work-agent")},
 					},
 					"ignore_fields": schema.ListNestedAttribute{
-						MarkdownDescription: "Fields that are left to the managed cluster, say the replica count to an autoscaler. One entry for each condition.",
+						MarkdownDescription: "Fields that are left to the managed cluster, such as the replica count to an autoscaler. One entry for each condition.",
 						Optional:            true,
 						NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 							"condition": schema.StringAttribute{

@@ -28,7 +28,7 @@ type workPlacementModel struct {
 func workPlacementAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Placement that has to have chosen the cluster before the work is created. Creating waits for it; a cluster that the placement drops later keeps the work, " +
-			"so that one that is away for a while does not lose what runs in it.",
+			"so a cluster that is unavailable for a while does not lose what runs in it.",
 		Optional: true,
 		Attributes: map[string]schema.Attribute{
 			"namespace": schema.StringAttribute{MarkdownDescription: "Namespace of the placement.", Required: true, Validators: []validator.String{attribute.ValidName("namespace")}},

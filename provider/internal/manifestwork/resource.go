@@ -72,12 +72,12 @@ func (r *manifestWorkResource) IdentitySchema(_ context.Context, _ resource.Iden
 func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Kubernetes objects for one managed cluster. Its agent applies them there, keeps them as described, reports on them, and deletes them with the work.\n\n" +
-			"Planning and applying need the hub only: a cluster that is away gets the work when it is back. To see to it that the objects are in place before Terraform goes on, set `wait`. " +
+			"Planning and applying need the hub only: a cluster that is unavailable gets the work when it is back. To wait until the objects are in place, set `wait`. " +
 			"Destroying waits until the agent has removed the objects.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to be accepted. Changing it moves the work: the objects are removed from the old cluster.",
 				attribute.ValidClusterName()),
-			"name": attribute.Identifying("Name of the work, unique for its cluster. Changing it makes another work.",
+			"name": attribute.Identifying("Name of the work, unique for its cluster. Changing it replaces the work.",
 				attribute.ValidObjectName("work name")),
 			"labels":               attribute.Labels("Labels of the work itself.", nil),
 			"annotations":          attribute.Annotations("Annotations of the work itself."),

@@ -19,7 +19,7 @@ import (
 
 func workConditionsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Conditions of the work as last read. They go on changing after an apply; `wait` makes some of them certain.",
+		MarkdownDescription: "Conditions of the work as last read. They keep changing after an apply; `wait` waits for some of them.",
 		Computed:            true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"type":    attribute.TextAttribute("Type of the condition, such as `Applied`."),
@@ -32,8 +32,8 @@ func workConditionsAttribute() schema.ListNestedAttribute {
 
 func feedbackAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects of which nothing is reported are not here. " +
-			"Values of Secrets, and of objects from `manifests_wo`, read `(sensitive)`: they are in no state.",
+		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects without reported values are not listed. " +
+			"Values of Secrets, and of objects from `manifests_wo`, read `(sensitive)`: they are never in the state.",
 		Computed: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"group":     attribute.TextAttribute("API group of the object; empty for the core group."),

@@ -34,7 +34,7 @@ func waitAttribute() schema.SingleNestedAttribute {
 		Optional: true,
 		Attributes: map[string]schema.Attribute{
 			"conditions": schema.SetAttribute{
-				MarkdownDescription: "Conditions of the work that have to hold, all of them: a type that has to be true, such as `Applied` (the agent wrote all objects), " +
+				MarkdownDescription: "The conditions to wait for: a type that has to be true, such as `Applied` (the agent wrote all objects), " +
 					"`Available` (they all exist) or `Complete` and others that `condition_rules` derive; or a type with another status, such as `Progressing=False` or `Degraded=False`.",
 				Required:    true,
 				ElementType: types.StringType,

@@ -67,7 +67,7 @@ type TakenError struct{ Live kube.Object }
 
 // Error implements error.
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("%q was taken over by somebody else", e.Live.GetName())
+	return fmt.Sprintf("%q was taken over by another owner", e.Live.GetName())
 }
 
 // Create makes the object and marks it. Of two that create it at the same moment

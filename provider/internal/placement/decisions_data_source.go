@@ -61,7 +61,7 @@ func (d *placementDecisionsDataSource) Metadata(_ context.Context, req datasourc
 
 func (d *placementDecisionsDataSource) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The clusters that a placement has selected. It waits until the scheduler has dealt with the placement's present content, so that a placement that the same apply creates or changes gives its new answer.",
+		MarkdownDescription: "The clusters that a placement has selected. It waits until the scheduler has processed the placement's present content, so a placement that the same apply creates or changes gives its new result.",
 		Attributes: map[string]schema.Attribute{
 			"namespace": schema.StringAttribute{
 				MarkdownDescription: "Namespace of the placement.",
@@ -109,7 +109,7 @@ func (d *placementDecisionsDataSource) Schema(ctx context.Context, _ datasource.
 				MarkdownDescription: "Whether as many clusters were found as the placement asks for.",
 				Computed:            true,
 			},
-			"conditions": attribute.ConditionsAttribute("Conditions of the placement, which tell what stands in its way."),
+			"conditions": attribute.ConditionsAttribute("Conditions of the placement, which explain what is missing."),
 		},
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.BlockWithOpts(ctx, timeouts.Opts{ReadDescription: attribute.TimeoutText("the wait", defaultDecisionWait)}),

@@ -114,13 +114,13 @@ func TestEnoughIsDecidedByThePresentGeneration(t *testing.T) {
 		minimum   int64
 		want      bool
 	}{
-		"not looked at yet":       {&clusterv1beta1.Placement{}, false, 0, false},
-		"an older generation":     {placement(metav1.ConditionTrue, 1, 3), false, 0, false},
-		"the present generation":  {placement(metav1.ConditionFalse, 2, 0), false, 0, true},
-		"generation not recorded": {placement(metav1.ConditionTrue, 0, 3), false, 0, true},
-		"waited for in vain":      {placement(metav1.ConditionFalse, 2, 1), true, 0, false},
-		"satisfied":               {placement(metav1.ConditionTrue, 2, 1), true, 0, true},
-		"too few":                 {placement(metav1.ConditionTrue, 2, 1), false, 2, false},
+		"not looked at yet":          {&clusterv1beta1.Placement{}, false, 0, false},
+		"an older generation":        {placement(metav1.ConditionTrue, 1, 3), false, 0, false},
+		"the present generation":     {placement(metav1.ConditionFalse, 2, 0), false, 0, true},
+		"generation not recorded":    {placement(metav1.ConditionTrue, 0, 3), false, 0, true},
+		"waited for without success": {placement(metav1.ConditionFalse, 2, 1), true, 0, false},
+		"satisfied":                  {placement(metav1.ConditionTrue, 2, 1), true, 0, true},
+		"too few":                    {placement(metav1.ConditionTrue, 2, 1), false, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := placementDecisionsModel{Wait: types.BoolValue(test.wait), MinClusters: types.Int64Value(test.minimum)}

@@ -65,7 +65,7 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	if state != nil && (!state.Namespace.Equal(plan.Namespace) || !state.Name.Equal(plan.Name)) {
 		return // Terraform plans again, for a new placement.
 	}
-	resp.Diagnostics.Append(r.foretell(ctx, plan, state == nil)...)
+	resp.Diagnostics.Append(r.warnOfChange(ctx, plan, state == nil)...)
 }
 
 // Exists warns of a placement that exists already.
@@ -164,8 +164,9 @@ func (r *placementResource) Plan(ctx context.Context, resp *resource.ModifyPlanR
 	}
 }
 
-// foretell warns of what a change does to the selection, if the hub answers.
-func (r *placementResource) foretell(ctx context.Context, plan *placementModel, creating bool) diag.Diagnostics {
+// warnOfChange warns of the effect of a change on the selection, if the hub
+// answers.
+func (r *placementResource) warnOfChange(ctx context.Context, plan *placementModel, creating bool) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if !plan.previews() || r.Hub == nil || r.Hub.IsUnknown() {
 		return diags
@@ -177,13 +178,13 @@ func (r *placementResource) foretell(ctx context.Context, plan *placementModel, 
 		return diags // A plan needs no hub.
 	}
 	preview := snapshot.Preview(plan.scheduled(), false)
-	if summary, detail := foretold(plan.What(), preview, creating); summary != "" {
+	if summary, detail := changeWarning(plan.What(), preview, creating); summary != "" {
 		diags.AddWarning(summary, detail)
 	}
 	return diags
 }
 
-// previews reports whether the placement's selection is to be foretold.
+// previews reports whether a plan previews the placement's selection.
 func (m *placementModel) previews() bool {
 	return (m.Preview.IsNull() || m.Preview.ValueBool()) && !m.schedulingDisabled()
 }
@@ -191,10 +192,10 @@ func (m *placementModel) previews() bool {
 // shownClusters is how many clusters a diagnostic lists.
 const shownClusters = 20
 
-// foretold is what to say about a change's effect, or nothing. Of a new placement
+// changeWarning describes the effect of a change, or is empty. Of a new placement
 // that has no clusters to choose from nothing is said: the same apply is likely
 // to make the sets and their clusters.
-func foretold(what string, p fleet.Preview, creating bool) (summary, detail string) {
+func changeWarning(what string, p fleet.Preview, creating bool) (summary, detail string) {
 	var lines []string
 	list := func(verb string, names []string) {
 		if len(names) > 0 {
@@ -221,7 +222,7 @@ func foretold(what string, p fleet.Preview, creating bool) (summary, detail stri
 	} else if c := p.Satisfied(); c.Status != metav1.ConditionTrue {
 		lines = append(lines, fmt.Sprintf("The placement would not be satisfied (%s): %s.", c.Reason, c.Message))
 	}
-	lines = append(lines, "That is how it would be with the fleet of this moment; nothing holds the fleet still until the apply. "+
+	lines = append(lines, "This is computed from the present fleet, which may change before the apply. "+
 		"preview = false turns this warning off, and the data source muster_placement_preview explains the selection.")
 	return summary, attribute.JoinLines(lines)
 }

@@ -38,7 +38,7 @@ func TestWhatAPlanKnowsOfAChoice(t *testing.T) {
 		"unchanged":                      {&state, null, false, false, state},
 		"unchanged, the fleet moves on":  {&state, names("b", "c"), false, false, state},
 		"unchanged, waits again":         {&state, null, false, true, placementChoiceModel{unknown, names("a"), names("a"), names()}},
-		"unchanged, expected anew":       {&undecided, names("b"), false, false, placementChoiceModel{null, names("b"), null, null}},
+		"unchanged, expected again":      {&undecided, names("b"), false, false, placementChoiceModel{null, names("b"), null, null}},
 		"unchanged, nothing to say":      {&undecided, null, false, false, undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestWhatAWarningSaysOfAChange(t *testing.T) {
 			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "misconfigured: Predicate:bad"}, "No match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			summary, detail := foretold(`placement "n/p"`, test.preview, test.creating)
+			summary, detail := changeWarning(`placement "n/p"`, test.preview, test.creating)
 			if len(test.want) == 0 {
 				if summary != "" {
 					t.Errorf("said %q, %q, want nothing", summary, detail)

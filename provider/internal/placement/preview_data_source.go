@@ -85,19 +85,19 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 			Validators:          []validator.String{attribute.ValidName("namespace")},
 		},
 		"name": schema.StringAttribute{
-			MarkdownDescription: "Name of the placement. Where there is one of that name, the clusters that it has now count as selected, as for the hub: they have an advantage by the score `Steady`, and put up with taints with the effect `NoSelectIfNew`. " +
-				"If nothing else of the selection is set here, it is that placement's own.",
+			MarkdownDescription: "Name of the placement. Where there is one of that name, the clusters that it has now count as selected, as for the hub: they have an advantage by the score `Steady`, and tolerate taints with the effect `NoSelectIfNew`. " +
+				"If no other argument of the selection is set here, that placement's selection is used.",
 			Optional:   true,
 			Validators: []validator.String{attribute.ValidName("placement name")},
 		},
 		"explain": schema.BoolAttribute{
-			MarkdownDescription: "Whether to tell of every cluster why it is selected or not, in `explanations`. Defaults to `true`; `false` keeps the state of a large fleet small.",
+			MarkdownDescription: "Whether to explain for every cluster why it is selected or not, in `explanations`. Defaults to `true`; `false` keeps the state of a large fleet small.",
 			Optional:            true,
 		},
 		"exists":   schema.BoolAttribute{MarkdownDescription: "Whether the hub has a placement of this `name`.", Computed: true},
 		"clusters": list("Names of the clusters that would be selected, in alphabetical order."),
-		"added":    list("Those of them that the placement has not got now."),
-		"dropped":  list("Those that the placement has now and would lose."),
+		"added":    list("Clusters among them that the placement does not have now."),
+		"dropped":  list("Clusters that the placement has now and would lose."),
 		"groups": schema.ListNestedAttribute{
 			MarkdownDescription: "The same by decision groups, in the order in which a rollout takes them.",
 			Computed:            true,
@@ -112,7 +112,7 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 			Computed:            true,
 		},
 		"conditions": schema.ListNestedAttribute{
-			MarkdownDescription: "Conditions as the placement would have them, `PlacementMisconfigured` and `PlacementSatisfied`, which tell what stands in its way.",
+			MarkdownDescription: "Conditions as the placement would have them, `PlacementMisconfigured` and `PlacementSatisfied`, which explain what is missing.",
 			Computed:            true,
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"type":    attribute.TextAttributeOfData("Type of the condition."),
@@ -131,7 +131,7 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 				"score":    schema.Int64Attribute{MarkdownDescription: "Sum of its scores times their weights; null if it does not qualify.", Computed: true},
 				"reason":   attribute.TextAttributeOfData("Why it is selected, or not."),
 				"scores": schema.MapAttribute{
-					MarkdownDescription: "What each prioritizer gave it, from -100 to 100, before the weight: `Balance`, `Steady` and so on; of an add-on's score `AddOn/<resource>/<score>`. Null if it does not qualify.",
+					MarkdownDescription: "The score from each prioritizer, from -100 to 100, before the weight: `Balance`, `Steady` and so on; of an add-on's score `AddOn/<resource>/<score>`. Null if it does not qualify.",
 					Computed:            true, ElementType: types.Int64Type,
 				},
 			}},
@@ -140,8 +140,8 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 		attributes[name] = attribute
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "What a placement would select, before there is one, and why: the hub's own scheduling, run on the fleet as it is now. It changes nothing on the hub.\n\n" +
-			"It takes what `muster_placement` takes. Nothing about a placement that does not exist yet is known to the others: its clusters count for nobody's score `Balance` until it does.",
+		MarkdownDescription: "What a placement would select, before it exists, and why: the hub's scheduling library, run on the present fleet. It changes nothing on the hub.\n\n" +
+			"It takes the arguments of `muster_placement`. Other placements do not know a placement that does not exist yet, so its clusters do not count for their score `Balance`.",
 		Attributes: attributes,
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.BlockWithOpts(ctx, timeouts.Opts{ReadDescription: attribute.TimeoutText("reading the fleet", defaultPreviewRead)}),
@@ -188,7 +188,7 @@ func (d *placementPreviewDataSource) Read(ctx context.Context, req datasource.Re
 	}
 	snapshot, err := fleet.Read(ctx, client, d.Hub.Has)
 	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, "foretell the selection of a placement in namespace "+namespace, err)
+		hub.AddAPIError(&resp.Diagnostics, client, "predict the selection of a placement in namespace "+namespace, err)
 		return
 	}
 	explain := model.Explain.IsNull() || model.Explain.ValueBool()

@@ -34,7 +34,7 @@ func TestExplanationsAreOfEveryCluster(t *testing.T) {
 	}
 }
 
-// explainedFleet has the clusters a to d, of which d is in another set; both sets are
+// explainedFleet has the clusters a to d; d is in another set; both sets are
 // bound to the namespace n.
 func explainedFleet() *fleet.Snapshot {
 	f := &fleet.Snapshot{Snapshot: scheduling.Snapshot{Now: time.Unix(1_000_000, 0)}, Spreads: true}

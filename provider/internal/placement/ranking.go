@@ -51,11 +51,11 @@ type decisionGroupModel struct {
 
 func prioritizerPolicyAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "By which scores the qualifying clusters are ranked, where not all of them are selected. Left out, clusters that few other placements chose and clusters that are already selected go first.",
+		MarkdownDescription: "The scores by which the qualifying clusters are ranked when not all of them are selected. If omitted, clusters that few other placements chose and clusters that are already selected come first.",
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"mode": schema.StringAttribute{
-				MarkdownDescription: "`Additive`: `Balance` and `Steady` count with weight 1 beside what is configured. `Exact`: only what is configured counts. Defaults to `Additive`.",
+				MarkdownDescription: "`Additive`: `Balance` and `Steady` count with weight 1 beside what is configured. `Exact`: only the configured scores count. Defaults to `Additive`.",
 				Optional:            true, Computed: true, Default: stringdefault.StaticString(string(clusterv1beta1.PrioritizerPolicyModeAdditive)),
 				Validators: []validator.String{stringvalidator.OneOf(string(clusterv1beta1.PrioritizerPolicyModeAdditive), string(clusterv1beta1.PrioritizerPolicyModeExact))},
 			},
@@ -65,7 +65,7 @@ func prioritizerPolicyAttribute() schema.SingleNestedAttribute {
 				NestedObject: schema.NestedAttributeObject{
 					Attributes: map[string]schema.Attribute{
 						"built_in": schema.StringAttribute{
-							MarkdownDescription: "Score that the scheduler knows itself: `Balance`, `Steady`, `ResourceAllocatableCPU` or `ResourceAllocatableMemory`.",
+							MarkdownDescription: "Built-in score of the scheduler: `Balance`, `Steady`, `ResourceAllocatableCPU` or `ResourceAllocatableMemory`.",
 							Optional:            true,
 							Validators: []validator.String{
 								stringvalidator.OneOf("Balance", "Steady", "ResourceAllocatableCPU", "ResourceAllocatableMemory"),
@@ -73,7 +73,7 @@ func prioritizerPolicyAttribute() schema.SingleNestedAttribute {
 							},
 						},
 						"add_on": schema.SingleNestedAttribute{
-							MarkdownDescription: "Score out of an AddOnPlacementScore in each cluster's namespace.",
+							MarkdownDescription: "Score from an AddOnPlacementScore in each cluster's namespace.",
 							Optional:            true,
 							Attributes: map[string]schema.Attribute{
 								"resource_name": schema.StringAttribute{MarkdownDescription: "Name of the AddOnPlacementScore.", Required: true, Validators: []validator.String{attribute.ValidObjectName("score object name")}},
@@ -94,7 +94,7 @@ func prioritizerPolicyAttribute() schema.SingleNestedAttribute {
 
 func decisionStrategyAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Divides the selected clusters into groups, for rollouts that go group by group.",
+		MarkdownDescription: "Divides the selected clusters into groups, for rollouts group by group.",
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"clusters_per_decision_group": schema.StringAttribute{
@@ -129,7 +129,7 @@ func (v groupSizeValidator) ValidateString(_ context.Context, req validator.Stri
 	}
 	if text := req.ConfigValue.ValueString(); !regexp.MustCompile(`^((100|[1-9][0-9]?)%|[1-9][0-9]{0,8})$`).MatchString(text) {
 		resp.Diagnostics.AddAttributeError(req.Path, "Invalid group size",
-			fmt.Sprintf("%q is no size for a group of clusters: it takes %s.", text, string(v.Described)))
+			fmt.Sprintf("%q is not a size for a group of clusters: give %s.", text, string(v.Described)))
 	}
 }
 

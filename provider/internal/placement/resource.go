@@ -57,14 +57,14 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 		attributes[name] = attribute
 	}
 	for name, attribute := range map[string]schema.Attribute{
-		"namespace": attribute.Identifying("Namespace on the hub. It has to exist, and a cluster set has to be bound to it. Changing it makes another placement.",
+		"namespace": attribute.Identifying("Namespace on the hub. It has to exist, and a cluster set has to be bound to it. Changing it replaces the placement.",
 			attribute.ValidName("namespace")),
-		"name": attribute.Identifying("Name of the placement. It becomes a label on its decisions, hence at most 63 characters. Changing it makes another placement.",
+		"name": attribute.Identifying("Name of the placement. It becomes a label on its decisions, so it has at most 63 characters. Changing it replaces the placement.",
 			attribute.ValidName("placement name")),
 		"labels":      attribute.Labels("Labels of the placement itself.", nil),
-		"annotations": attribute.Annotations("Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation + "` with the value `true` keeps the scheduler from it: its decisions then stay as they are."),
+		"annotations": attribute.Annotations("Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation + "` with the value `true` disables scheduling: its decisions then stay as they are."),
 		"score_rate_limit": schema.StringAttribute{
-			MarkdownDescription: "The shortest time between two changes of the decisions that only follow scores: a number with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither upstream's scheduler (as of 2025) nor muster's acts on it. Left out, the hub notes `" + defaultScoreRateLimit + "`.",
+			MarkdownDescription: "The shortest time between two changes of the decisions because of scores: a number with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither upstream's scheduler (as of 2025) nor muster's acts on it. If omitted, the hub sets `" + defaultScoreRateLimit + "`.",
 			Optional:            true,
 			Validators: []validator.String{stringvalidator.RegexMatches(regexp.MustCompile(`^[0-9]+[hms]$`),
 				"a rate limit is a whole number with the unit h, m or s, such as 5m")},
@@ -84,9 +84,9 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 		MarkdownDescription: "Selects managed clusters out of the cluster sets that are bound to its namespace, and keeps the selection current. " +
 			"The data source `muster_placement_decisions` reads it by groups.\n\n" +
 			"A cluster that is not accepted, or whose agent is silent, carries the taint `cluster.open-cluster-management.io/unreachable` and is not selected unless a toleration excuses it.\n\n" +
-			"A plan that changes the selection warns of the clusters that it would add and drop, as the hub's own scheduling has it on the fleet of that moment. " +
-			"These are no known values of the plan, because the fleet may change until the apply, which Terraform would take for an error. " +
-			"To have them in the plan, for example for a `precondition`, set `planned_clusters` to what the data source `muster_placement_preview` foretells: Terraform reads that once and keeps to it.",
+			"A plan that changes the selection warns of the clusters that it would add and drop, computed by the hub's scheduling library from the fleet at that moment. " +
+			"They are not planned values, because the fleet may change before the apply, and Terraform would report that as an error. " +
+			"To have them in the plan, for example for a `precondition`, set `planned_clusters` to what the data source `muster_placement_preview` predicts: Terraform reads it once and keeps the result.",
 		Attributes: attributes,
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
@@ -102,13 +102,13 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 func placementSpecAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"cluster_sets": schema.ListAttribute{
-			MarkdownDescription: "Cluster sets to select from. Those that are not bound to the namespace are ignored. Left out, all that are.",
+			MarkdownDescription: "Cluster sets to select from. Those that are not bound to the namespace are ignored. If omitted, all that are bound.",
 			Optional:            true,
 			ElementType:         types.StringType,
 			Validators:          []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(attribute.ValidName("cluster set name"))},
 		},
 		"number_of_clusters": schema.Int64Attribute{
-			MarkdownDescription: "How many clusters to select at most. Left out, all that qualify; `0` selects none.",
+			MarkdownDescription: "The greatest number of clusters to select. If omitted, all that qualify; `0` selects none.",
 			Optional:            true,
 			Validators:          []validator.Int64{int64validator.Between(0, 1<<31-1)},
 		},
@@ -119,7 +119,7 @@ func placementSpecAttributes() map[string]schema.Attribute {
 		"decision_strategy":  decisionStrategyAttribute(),
 		"sort_by": schema.StringAttribute{
 			MarkdownDescription: "Order of the clusters in the decisions: `ClusterName`, or `Score` for the best first. It does not change which are selected. " +
-				"muster's hub does so; upstream's scheduler (as of 2025) always orders by name. Left out, the hub notes `" + string(defaultSortBy) + "`.",
+				"muster's hub does so; upstream's scheduler (as of 2025) always orders by name. If omitted, the hub sets `" + string(defaultSortBy) + "`.",
 			Optional:   true,
 			Validators: []validator.String{stringvalidator.OneOf(string(clusterv1beta1.PlacementSortByClusterName), string(clusterv1beta1.PlacementSortByScore))},
 		},
@@ -132,8 +132,8 @@ func placementChoiceAttributes() map[string]schema.Attribute {
 		return schema.ListAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
 	}
 	planned := list("Clusters that the last change of the placement was expected to select. " +
-		"Set from the data source `muster_placement_preview`, it shows in plans. While nothing else changes in the selection, what was set before stays, so that a change in the fleet makes no plan. " +
-		"Left out, it is what the hub's scheduling foretold right before the change was written, known only after the apply, and null if the hub could not be asked or `preview` is `false`. It selects nothing by itself.")
+		"Set from the data source `muster_placement_preview`, it is shown in plans. While nothing else changes in the selection, the previous value stays, so a change in the fleet causes no plan. " +
+		"If omitted, it is what the scheduling library predicted right before the change was written, known only after the apply, and null if the hub could not be asked or `preview` is `false`. It does not affect the selection.")
 	planned.Optional = true
 	return map[string]schema.Attribute{
 		"selected_clusters": list("Clusters that are selected, as last read, in alphabetical order. Null while the scheduler has not decided, and where the decisions may not be read."),

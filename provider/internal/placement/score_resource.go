@@ -53,11 +53,11 @@ func (r *placementScoreResource) IdentitySchema(_ context.Context, _ resource.Id
 func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters by: `add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in its `cel_expressions`.\n\n" +
-			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same object may have other writers, such as an add-on; they are left alone, save that deleting the resource deletes the object.",
+			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same object may have other writers, such as an add-on; they are left alone, but deleting the resource deletes the whole object.",
 		Attributes: map[string]schema.Attribute{
-			"managed_cluster": attribute.Identifying("Managed cluster that the scores are about. Changing it makes another object.",
+			"managed_cluster": attribute.Identifying("Managed cluster that the scores are about. Changing it replaces the object.",
 				attribute.ValidClusterName()),
-			"name": attribute.Identifying("Name of the object, by which placements refer to it (`resource_name`): give it the same name in every cluster. Changing it makes another object.",
+			"name": attribute.Identifying("Name of the object, by which placements refer to it (`resource_name`): give it the same name in every cluster. Changing it replaces the object.",
 				attribute.ValidObjectName("score object name")),
 			"labels": attribute.Labels("Labels of the object.", nil),
 			"scores": schema.MapAttribute{
@@ -69,7 +69,7 @@ func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequ
 				},
 			},
 			"valid_until": schema.StringAttribute{
-				MarkdownDescription: "Until when the scores hold, in RFC 3339 and whole seconds, such as `2027-01-31T00:00:00Z`. From then on each counts as 0. Left out, they always hold.",
+				MarkdownDescription: "When the scores expire, in RFC 3339 and whole seconds, such as `2027-01-31T00:00:00Z`. From then on each counts as 0. If omitted, they never expire.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidTime()},
 			},

@@ -38,11 +38,11 @@ type tolerationModel struct {
 
 func predicatesAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Alternatives by which a cluster can qualify: one matching entry is enough. Within an entry everything has to match. Left out, every cluster qualifies.",
+		MarkdownDescription: "Alternatives by which a cluster can qualify: one matching entry is enough. Within an entry everything has to match. If omitted, every cluster qualifies.",
 		Optional:            true,
 		Validators:          []validator.List{listvalidator.SizeAtLeast(1)},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"label_selector": attribute.LabelSelectorAttribute("Looks at the labels of the managed cluster."),
+			"label_selector": attribute.LabelSelectorAttribute("Selects by the labels of the managed cluster."),
 			"claim_selector": claimSelectorAttribute(),
 			"cel_expressions": schema.ListAttribute{
 				MarkdownDescription: "Expressions in the Common Expression Language over the variable `managedCluster`, such as `managedCluster.status.version.kubernetes == \"v1.33.1\"`, that all have to be true.",
@@ -56,22 +56,22 @@ func predicatesAttribute() schema.ListNestedAttribute {
 
 func claimSelectorAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Looks at the claims that the cluster makes about itself, as if they were labels.",
+		MarkdownDescription: "Selects by the cluster's claims, as if they were labels.",
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
-			"match_expressions": attribute.MatchExpressionsAttribute("Conditions on claims that all have to hold."),
+			"match_expressions": attribute.MatchExpressionsAttribute("Conditions on claims; all of them have to match."),
 		},
 	}
 }
 
 func tolerationsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Taints to put up with. A cluster qualifies when each of its taints is tolerated.",
+		MarkdownDescription: "Taints to tolerate. A cluster qualifies when each of its taints is tolerated.",
 		Optional:            true,
 		Validators:          []validator.List{tolerationsValidator{"a key, or the operator Exists; a value only with Equal"}},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"key": schema.StringAttribute{
-				MarkdownDescription: "Key of the taint. Left out, with the operator `Exists`, all taints are meant.",
+				MarkdownDescription: "Key of the taint. If omitted, with the operator `Exists`, all taints match.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidKey("taint key")},
 			},
@@ -86,13 +86,13 @@ func tolerationsAttribute() schema.ListNestedAttribute {
 				Validators:          []validator.String{stringvalidator.LengthBetween(1, 1024)},
 			},
 			"effect": schema.StringAttribute{
-				MarkdownDescription: "Effect of the taint: `NoSelect`, `NoSelectIfNew` or `PreferNoSelect`. Left out, any.",
+				MarkdownDescription: "Effect of the taint: `NoSelect`, `NoSelectIfNew` or `PreferNoSelect`. If omitted, any.",
 				Optional:            true,
 				Validators: []validator.String{stringvalidator.OneOf(
 					string(clusterv1.TaintEffectNoSelect), string(clusterv1.TaintEffectNoSelectIfNew), string(clusterv1.TaintEffectPreferNoSelect))},
 			},
 			"toleration_seconds": schema.Int64Attribute{
-				MarkdownDescription: "How long to tolerate the taint, in seconds from when it was set. Left out, for ever; `0`, not at all.",
+				MarkdownDescription: "How long to tolerate the taint, in seconds from when it was set. If omitted, forever; with `0`, not at all.",
 				Optional:            true,
 			},
 		}},

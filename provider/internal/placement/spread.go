@@ -33,7 +33,7 @@ const maxSpreadConstraints = 8
 func spreadPolicyAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Spreads the selected clusters over the values of labels or claims, where `number_of_clusters` leaves a choice. " +
-			"muster's hub does so; upstream's scheduler (as of 2025) takes the field and does nothing with it.",
+			"muster's hub does so; upstream's scheduler (as of 2025) accepts the field and ignores it.",
 		Optional: true,
 		Attributes: map[string]schema.Attribute{
 			"spread_constraints": schema.ListNestedAttribute{
@@ -52,12 +52,12 @@ func spreadPolicyAttribute() schema.SingleNestedAttribute {
 						Validators:          []validator.String{stringvalidator.OneOf(string(clusterv1beta1.TopologyKeyTypeLabel), string(clusterv1beta1.TopologyKeyTypeClaim))},
 					},
 					"max_skew": schema.Int64Attribute{
-						MarkdownDescription: "By how many clusters the fullest and the emptiest value may differ, at least 1. Defaults to `1`.",
+						MarkdownDescription: "The greatest difference between the numbers of clusters of any two values, at least 1. Defaults to `1`.",
 						Optional:            true, Computed: true, Default: int64default.StaticInt64(1),
 						Validators: []validator.Int64{int64validator.Between(1, 1<<31-1)},
 					},
 					"when_unsatisfiable": schema.StringAttribute{
-						MarkdownDescription: "What to do when `max_skew` can't be kept: leave clusters out (`DoNotSchedule`) or select them all the same (`ScheduleAnyway`). Defaults to `ScheduleAnyway`.",
+						MarkdownDescription: "What to do when `max_skew` can't be kept: leave clusters out (`DoNotSchedule`) or select them anyway (`ScheduleAnyway`). Defaults to `ScheduleAnyway`.",
 						Optional:            true, Computed: true, Default: stringdefault.StaticString(string(clusterv1beta1.ScheduleAnyway)),
 						Validators: []validator.String{stringvalidator.OneOf(string(clusterv1beta1.DoNotSchedule), string(clusterv1beta1.ScheduleAnyway))},
 					},

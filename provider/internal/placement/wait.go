@@ -32,10 +32,10 @@ type placementWaitModel struct {
 
 func placementWaitAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Waits, after creating or changing the placement, until the hub reports what is asked for here; all of it. " +
-			"A wait in vain fails an update. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and create the placement, and whatever follows its decisions, anew; " +
+		MarkdownDescription: "Waits, after creating or changing the placement, until the hub reports everything that is set here. " +
+			"A wait that fails makes an update fail. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and re-create the placement and everything that follows its decisions; " +
 			"the next apply waits again. To stop there, add a `postcondition` on `self.ready`. " +
-			"Upstream's scheduler does not note which change a condition is about: there, one from before an update counts.",
+			"Upstream's scheduler does not set the observed generation of conditions: there, a condition from before an update counts.",
 		Optional:   true,
 		Validators: []validator.Object{placementWaitValidator{"at least one of satisfied = true, min_clusters and conditions"}},
 		Attributes: map[string]schema.Attribute{
@@ -134,7 +134,7 @@ func waitForPlacement(ctx context.Context, client *kube.Client, object *clusterv
 
 // describePlacement tells why a placement is not what was waited for.
 func describePlacement(object *clusterv1beta1.Placement, wait *placementWaitModel, timeout time.Duration, now time.Time) string {
-	lines := []string{fmt.Sprintf("Within %s generation %d did not come to what is waited for:", attribute.ShortDuration(timeout), object.Generation)}
+	lines := []string{fmt.Sprintf("Within %s generation %d did not reach what is waited for:", attribute.ShortDuration(timeout), object.Generation)}
 	for _, lack := range wait.lacks(object) {
 		lines = append(lines, "  "+lack)
 	}
@@ -162,7 +162,7 @@ func placementRemedy(object *clusterv1beta1.Placement) string {
 	case cluster.ReasonAllManagedClusterSetsEmpty:
 		return "Put clusters into these sets with cluster_set of muster_managed_cluster."
 	case cluster.ReasonNoManagedClusterMatched, cluster.ReasonNotAllDecisionsScheduled:
-		return "Why each cluster is left out tells the data source muster_placement_preview, in its explanations. Often it is a taint: clusters that are not accepted, or whose agent is silent, have one."
+		return "The data source muster_placement_preview explains why each cluster is not selected. Often it is a taint: clusters that are not accepted, or whose agent is silent, have one."
 	}
 	return ""
 }

@@ -59,8 +59,8 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 		MarkdownDescription: "Accepts a cluster into the fleet: sets `hubAcceptsClient` on its ManagedCluster, waits until the hub has given the agent its namespace and rights, " +
 			"and, where the hub does not do that by itself, approves the agent's first certificate request.\n\n" +
 			"A muster hub approves by itself what comes with a bootstrap token bound to the cluster (see the ephemeral resource `muster_bootstrap_kubeconfig`), so there a cluster is best accepted before its agent is installed. " +
-			"On an upstream hub, creating this resource waits until the agent's request arrives; let the agent be installed meanwhile, and do not make the installation depend on the acceptance.\n\n" +
-			"Destroying it denies the cluster: the agent's rights are withdrawn, what runs in the cluster keeps running.",
+			"On an upstream hub, creating this resource waits until the agent's request arrives; install the agent in the meantime, and do not make the installation depend on the acceptance.\n\n" +
+			"Destroying it denies the cluster: the agent loses its rights, and what runs in the cluster keeps running.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to exist, or to be registered by its agent before the timeout.",
 				attribute.ValidClusterName()),
@@ -70,8 +70,8 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 			},
 			"approve_csr": schema.BoolAttribute{
 				MarkdownDescription: "Whether to wait for the agent's first certificate request and approve it. " +
-					"Left out, that is done where the hub does not approve requests of bound bootstrap tokens by itself, that is on upstream hubs. " +
-					"A cluster that has joined needs no approval. Exactly one request is approved: when several wait that differ in their keys or requesters, that is an error.",
+					"If omitted, this is done on hubs that do not approve requests of bound bootstrap tokens themselves, that is on upstream hubs. " +
+					"A cluster that has joined needs no approval. Exactly one request is approved: several pending requests with different keys or requesters are an error.",
 				Optional: true,
 			},
 			"approve_csr_name": schema.StringAttribute{
@@ -88,7 +88,7 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
 				Create: true, CreateDescription: attribute.TimeoutText("accepting, with the wait for cluster and certificate request,", defaultAcceptance),
-				Update: true, UpdateDescription: attribute.TimeoutText("accepting anew", defaultAcceptance),
+				Update: true, UpdateDescription: attribute.TimeoutText("accepting again", defaultAcceptance),
 				Delete: true, DeleteDescription: attribute.TimeoutText("denying", defaultAcceptance),
 			}),
 		},
@@ -222,7 +222,7 @@ func (a *acceptance) decide(ctx context.Context, diags *diag.Diagnostics) *clust
 		return object
 	}
 	applied := &clusterv1.ManagedCluster{}
-	applied.Name, applied.UID = object.Name, object.UID // the UID keeps a cluster that has just been deleted from being made anew
+	applied.Name, applied.UID = object.Name, object.UID // the UID keeps a cluster that was just deleted from being re-created
 	applied.Spec.HubAcceptsClient = &accept
 	if err := a.client.Apply(ctx, applied, kube.ApplyOptions{Manager: hub.AcceptanceManager, Force: true}); err != nil {
 		hub.AddAPIError(diags, a.client, doing, err)
@@ -293,7 +293,7 @@ func (a *acceptance) followDenial(ctx context.Context, object *clusterv1.Managed
 	switch {
 	case hub.IsTimeout(err):
 		diags.AddWarning(fmt.Sprintf("Managed cluster %q is denied and still has works", a.name()),
-			fmt.Sprintf("Its agent has lost all rights but those to the ManifestWorks in its namespace, which it keeps until they are gone, to clean up behind them. "+
+			fmt.Sprintf("Its agent has lost all rights except those to the ManifestWorks in its namespace. It keeps these until the works are gone, to clean up after them. "+
 				"Delete them to make the denial complete:\n  kubectl delete manifestworks -n %s --all", a.name()))
 	case err != nil:
 		hub.AddAPIError(diags, a.client, fmt.Sprintf("wait for the denial of managed cluster %q", a.name()), err)

@@ -77,7 +77,7 @@ resource "muster_cluster_acceptance" "test" {
 	)
 }
 
-// A denial takes the agent's rights, an acceptance gives them back, whoever
+// A denial takes the rights of the agent, an acceptance gives them back, no matter who
 // denied it.
 func TestAccClusterAcceptanceDeniesAndAcceptsAgain(t *testing.T) {
 	rights := func(want bool) resource.TestCheckFunc {

@@ -90,8 +90,8 @@ func approveRequests(ctx context.Context, client *kube.Client, name string, requ
 	case err == nil:
 	case errors.As(err, &several):
 		diags.AddError(fmt.Sprintf("Several certificate requests of managed cluster %q wait", name),
-			fmt.Sprintf("The cluster is accepted, and only one agent is to be let in, but there are %d requests, of different keys or requesters:\n%s\n\n"+
-				"Who holds a bootstrap credential can make one, so find out which is the agent's own; its log names it:\n  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster\n"+
+			fmt.Sprintf("The cluster is accepted, and only one agent may join, but there are %d requests, of different keys or requesters:\n%s\n\n"+
+				"Anyone with a bootstrap credential can create one, so find out which one is the agent's; its log names it:\n  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster\n"+
 				"Then set approve_csr_name to its name, or decide on the hub and apply again:\n  kubectl certificate approve NAME\n  kubectl certificate deny NAME    # the others",
 				len(several), attribute.JoinLines(several), cluster.AgentNamespace))
 	case hub.IsTimeout(err):
@@ -105,7 +105,7 @@ func approveRequests(ctx context.Context, client *kube.Client, name string, requ
 	}
 }
 
-// severalRequestsError describes requests of which nobody can tell which one is
+// severalRequestsError describes several requests, where it is unclear which one is
 // to be approved.
 type severalRequestsError []string
 

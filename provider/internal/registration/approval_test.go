@@ -84,15 +84,15 @@ func TestExactlyOneRequestIsChosen(t *testing.T) {
 		done     bool
 		listed   []string // of the error
 	}{
-		"none":                          {},
-		"one":                           {requests: []certificatesv1.CertificateSigningRequest{mine}, want: "mine"},
-		"one, beside a stranger's":      {requests: []certificatesv1.CertificateSigningRequest{foreign, mine}, want: "mine"},
-		"the same one twice":            {requests: []certificatesv1.CertificateSigningRequest{mine, same}, want: "mine"},
-		"two keys":                      {requests: []certificatesv1.CertificateSigningRequest{mine, otherKey}, listed: []string{"mine", "other-key"}},
-		"two requesters":                {requests: []certificatesv1.CertificateSigningRequest{mine, otherUser}, listed: []string{"abcdef", "ghijkl"}},
-		"two keys, of which one is set": {requests: []certificatesv1.CertificateSigningRequest{mine, otherKey}, only: "other-key", want: "other-key"},
-		"a stranger's is set":           {requests: []certificatesv1.CertificateSigningRequest{mine, foreign}, only: "foreign"},
-		"one is approved already":       {requests: []certificatesv1.CertificateSigningRequest{done, mine}, done: true},
+		"none":                      {},
+		"one":                       {requests: []certificatesv1.CertificateSigningRequest{mine}, want: "mine"},
+		"one, beside a stranger's":  {requests: []certificatesv1.CertificateSigningRequest{foreign, mine}, want: "mine"},
+		"the same one twice":        {requests: []certificatesv1.CertificateSigningRequest{mine, same}, want: "mine"},
+		"two keys":                  {requests: []certificatesv1.CertificateSigningRequest{mine, otherKey}, listed: []string{"mine", "other-key"}},
+		"two requesters":            {requests: []certificatesv1.CertificateSigningRequest{mine, otherUser}, listed: []string{"abcdef", "ghijkl"}},
+		"two keys, one of them set": {requests: []certificatesv1.CertificateSigningRequest{mine, otherKey}, only: "other-key", want: "other-key"},
+		"a stranger's is set":       {requests: []certificatesv1.CertificateSigningRequest{mine, foreign}, only: "foreign"},
+		"one is approved already":   {requests: []certificatesv1.CertificateSigningRequest{done, mine}, done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, done, err := chosen(x.requests, "c1", nil, x.only, time.Now())

@@ -66,23 +66,23 @@ func (e *bootstrapKubeconfigEphemeral) Configure(_ context.Context, req ephemera
 
 func (e *bootstrapKubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A kubeconfig with which one cluster's agent can introduce itself to the hub, for the write-only attribute `bootstrap_kubeconfig_wo` of `muster_klusterlet`. " +
-			"Its token is made when Terraform needs it, lives for `ttl`, is renewed while Terraform runs, and is revoked when Terraform is done with it. It appears neither in the state nor in the plan.\n\n" +
+		MarkdownDescription: "A kubeconfig with which one cluster's agent can register at the hub, for the write-only attribute `bootstrap_kubeconfig_wo` of `muster_klusterlet`. " +
+			"Its token is created when Terraform needs it, is valid for `ttl`, is renewed while Terraform runs, and is revoked when Terraform closes it. It appears neither in the state nor in the plan.\n\n" +
 			"With `managed_cluster` the token is bound: a muster hub lets it register that cluster and no other, and approves its certificate request by itself once the cluster is accepted.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster that the token is bound to. Left out, it can register any cluster.",
+				MarkdownDescription: "Name of the cluster that the token is bound to. If omitted, it can register any cluster.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidClusterName()},
 			},
 			"credential": schema.StringAttribute{
-				MarkdownDescription: fmt.Sprintf("What the agent introduces itself with. `%s`, the default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs whose API server takes no bootstrap tokens, as those of most cloud providers; "+
-					"it can register any cluster, and Terraform does not prolong it, so `ttl` has to last for the whole run. Both are revoked when Terraform is done.", credentialToken, credentialServiceAccount, cluster.Namespace, cluster.BootstrapServiceAccount),
+				MarkdownDescription: fmt.Sprintf("The credential that the agent registers with. `%s`, the default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs whose API server takes no bootstrap tokens, as those of most cloud providers; "+
+					"it can register any cluster, and Terraform does not renew it, so `ttl` has to last for the whole run. Both are revoked when Terraform closes the resource.", credentialToken, credentialServiceAccount, cluster.Namespace, cluster.BootstrapServiceAccount),
 				Optional:   true,
 				Validators: []validator.String{stringvalidator.OneOf(credentialToken, credentialServiceAccount)},
 			},
 			"ttl": schema.StringAttribute{
-				MarkdownDescription: fmt.Sprintf("How long the token stays valid when Terraform is killed and can't revoke it, such as `30m`. At least `1m`, with a service account `%s`; defaults to `%s`.", attribute.ShortDuration(minimumServiceAccountTTL), attribute.ShortDuration(defaultBootstrapTTL)),
+				MarkdownDescription: fmt.Sprintf("How long the token stays valid if Terraform is killed and can't revoke it, such as `30m`. At least `1m`, with a service account `%s`; defaults to `%s`.", attribute.ShortDuration(minimumServiceAccountTTL), attribute.ShortDuration(defaultBootstrapTTL)),
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
 			},

@@ -45,8 +45,8 @@ func (r *clusterRegistrationResource) IdentitySchema(_ context.Context, _ resour
 func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available (`" + cluster.ConditionAvailable + "`). " +
-			"It creates nothing and destroys nothing. What should only happen on clusters that are really there, such as manifest works that are waited for, depends on it.\n\n" +
-			"The wait is a resource of its own on purpose: when it runs into its timeout, the next apply waits again, and neither the cluster's record nor its agent is touched. " +
+			"It creates nothing and destroys nothing. Let everything depend on it that needs a running cluster, such as manifest works with `wait`.\n\n" +
+			"The wait is a resource of its own on purpose: when it times out, the next apply waits again, and neither the cluster's record nor its agent is touched. " +
 			"A cluster that later becomes unavailable does not change the plan; look at the data source `muster_managed_cluster` for its present state.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": attribute.Identifying("Name of the managed cluster.",

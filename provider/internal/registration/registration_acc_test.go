@@ -25,7 +25,7 @@ func TestAccClusterRegistration(t *testing.T) {
 			Config:      registrationConfig("cr-basic", "2s"),
 			ExpectError: regexp.MustCompile(`(?s)Managed cluster "cr-basic" has not registered within 2s.*HubAcceptedManagedCluster is True.*kubectl get csr -l\s+open-cluster-management.io/cluster-name=cr-basic`),
 		},
-		// The wait in vain left cluster and acceptance as they were.
+		// The failed wait left cluster and acceptance as they were.
 		resource.TestStep{
 			Config: registrationConfig("cr-basic", "30s"),
 			PreConfig: func() {

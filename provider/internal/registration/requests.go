@@ -35,7 +35,7 @@ func DescribeJoining(ctx context.Context, client *kube.Client, name string) []st
 	defer cancel()
 	now := time.Now()
 	object := &clusterv1.ManagedCluster{}
-	lines := []string{fmt.Sprintf("What the hub says of the cluster %q:", name)}
+	lines := []string{fmt.Sprintf("The hub's state of the cluster %q:", name)}
 	switch err := client.Get(ctx, object, "", name); {
 	case kube.IsNotFound(err, name):
 		lines = append(lines, "  it has no such ManagedCluster")

@@ -117,18 +117,18 @@ func (r *bootstrapTokenResource) IdentitySchema(_ context.Context, _ resource.Id
 func (r *bootstrapTokenResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A bootstrap token that outlives the Terraform run, for agents that are installed by other means: a golden image, a GitOps tool, `clusteradm join`.\n\n" +
-			"Destroying it revokes the token: the hub refuses it at once, and a muster hub deletes the certificate requests that were made with it and that nobody has decided about. " +
+			"Destroying it revokes the token: the hub refuses it at once, and a muster hub deletes the undecided certificate requests that were made with it. " +
 			"Clusters that have joined stay. `terraform apply -replace` rotates it.\n\n" +
-			"~> The token is kept in the state. Where Terraform installs the agent, prefer the ephemeral resource `muster_bootstrap_kubeconfig`, which leaves no trace.",
+			"~> The token is kept in the state. Where Terraform installs the agent, prefer the ephemeral resource `muster_bootstrap_kubeconfig`, which is in no state.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it makes a new token.",
+				MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it replaces the token.",
 				Optional:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
 				Validators:          []validator.String{attribute.ValidClusterName(), stringvalidator.ConflictsWith(path.MatchRoot("managed_clusters"))},
 			},
 			"managed_clusters": schema.SetAttribute{
-				MarkdownDescription: "Names of the clusters that the token is bound to, where it is for several. Changing them makes a new token.",
+				MarkdownDescription: "Names of the clusters that the token is bound to, if there are several. Changing them replaces the token.",
 				Optional:            true,
 				ElementType:         types.StringType,
 				PlanModifiers:       []planmodifier.Set{setplanmodifier.RequiresReplace()},
@@ -136,28 +136,28 @@ func (r *bootstrapTokenResource) Schema(_ context.Context, _ resource.SchemaRequ
 			},
 			"cluster_labels": schema.MapAttribute{
 				MarkdownDescription: "Labels that the hub puts on every ManagedCluster that is created with the token. " +
-					"With `" + cluster.ClusterSetLabel + "` it leads straight into a cluster set. A cluster that comes with another value for one of them is refused. Needs a muster hub.",
+					"With `" + cluster.ClusterSetLabel + "` its clusters join a cluster set. A cluster with another value for one of them is refused. Needs a muster hub.",
 				Optional:    true,
 				ElementType: types.StringType,
 				Validators:  []validator.Map{attribute.ValidLabels(nil), mapvalidator.SizeAtLeast(1)},
 			},
 			"max_clusters": schema.Int64Attribute{
-				MarkdownDescription: fmt.Sprintf("How many clusters may be registered with the token, 1 to %d. The hub refuses further ones; a cluster counts once, however often it tries. Left out, there is no limit. Needs a muster hub.", cluster.MaxTokenClusters),
+				MarkdownDescription: fmt.Sprintf("How many clusters may be registered with the token, 1 to %d. The hub refuses further ones; a cluster counts once, however often it tries. If omitted, there is no limit. Needs a muster hub.", cluster.MaxTokenClusters),
 				Optional:            true,
 				Validators:          []validator.Int64{int64validator.Between(1, cluster.MaxTokenClusters)},
 			},
 			"description": schema.StringAttribute{
-				MarkdownDescription: "What the token is for, for people who find it on the hub.",
+				MarkdownDescription: "Description of the token, for people who find it on the hub.",
 				Optional:            true,
 			},
 			"ttl": schema.StringAttribute{
-				MarkdownDescription: "How long the token is valid, counted from when it is made or this is changed, such as `24h`; at least `1m`. " +
-					"The hub removes an expired token, and the next apply makes another. Left out, the token does not expire. Clusters that have joined need it no longer.",
+				MarkdownDescription: "How long the token is valid, counted from its creation or from the last change of this value, such as `24h`; at least `1m`. " +
+					"The hub removes an expired token, and the next apply creates another. If omitted, the token does not expire. Clusters that have joined no longer need it.",
 				Optional:   true,
 				Validators: []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
 			},
 			"token_id": schema.StringAttribute{
-				MarkdownDescription: "The token's public half, by which it is named on the hub.",
+				MarkdownDescription: "The public half of the token, which names it on the hub.",
 				Computed:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
 			},
@@ -325,8 +325,8 @@ func (r *bootstrapTokenResource) keepsScope(ctx context.Context, client *kube.Cl
 		return false
 	}
 	if !knows {
-		diags.AddAttributeError(path.Root(promised[0]), "The hub takes no notice of a bootstrap token's scope",
-			fmt.Sprintf("%s is set, and the hub %s is none that keeps it: its tokens register any number of clusters, with any labels. "+
+		diags.AddAttributeError(path.Root(promised[0]), "The hub ignores the scope of bootstrap tokens",
+			fmt.Sprintf("%s is set, and the hub %s does not support it: its tokens register any number of clusters, with any labels. "+
 				"Leave it out and keep the token short-lived, or use a muster hub.", strings.Join(promised, " and "), client.Host()))
 	}
 	return knows

@@ -33,7 +33,7 @@ const replicaSetGate = "ManifestWorkReplicaSet"
 // describeReplicaSet tells why a replica set is not what was waited for.
 func describeReplicaSet(ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, wanted string, timeout time.Duration) string {
 	now := time.Now()
-	lines := []string{fmt.Sprintf("Within %s generation %d did not come to what is waited for: %s. Conditions:", attribute.ShortDuration(timeout), object.Generation, wanted)}
+	lines := []string{fmt.Sprintf("Within %s generation %d did not reach what is waited for: %s. Conditions:", attribute.ShortDuration(timeout), object.Generation, wanted)}
 	if len(object.Status.Conditions) == 0 {
 		lines = append(lines, "  (no conditions: no controller has reported anything yet)",
 			"", "Perhaps the hub makes no works of replica sets at all. "+replicaSetGateRemedy())

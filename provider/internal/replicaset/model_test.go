@@ -12,7 +12,7 @@ import (
 )
 
 // An attribute of the resource that the data source lacks, or the other way
-// round, would be found only by whoever misses it.
+// round, would only be found by a user who misses it.
 func TestReplicaSetDataSourceHasTheResourcesAttributes(t *testing.T) {
 	observed := attribute.ObservedAttributes(replicaSetAttributes())
 	for name := range replicaSetAttributes() {

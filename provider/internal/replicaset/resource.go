@@ -63,9 +63,9 @@ func (r *replicaSetResource) Schema(ctx context.Context, _ resource.SchemaReques
 	attributes["adopt"] = attribute.AdoptAttribute()
 	attributes["force_conflicts"] = attribute.ForceAttribute()
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The same Kubernetes objects for every cluster that placements select: the hub keeps a manifest work in each of them, makes and deletes works as the selection changes, and rolls changes out as carefully as is asked for.\n\n" +
-			"The hub needs its feature gate `ManifestWorkReplicaSet`: `muster hub --feature-gates ManifestWorkReplicaSet=true`. " +
-			"Planning and applying need no managed cluster. To see to it that a change has arrived everywhere before Terraform goes on, set `wait`.",
+		MarkdownDescription: "The same Kubernetes objects for every cluster that placements select: the hub keeps a manifest work in each of them, creates and deletes works as the selection changes, and rolls out changes by the given strategy.\n\n" +
+			"The hub's feature gate `ManifestWorkReplicaSet` has to be on, which is the default on a muster hub. " +
+			"Planning and applying need no managed cluster. To wait until a change has arrived everywhere, set `wait`.",
 		Attributes: attributes,
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
@@ -80,12 +80,12 @@ func (r *replicaSetResource) Schema(ctx context.Context, _ resource.SchemaReques
 // replicaSetAttributes are those of the replica set itself.
 func replicaSetAttributes() map[string]schema.Attribute {
 	deleteOption := manifestwork.DeleteOptionAttribute()
-	deleteOption.MarkdownDescription = "What becomes of a work's objects in the end. Left out, they are deleted with the work. " +
-		"A work that the hub deletes by `ttl_seconds_after_finished` is made anew by the replica set."
+	deleteOption.MarkdownDescription = "What happens to a work's objects when it is deleted. If omitted, they are deleted with it. " +
+		"A work that the hub deletes by `ttl_seconds_after_finished` is re-created by the replica set."
 	return map[string]schema.Attribute{
-		"namespace": attribute.Identifying("Namespace on the hub, that of the placements. It has to exist. Changing it makes another replica set.",
+		"namespace": attribute.Identifying("Namespace on the hub, that of the placements. It has to exist. Changing it replaces the replica set.",
 			attribute.ValidName("namespace")),
-		"name": attribute.Identifying("Name of the replica set, without dots. `<namespace>.<name>` becomes a label of the works, hence at most 63 characters together. The works' names begin with it. Changing it makes another replica set.",
+		"name": attribute.Identifying("Name of the replica set, without dots. `<namespace>.<name>` becomes a label of the works, so both together have at most 63 characters. The names of the works begin with it. Changing it replaces the replica set.",
 			replicaSetNameValidator{}),
 		"labels":      attribute.Labels("Labels of the replica set. A work gets them too, the next time its manifests are rolled out.", nil),
 		"annotations": attribute.Annotations("Annotations of the replica set. The works don't get them."),
@@ -102,7 +102,7 @@ func replicaSetAttributes() map[string]schema.Attribute {
 		"executor":         manifestwork.ExecutorAttribute(),
 		"placements":       placementRefsAttribute(),
 		"cascade_deletion_policy": schema.StringAttribute{
-			MarkdownDescription: "How deleting goes about. The works are deleted either way. `Background`: the replica set is gone at once. `Foreground`: it stays until they are gone, and with it `terraform destroy`. Defaults to `Background`.",
+			MarkdownDescription: "How the replica set is deleted. The works are deleted either way. `Background`: the replica set is gone at once. `Foreground`: it stays, and `terraform destroy` waits, until they are gone. Defaults to `Background`.",
 			Optional:            true, Computed: true, Default: stringdefault.StaticString(string(workv1alpha1.CascadeDeletionPolicyBackground)),
 			Validators: attribute.OneOf(workv1alpha1.CascadeDeletionPolicyBackground, workv1alpha1.CascadeDeletionPolicyForeground),
 		},

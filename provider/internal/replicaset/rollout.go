@@ -53,9 +53,9 @@ func placementRefsAttribute() schema.ListNestedAttribute {
 
 func rolloutStrategyAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "How a change spreads over the placement's clusters. Left out, it goes to all of them at once and waits for ever. " +
+		MarkdownDescription: "How a change spreads over the placement's clusters. If omitted, it goes to all of them at once and waits forever. " +
 			"A cluster is done when its work is applied and its condition `Progressing` is `False`, and has failed when `Progressing` and `Degraded` are both `True`. " +
-			"muster's agents report both for the usual kinds without being told; agents of other hubs need `condition_rules` that yield `Progressing`, " +
+			"muster's agents report both for the usual kinds by default; agents of other hubs need `condition_rules` that yield `Progressing`, " +
 			"and on those hubs a rollout without them stops after its first clusters.",
 		Optional: true,
 		Attributes: map[string]schema.Attribute{
@@ -66,7 +66,7 @@ func rolloutStrategyAttribute() schema.SingleNestedAttribute {
 				Validators: attribute.OneOf(clusterv1alpha1.RolloutTypeAll, clusterv1alpha1.RolloutTypeProgressive, clusterv1alpha1.RolloutTypeProgressivePerGroup),
 			},
 			"progress_deadline": schema.StringAttribute{
-				MarkdownDescription: "How long a cluster may be progressing or failed before it is given up, such as `10m`; it then counts as a failure and frees its place. `0s` gives up at once, `None` never. Defaults to `None`.",
+				MarkdownDescription: "How long a cluster may be progressing or failed before the rollout gives up on it, such as `10m`; it then counts as a failure and no longer as in progress. `0s` gives up at once, `None` never. Defaults to `None`.",
 				Optional:            true,
 				Validators:          []validator.String{deadlineValidator{"a duration such as 30s, 10m or 1h30m, or None"}},
 			},
@@ -78,13 +78,13 @@ func rolloutStrategyAttribute() schema.SingleNestedAttribute {
 			"max_failures": schema.StringAttribute{
 				MarkdownDescription: "How many clusters may fail before no further cluster is started: a number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the placement's clusters " +
 					"(of each group's, for `ProgressivePerGroup`). Not for `All`. Defaults to `\"0\"`: the first failure stops the rollout. " +
-					"**Beware:** a number greater than that of the clusters counts as `0`, not as no limit. With five clusters `\"10\"` tolerates no failure; use `\"100%\"` to tolerate all.",
+					"**Note:** a number greater than the number of clusters counts as `0`, not as no limit. With five clusters `\"10\"` tolerates no failure; use `\"100%\"` to tolerate all.",
 				Optional:   true,
 				Validators: []validator.String{thresholdValidator{}},
 			},
 			"max_concurrency": schema.StringAttribute{
-				MarkdownDescription: "How many clusters may be under way at the same time: a number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the mandatory groups. " +
-					"Clusters that have failed, or are still within `min_success_time`, keep their place. Only for `Progressive`. Left out, or greater than the number of these clusters, it is no limit.",
+				MarkdownDescription: "How many clusters may be in progress at the same time: a number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the mandatory groups. " +
+					"Clusters that have failed, or are still within `min_success_time`, keep their place. Only for `Progressive`. If omitted, or greater than the number of these clusters, it is no limit.",
 				Optional:   true,
 				Validators: []validator.String{thresholdValidator{minimum: 1, zero: "would not stop the rollout: the hub takes it for no limit at all"}},
 			},
@@ -196,7 +196,7 @@ func rolloutStrategyModelOf(strategy clusterv1alpha1.RolloutStrategy) *rolloutSt
 	return m
 }
 
-// rolloutEffect is what a strategy comes to: the settings that its type heeds,
+// rolloutEffect is the effect of a strategy: the settings that its type uses,
 // defaults filled in and durations in one notation.
 type rolloutEffect struct {
 	kind                  clusterv1alpha1.RolloutType

@@ -58,7 +58,7 @@ func TestAccManifestWorkReplicaSetWaits(t *testing.T) {
 			ConfigStateChecks: append(ready(true), stateIs("summary", knownvalue.ObjectPartial(map[string]knownvalue.Check{"total": knownvalue.Int64Exact(2), "degraded": knownvalue.Int64Exact(1)}))),
 		},
 		// What was reported before a change does not count.
-		resource.TestStep{Config: body("1s", "43"), ExpectError: acctest.Saying("Within 1s generation 2 did not come to what is waited for: PlacementRolledOut. Conditions:")},
+		resource.TestStep{Config: body("1s", "43"), ExpectError: acctest.Saying("Within 1s generation 2 did not reach what is waited for: PlacementRolledOut. Conditions:")},
 		resource.TestStep{
 			PreConfig:         later(func() { hub.report(metav1.ConditionTrue, present) }),
 			Config:            body("30s", "43"),
@@ -78,7 +78,7 @@ func TestAccManifestWorkReplicaSetWaits(t *testing.T) {
 	)
 }
 
-// Upstream's hubs don't say of which generation a condition is. One from before a
+// Upstream's hubs don't set the observed generation of conditions. One from before a
 // change doesn't count then either; but where a change leaves the works alone,
 // the hub has nothing new to report, and what stands is so.
 func TestAccManifestWorkReplicaSetWaitsOnAnUpstreamHub(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAccManifestWorkReplicaSetWaitsOnAnUpstreamHub(t *testing.T) {
 		},
 		resource.TestStep{
 			Config:      body("2s", "43"),
-			ExpectError: acctest.Saying("Within 2s generation 2 did not come to what is waited for: PlacementRolledOut."),
+			ExpectError: acctest.Saying("Within 2s generation 2 did not reach what is waited for: PlacementRolledOut."),
 		},
 		// Not even in the next run, which changes nothing and only waits.
 		resource.TestStep{
@@ -119,7 +119,7 @@ func TestAccManifestWorkReplicaSetWaitsOnAnUpstreamHub(t *testing.T) {
 	)
 }
 
-// A wait in vain tells what there is to know.
+// A failed wait reports everything that is known.
 func TestAccManifestWorkReplicaSetTellsWhatHoldsItUp(t *testing.T) {
 	hub := newReplicaSetHub(t)
 	applied := said("Applied", metav1.ConditionTrue)

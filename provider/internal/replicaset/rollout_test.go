@@ -78,7 +78,7 @@ func TestRolloutStrategiesThatMeanTheSame(t *testing.T) {
 		"a number and a percentage":         {progressive(concurrency(intstr.FromInt32(3))), progressive(concurrency(intstr.FromString("3%"))), false},
 		"other types":                       {progressive(nil), clusterv1alpha1.RolloutStrategy{Type: "ProgressivePerGroup"}, false},
 		"settings of a type that is not":    {clusterv1alpha1.RolloutStrategy{Type: "All", Progressive: &clusterv1alpha1.RolloutProgressive{MaxConcurrency: intstr.FromInt32(1)}}, clusterv1alpha1.RolloutStrategy{}, true},
-		"settings that All does not heed":   {clusterv1alpha1.RolloutStrategy{Type: "All", All: &clusterv1alpha1.RolloutAll{RolloutConfig: clusterv1alpha1.RolloutConfig{MaxFailures: intstr.FromInt32(4)}}}, clusterv1alpha1.RolloutStrategy{}, true},
+		"settings that All ignores":         {clusterv1alpha1.RolloutStrategy{Type: "All", All: &clusterv1alpha1.RolloutAll{RolloutConfig: clusterv1alpha1.RolloutConfig{MaxFailures: intstr.FromInt32(4)}}}, clusterv1alpha1.RolloutStrategy{}, true},
 		"failures":                          {progressive(func(p *clusterv1alpha1.RolloutProgressive) { p.MaxFailures = intstr.FromInt32(1) }), progressive(nil), false},
 		"success times":                     {progressive(func(p *clusterv1alpha1.RolloutProgressive) { p.MinSuccessTime = "1s" }), progressive(nil), false},
 		"mandatory groups in another order": {withGroups("a", "b"), withGroups("b", "a"), false},

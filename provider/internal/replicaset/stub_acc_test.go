@@ -61,7 +61,7 @@ func (h *replicaSetHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case r.URL.Path == "/apis/cluster.open-cluster-management.io/v1/managedclusters":
 		paris := clusterv1.ManagedCluster{}
-		paris.Name = "paris" // of which nothing is known
+		paris.Name = "paris" // about which nothing is known
 		reply(w, http.StatusOK, &clusterv1.ManagedClusterList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "cluster.open-cluster-management.io/v1", Kind: "ManagedClusterList"}, Items: []clusterv1.ManagedCluster{paris},
 		})

@@ -32,14 +32,14 @@ type replicaSetWaitModel struct {
 
 func replicaSetWaitAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Waits, after creating or changing the replica set, until the hub reports what is asked for here. " +
-			"A wait in vain fails an update. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and create the replica set, and all of its works, anew; " +
+		MarkdownDescription: "Waits, after creating or changing the replica set, until the hub reports everything that is set here. " +
+			"A wait that fails makes an update fail. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and re-create the replica set and all of its works; " +
 			"the next apply waits again. To stop there, add a `postcondition` on `self.ready`.",
 		Optional:   true,
 		Validators: []validator.Object{replicaSetWaitValidator{"rolled_out = true, or conditions, or both"}},
 		Attributes: map[string]schema.Attribute{
 			"rolled_out": schema.BoolAttribute{
-				MarkdownDescription: "Whether to wait until the manifests have succeeded in every cluster that the placements select, as `rolled_out` of the replica set tells. Placements that select no cluster are waited for too.",
+				MarkdownDescription: "Whether to wait until the manifests have succeeded in every cluster that the placements select, as `rolled_out` of the replica set reports. It also waits for placements that select no cluster.",
 				Optional:            true,
 			},
 			"conditions": schema.SetAttribute{
@@ -53,7 +53,7 @@ func replicaSetWaitAttribute() schema.SingleNestedAttribute {
 }
 
 // met reports whether the replica set is as the wait wants it. written is the
-// last write of which older conditions tell nothing; nil if there is none.
+// last write, about which older conditions say nothing; nil if there is none.
 func (m *replicaSetWaitModel) met(object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark) bool {
 	if m.RolledOut.ValueBool() && !rolledOut(object, written) {
 		return false
@@ -211,7 +211,7 @@ func note(ctx context.Context, private interface {
 ) diag.Diagnostics {
 	text, err := json.Marshal(mark)
 	if err != nil {
-		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot note the state of the replica set", err.Error())}
+		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot record the state of the replica set", err.Error())}
 	}
 	return private.SetKey(ctx, replicaSetMarkKey, text)
 }

@@ -48,7 +48,7 @@ func TestRolledOut(t *testing.T) {
 	}
 }
 
-// Where conditions don't tell of which generation they are, those that stood
+// Where conditions have no observed generation, those that stood
 // before a write don't count until the hub has reported again.
 func TestReportsFromBeforeAWriteDoNotCount(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -99,7 +99,7 @@ func TestWaitIsMet(t *testing.T) {
 		"rolled out":              {replicaSetWaitModel{RolledOut: types.BoolValue(true)}, true},
 		"a condition":             {replicaSetWaitModel{Conditions: []types.String{tfString("ManifestworkApplied")}}, false},
 		"a condition's status":    {replicaSetWaitModel{Conditions: []types.String{tfString("ManifestworkApplied=False")}}, true},
-		"both, of which one is":   {replicaSetWaitModel{RolledOut: types.BoolValue(true), Conditions: []types.String{tfString("ManifestworkApplied=True")}}, false},
+		"both, and one is":        {replicaSetWaitModel{RolledOut: types.BoolValue(true), Conditions: []types.String{tfString("ManifestworkApplied=True")}}, false},
 		"rolled out not asked":    {replicaSetWaitModel{RolledOut: types.BoolValue(false), Conditions: []types.String{tfString("PlacementRolledOut")}}, true},
 		"a condition that is not": {replicaSetWaitModel{Conditions: []types.String{tfString("Elsewhere=Unknown")}}, false},
 	} {
@@ -111,7 +111,7 @@ func TestWaitIsMet(t *testing.T) {
 	}
 }
 
-// Only what changes the works makes the hub report anew.
+// Only what changes the works makes the hub report again.
 func TestSameWorks(t *testing.T) {
 	model := func(change func(*replicaSetModel)) *replicaSetModel {
 		m := &replicaSetModel{
