@@ -83,13 +83,7 @@ func Main(m *testing.M, env *Env, opts ...Option) {
 }
 
 func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
-	o := options{controlplane: controlplane.Options{
-		Name:        "muster-test",
-		Conversions: []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
-	}}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := newOptions(opts)
 	env.log = logging.Library(logging.Setup(context.Background(), logWriter(), 4, false))
 	path, err := os.MkdirTemp("", "muster-test-")
 	if err != nil {
@@ -124,16 +118,9 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 			err = stopErr
 		}
 	}()
-	kinds, err := crds.Hub()
+	kinds, err := o.definitions()
 	if err != nil {
 		return 1, err
-	}
-	if o.managedCluster {
-		more, err := crds.ManagedCluster()
-		if err != nil {
-			return 1, err
-		}
-		kinds = append(kinds, more...)
 	}
 	if err := definitions.Install(ctx, env.Config("muster-test"), kinds); err != nil {
 		return 1, err
@@ -150,6 +137,28 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 		defer stop()
 	}
 	return m.Run(), nil
+}
+
+func newOptions(opts []Option) options {
+	o := options{controlplane: controlplane.Options{
+		Name:        "muster-test",
+		Conversions: []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
+	}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// definitions are those of a hub, and of a managed cluster where the server is
+// both.
+func (o options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	kinds, err := crds.Hub()
+	if err != nil || !o.managedCluster {
+		return kinds, err
+	}
+	more, err := crds.ManagedCluster()
+	return append(kinds, more...), err
 }
 
 // logWriter is where the servers' logs go: nowhere, or with MUSTER_TEST_LOGS

@@ -88,70 +88,75 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 			"An upgrade removes the old agent only when the new one runs.\n\n" +
 			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
 			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
-		Attributes: map[string]schema.Attribute{
-			"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it replaces the agent.",
-				attribute.ValidClusterName()),
-			"namespace": schema.StringAttribute{
-				MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",
-				Optional:            true, Computed: true, Default: stringdefault.StaticString(cluster.AgentNamespace),
-				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:    []validator.String{attribute.ValidName("namespace"), stringvalidator.NoneOf("default", "kube-system", "kube-public", "kube-node-lease")},
-			},
-			"image": schema.StringAttribute{
-				MarkdownDescription: "Container image of the agent. If omitted, the image of the provider's own version, so that upgrading the provider upgrades the agents.",
-				Optional:            true,
-				Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
-			},
-			"args": schema.ListAttribute{
-				MarkdownDescription: "Further arguments of `muster agent`, such as `-v=2`.",
-				Optional:            true,
-				ElementType:         types.StringType,
-			},
-			"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because destroying needs it; " +
-				"with `kubeconfig_path` only the path is kept."),
-			"cluster_uid": schema.StringAttribute{
-				MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, which identifies it. If omitted, it is recorded when the agent is installed: " +
-					"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to another cluster at another address is refused. " +
-					"Set it to require a particular cluster, such as the one that takes over the name.",
-				Optional: true, Computed: true,
-				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
-			},
-			"bootstrap_kubeconfig_wo": schema.StringAttribute{
-				MarkdownDescription: "Kubeconfig with which the agent registers at the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
-					"If omitted, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
-				Optional: true, Sensitive: true, WriteOnly: true,
-				Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
-			},
-			"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
-				MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for example after the hub has moved.",
-				Optional:            true,
-				Validators:          []validator.Int64{int64validator.AtLeast(0), int64validator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo"))},
-			},
-			"wait_for_bootstrap": schema.BoolAttribute{
-				MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
-					"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute. " +
-					"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
-				Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-			},
-			"keep_works_on_destroy": schema.BoolAttribute{
-				MarkdownDescription: "Whether to remove the agent without waiting until the hub's works are gone; what they applied stays. For a lost hub. Defaults to `false`.",
-				Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
-			},
-			"installed": schema.BoolAttribute{
-				MarkdownDescription: "Whether the agent's objects all exist unchanged. When one is missing or was changed, the plan shows this as `false -> true`.",
-				Computed:            true, Default: booldefault.StaticBool(true),
-			},
-			"ready": schema.BoolAttribute{
-				MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with `wait_for_bootstrap = false`.",
-				Computed:            true,
-			},
-		},
+		Attributes: klusterletAttributes(),
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
 				Create: true, CreateDescription: attribute.TimeoutText("installing, with the wait for the agent's certificate,", defaultInstall),
 				Update: true, UpdateDescription: attribute.TimeoutText("updating", defaultInstall),
 				Delete: true, DeleteDescription: attribute.TimeoutText("removing, with the wait for works,", attribute.DefaultDelete),
 			}),
+		},
+	}
+}
+
+// klusterletAttributes are the arguments and results of the resource.
+func klusterletAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it replaces the agent.",
+			attribute.ValidClusterName()),
+		"namespace": schema.StringAttribute{
+			MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",
+			Optional:            true, Computed: true, Default: stringdefault.StaticString(cluster.AgentNamespace),
+			PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
+			Validators:    []validator.String{attribute.ValidName("namespace"), stringvalidator.NoneOf("default", "kube-system", "kube-public", "kube-node-lease")},
+		},
+		"image": schema.StringAttribute{
+			MarkdownDescription: "Container image of the agent. If omitted, the image of the provider's own version, so that upgrading the provider upgrades the agents.",
+			Optional:            true,
+			Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
+		},
+		"args": schema.ListAttribute{
+			MarkdownDescription: "Further arguments of `muster agent`, such as `-v=2`.",
+			Optional:            true,
+			ElementType:         types.StringType,
+		},
+		"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because destroying needs it; " +
+			"with `kubeconfig_path` only the path is kept."),
+		"cluster_uid": schema.StringAttribute{
+			MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, which identifies it. If omitted, it is recorded when the agent is installed: " +
+				"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to another cluster at another address is refused. " +
+				"Set it to require a particular cluster, such as the one that takes over the name.",
+			Optional: true, Computed: true,
+			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+		},
+		"bootstrap_kubeconfig_wo": schema.StringAttribute{
+			MarkdownDescription: "Kubeconfig with which the agent registers at the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
+				"If omitted, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
+			Optional: true, Sensitive: true, WriteOnly: true,
+			Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
+		},
+		"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
+			MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for example after the hub has moved.",
+			Optional:            true,
+			Validators:          []validator.Int64{int64validator.AtLeast(0), int64validator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo"))},
+		},
+		"wait_for_bootstrap": schema.BoolAttribute{
+			MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
+				"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute. " +
+				"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
+			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
+		},
+		"keep_works_on_destroy": schema.BoolAttribute{
+			MarkdownDescription: "Whether to remove the agent without waiting until the hub's works are gone; what they applied stays. For a lost hub. Defaults to `false`.",
+			Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
+		},
+		"installed": schema.BoolAttribute{
+			MarkdownDescription: "Whether the agent's objects all exist unchanged. When one is missing or was changed, the plan shows this as `false -> true`.",
+			Computed:            true, Default: booldefault.StaticBool(true),
+		},
+		"ready": schema.BoolAttribute{
+			MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with `wait_for_bootstrap = false`.",
+			Computed:            true,
 		},
 	}
 }

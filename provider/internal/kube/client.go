@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 )
@@ -128,91 +126,6 @@ func selecting(request *rest.Request, options ListOptions) *rest.Request {
 	return request
 }
 
-// ApplyOptions say in whose name and how a server-side apply is made.
-type ApplyOptions struct {
-	// Manager is the field manager.
-	Manager string
-	// Force takes fields over from other managers.
-	Force bool
-	// CreateOnly refuses, with a conflict, to change an object that exists.
-	CreateOnly bool
-	// DryRun has the server tell what would come of it, and change nothing.
-	DryRun bool
-}
-
-// neverVersion is a resource version that no object has: a server's count begins
-// with 1, before its first object. An apply that names a version only goes through
-// for an object with that version, and for one that does not exist yet.
-const neverVersion = "1"
-
-// Apply makes the fields that are set in obj so on the server, creating the
-// object if need be, and reads the result into obj. A UID in obj keeps it from
-// being created. With a resource version in obj, an object that has changed since
-// is refused as a conflict.
-func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) error {
-	if options.CreateOnly {
-		obj.SetResourceVersion(neverVersion)
-	}
-	return c.apply(ctx, obj, "", options)
-}
-
-// ApplyStatus makes the fields of the status that are set in obj so on the
-// server and reads the result into obj, which has to exist there.
-func (c *Client) ApplyStatus(ctx context.Context, obj Object, options ApplyOptions) error {
-	return c.apply(ctx, obj, "status", options)
-}
-
-func (c *Client) apply(ctx context.Context, obj Object, subresource string, options ApplyOptions) error {
-	gvk, err := c.kindOf(obj)
-	if err != nil {
-		return err
-	}
-	obj.GetObjectKind().SetGroupVersionKind(gvk)
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return fmt.Errorf("encode %s %s: %w", gvk.Kind, obj.GetName(), err)
-	}
-	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
-	if err != nil {
-		return err
-	}
-	if subresource != "" {
-		request = request.SubResource(subresource)
-	}
-	return decodeFresh(applying(request, body, options).Do(ctx), obj)
-}
-
-func applying(request *rest.Request, body []byte, options ApplyOptions) *rest.Request {
-	request = request.SetHeader("Content-Type", string(types.ApplyPatchType)).
-		Param("fieldManager", options.Manager).
-		Body(body)
-	if options.Force {
-		request = request.Param("force", "true")
-	}
-	if options.DryRun {
-		request = request.Param("dryRun", metav1.DryRunAll)
-	}
-	return request
-}
-
-// MergePatch sends a JSON merge patch and reads the result into obj, which names
-// the object. A resource version in the patch makes it fail if the object has
-// changed since.
-func (c *Client) MergePatch(ctx context.Context, obj Object, manager string, patch any) error {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return fmt.Errorf("encode a patch of %s: %w", obj.GetName(), err)
-	}
-	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
-	if err != nil {
-		return err
-	}
-	return decodeFresh(request.SetHeader("Content-Type", string(types.MergePatchType)).
-		Param("fieldManager", manager).
-		Body(body).
-		Do(ctx), obj)
-}
-
 // UpdateSubresource replaces a subresource such as approval.
 func (c *Client) UpdateSubresource(ctx context.Context, obj Object, subresource, manager string) error {
 	request, err := c.request(obj, http.MethodPut, obj.GetNamespace(), obj.GetName())
@@ -242,72 +155,6 @@ func decodeFresh(result rest.Result, obj Object) error {
 	}
 	assign(obj, fresh)
 	return nil
-}
-
-// Deletion is what became of a request to delete an object.
-type Deletion struct {
-	// Gone says that the object does not exist any more. Otherwise it waits for
-	// its finalizers or contents.
-	Gone bool
-	// UID is that of the object that waits.
-	UID types.UID
-}
-
-// Delete asks for an object's deletion and does not wait for it. With a UID only
-// that very object is deleted, and not another of its name. An object that is
-// not there is gone.
-func (c *Client) Delete(ctx context.Context, obj Object, namespace, name string, uid types.UID) (Deletion, error) {
-	return c.DeleteIf(ctx, obj, namespace, name, metav1.Preconditions{UID: &uid})
-}
-
-// DeleteIf is Delete with preconditions; empty ones are ignored. An
-// object that does not meet them is left, with a conflict as the error.
-func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name string, conditions metav1.Preconditions) (Deletion, error) {
-	request, err := c.request(obj, http.MethodDelete, namespace, name)
-	if err != nil {
-		return Deletion{}, err
-	}
-	policy := metav1.DeletePropagationBackground
-	options := &metav1.DeleteOptions{PropagationPolicy: &policy}
-	options.Kind, options.APIVersion = "DeleteOptions", "v1"
-	if conditions.UID != nil && *conditions.UID == "" {
-		conditions.UID = nil
-	}
-	if conditions != (metav1.Preconditions{}) {
-		options.Preconditions = &conditions
-	}
-	body, err := json.Marshal(options)
-	if err != nil {
-		return Deletion{}, fmt.Errorf("encode the deletion of %s: %w", name, err)
-	}
-	result := request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
-	if err := result.Error(); err != nil {
-		if IsNotFound(err, name) {
-			return Deletion{Gone: true}, nil
-		}
-		return Deletion{}, err
-	}
-	// An object that goes at once is answered with a Status, one that has to wait
-	// with the object.
-	raw, err := result.Raw()
-	if err != nil {
-		return Deletion{}, err
-	}
-	var answer metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return Deletion{}, fmt.Errorf("read the answer to the deletion of %s: %w", name, err)
-	}
-	return Deletion{Gone: answer.Kind == "Status", UID: answer.UID}, nil
-}
-
-// DeleteAndWait deletes an object and waits until it is gone. When ctx ends
-// first, obj holds what was seen last.
-func (c *Client) DeleteAndWait(ctx context.Context, obj Object, namespace, name string) error {
-	deletion, err := c.Delete(ctx, obj, namespace, name, "")
-	if err != nil || deletion.Gone {
-		return err
-	}
-	return c.WaitGone(ctx, obj, namespace, name, deletion.UID)
 }
 
 func (c *Client) kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {

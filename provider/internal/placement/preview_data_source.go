@@ -107,10 +107,7 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 				"clusters": list("Names of the group's clusters, in the order that `sort_by` asks for."),
 			}},
 		},
-		"satisfied": schema.BoolAttribute{
-			MarkdownDescription: "Whether as many clusters would be found as are asked for.",
-			Computed:            true,
-		},
+		"satisfied": schema.BoolAttribute{MarkdownDescription: "Whether as many clusters would be found as are asked for.", Computed: true},
 		"conditions": schema.ListNestedAttribute{
 			MarkdownDescription: "Conditions as the placement would have them, `PlacementMisconfigured` and `PlacementSatisfied`, which explain what is missing.",
 			Computed:            true,
@@ -121,21 +118,7 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 				"message": attribute.TextAttributeOfData("Reason in a sentence."),
 			}},
 		},
-		"explanations": schema.ListNestedAttribute{
-			MarkdownDescription: "Every cluster of the sets that take part: first those that qualify, by rank, then the others, by name. Null if `explain` is `false`.",
-			Computed:            true,
-			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"cluster":  attribute.TextAttributeOfData("Name of the cluster."),
-				"selected": schema.BoolAttribute{MarkdownDescription: "Whether it would be selected.", Computed: true},
-				"rank":     schema.Int64Attribute{MarkdownDescription: "Its rank among those that qualify, from 1; null if it does not.", Computed: true},
-				"score":    schema.Int64Attribute{MarkdownDescription: "Sum of its scores times their weights; null if it does not qualify.", Computed: true},
-				"reason":   attribute.TextAttributeOfData("Why it is selected, or not."),
-				"scores": schema.MapAttribute{
-					MarkdownDescription: "The score from each prioritizer, from -100 to 100, before the weight: `Balance`, `Steady` and so on; of an add-on's score `AddOn/<resource>/<score>`. Null if it does not qualify.",
-					Computed:            true, ElementType: types.Int64Type,
-				},
-			}},
-		},
+		"explanations": explanationsAttribute(),
 	} {
 		attributes[name] = attribute
 	}
@@ -146,6 +129,25 @@ func (d *placementPreviewDataSource) Schema(ctx context.Context, _ datasource.Sc
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.BlockWithOpts(ctx, timeouts.Opts{ReadDescription: attribute.TimeoutText("reading the fleet", defaultPreviewRead)}),
 		},
+	}
+}
+
+// explanationsAttribute lists why each cluster is selected or not.
+func explanationsAttribute() schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{
+		MarkdownDescription: "Every cluster of the sets that take part: first those that qualify, by rank, then the others, by name. Null if `explain` is `false`.",
+		Computed:            true,
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"cluster":  attribute.TextAttributeOfData("Name of the cluster."),
+			"selected": schema.BoolAttribute{MarkdownDescription: "Whether it would be selected.", Computed: true},
+			"rank":     schema.Int64Attribute{MarkdownDescription: "Its rank among those that qualify, from 1; null if it does not.", Computed: true},
+			"score":    schema.Int64Attribute{MarkdownDescription: "Sum of its scores times their weights; null if it does not qualify.", Computed: true},
+			"reason":   attribute.TextAttributeOfData("Why it is selected, or not."),
+			"scores": schema.MapAttribute{
+				MarkdownDescription: "The score from each prioritizer, from -100 to 100, before the weight: `Balance`, `Steady` and so on; of an add-on's score `AddOn/<resource>/<score>`. Null if it does not qualify.",
+				Computed:            true, ElementType: types.Int64Type,
+			},
+		}},
 	}
 }
 

@@ -131,16 +131,7 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 		return
 	}
 	if e.hub != nil && e.hub.IsUnknown() {
-		// Terraform opens ephemeral resources while planning, too. A hub that
-		// the same apply makes has no token to give yet, which is no reason to
-		// refuse the plan.
-		if req.ClientCapabilities.DeferralAllowed {
-			resp.Deferred = &ephemeral.Deferred{Reason: ephemeral.DeferredReasonProviderConfigUnknown}
-			return
-		}
-		model.Kubeconfig, model.Token, model.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
-		model.Server, model.CA = unlessSet(model.Server), unlessSet(model.CA)
-		resp.Diagnostics.Append(resp.Result.Set(ctx, &model)...)
+		resp.Diagnostics.Append(postpone(ctx, &model, req, resp)...)
 		return
 	}
 	client := e.hub.Client(&resp.Diagnostics)
@@ -191,6 +182,19 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 	if made.Renewable {
 		resp.RenewAt = made.Expires.Add(-ttl / 2)
 	}
+}
+
+// postpone answers while the hub is unknown. Terraform opens ephemeral resources
+// while planning, too. A hub that the same apply creates has no token to give yet,
+// which is no reason to refuse the plan.
+func postpone(ctx context.Context, model *bootstrapKubeconfigModel, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) diag.Diagnostics {
+	if req.ClientCapabilities.DeferralAllowed {
+		resp.Deferred = &ephemeral.Deferred{Reason: ephemeral.DeferredReasonProviderConfigUnknown}
+		return nil
+	}
+	model.Kubeconfig, model.Token, model.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
+	model.Server, model.CA = unlessSet(model.Server), unlessSet(model.CA)
+	return resp.Result.Set(ctx, model)
 }
 
 // issue makes the credential of the kind that is asked for.

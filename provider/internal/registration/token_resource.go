@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -25,7 +22,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
@@ -42,66 +38,6 @@ var (
 )
 
 type bootstrapTokenResource struct{ crud.Resource }
-
-type bootstrapTokenModel struct {
-	ManagedCluster  types.String `tfsdk:"managed_cluster"`
-	ManagedClusters types.Set    `tfsdk:"managed_clusters"`
-	ClusterLabels   types.Map    `tfsdk:"cluster_labels"`
-	MaxClusters     types.Int64  `tfsdk:"max_clusters"`
-	Description     types.String `tfsdk:"description"`
-	TTL             types.String `tfsdk:"ttl"`
-	TokenID         types.String `tfsdk:"token_id"`
-	Token           types.String `tfsdk:"token"`
-	ExpiresAt       types.String `tfsdk:"expires_at"`
-	UsedBy          types.List   `tfsdk:"used_by"`
-}
-
-// clusters are those that the token is bound to.
-func (m *bootstrapTokenModel) clusters() []string {
-	if name := m.ManagedCluster.ValueString(); name != "" {
-		return []string{name}
-	}
-	names := attribute.StringList(m.ManagedClusters)
-	slices.Sort(names)
-	return names
-}
-
-// scope is what the token may be used for.
-func (m *bootstrapTokenModel) scope() cluster.TokenScope {
-	return cluster.TokenScope{Labels: attribute.StringMap(m.ClusterLabels), MaxClusters: int(m.MaxClusters.ValueInt64())}
-}
-
-// observe takes over what the hub says of the token. What the configuration
-// leaves out of the scope may be somebody else's.
-func (m *bootstrapTokenModel) observe(token bootstrapToken) {
-	m.Token = types.StringValue(token.String())
-	m.ExpiresAt = token.expiresAt()
-	m.UsedBy = attribute.StringListValue(append([]string{}, token.Scope.UsedBy...))
-	if !m.ClusterLabels.IsNull() {
-		m.ClusterLabels = labelsOf(token)
-	}
-	if !m.MaxClusters.IsNull() {
-		m.MaxClusters = limitOf(token)
-	}
-}
-
-func labelsOf(token bootstrapToken) types.Map {
-	if len(token.Scope.Labels) == 0 {
-		return types.MapNull(types.StringType)
-	}
-	return attribute.StringMapValue(token.Scope.Labels)
-}
-
-func limitOf(token bootstrapToken) types.Int64 {
-	if token.Scope.MaxClusters == 0 {
-		return types.Int64Null()
-	}
-	return types.Int64Value(int64(token.Scope.MaxClusters))
-}
-
-type tokenIdentity struct {
-	TokenID types.String `tfsdk:"token_id"`
-}
 
 // NewToken is muster_bootstrap_token.
 func NewToken() resource.Resource { return &bootstrapTokenResource{} }
@@ -120,63 +56,68 @@ func (r *bootstrapTokenResource) Schema(_ context.Context, _ resource.SchemaRequ
 			"Destroying it revokes the token: the hub refuses it at once, and a muster hub deletes the undecided certificate requests that were made with it. " +
 			"Clusters that have joined stay. `terraform apply -replace` rotates it.\n\n" +
 			"~> The token is kept in the state. Where Terraform installs the agent, prefer the ephemeral resource `muster_bootstrap_kubeconfig`, which is in no state.",
-		Attributes: map[string]schema.Attribute{
-			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it replaces the token.",
-				Optional:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				Validators:          []validator.String{attribute.ValidClusterName(), stringvalidator.ConflictsWith(path.MatchRoot("managed_clusters"))},
-			},
-			"managed_clusters": schema.SetAttribute{
-				MarkdownDescription: "Names of the clusters that the token is bound to, if there are several. Changing them replaces the token.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				PlanModifiers:       []planmodifier.Set{setplanmodifier.RequiresReplace()},
-				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidClusterName())},
-			},
-			"cluster_labels": schema.MapAttribute{
-				MarkdownDescription: "Labels that the hub puts on every ManagedCluster that is created with the token. " +
-					"With `" + cluster.ClusterSetLabel + "` its clusters join a cluster set. A cluster with another value for one of them is refused. Needs a muster hub.",
-				Optional:    true,
-				ElementType: types.StringType,
-				Validators:  []validator.Map{attribute.ValidLabels(nil), mapvalidator.SizeAtLeast(1)},
-			},
-			"max_clusters": schema.Int64Attribute{
-				MarkdownDescription: fmt.Sprintf("How many clusters may be registered with the token, 1 to %d. The hub refuses further ones; a cluster counts once, however often it tries. If omitted, there is no limit. Needs a muster hub.", cluster.MaxTokenClusters),
-				Optional:            true,
-				Validators:          []validator.Int64{int64validator.Between(1, cluster.MaxTokenClusters)},
-			},
-			"description": schema.StringAttribute{
-				MarkdownDescription: "Description of the token, for people who find it on the hub.",
-				Optional:            true,
-			},
-			"ttl": schema.StringAttribute{
-				MarkdownDescription: "How long the token is valid, counted from its creation or from the last change of this value, such as `24h`; at least `1m`. " +
-					"The hub removes an expired token, and the next apply creates another. If omitted, the token does not expire. Clusters that have joined no longer need it.",
-				Optional:   true,
-				Validators: []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
-			},
-			"token_id": schema.StringAttribute{
-				MarkdownDescription: "The public half of the token, which names it on the hub.",
-				Computed:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-			},
-			"token": schema.StringAttribute{
-				MarkdownDescription: "The token.",
-				Computed:            true, Sensitive: true,
-				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-			},
-			"expires_at": schema.StringAttribute{
-				MarkdownDescription: "When the token expires, in RFC 3339; null when it does not.",
-				Computed:            true,
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-			},
-			"used_by": schema.ListAttribute{
-				MarkdownDescription: fmt.Sprintf("Names of the clusters that were registered with the token, in alphabetical order; the first %d. Empty on an upstream hub, which does not count.", cluster.MaxTokenClusters),
-				Computed:            true,
-				ElementType:         types.StringType,
-				PlanModifiers:       []planmodifier.List{listplanmodifier.UseStateForUnknown()},
-			},
+		Attributes: tokenAttributes(),
+	}
+}
+
+// tokenAttributes are the arguments and results of the resource.
+func tokenAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"managed_cluster": schema.StringAttribute{
+			MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it replaces the token.",
+			Optional:            true,
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+			Validators:          []validator.String{attribute.ValidClusterName(), stringvalidator.ConflictsWith(path.MatchRoot("managed_clusters"))},
+		},
+		"managed_clusters": schema.SetAttribute{
+			MarkdownDescription: "Names of the clusters that the token is bound to, if there are several. Changing them replaces the token.",
+			Optional:            true,
+			ElementType:         types.StringType,
+			PlanModifiers:       []planmodifier.Set{setplanmodifier.RequiresReplace()},
+			Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidClusterName())},
+		},
+		"cluster_labels": schema.MapAttribute{
+			MarkdownDescription: "Labels that the hub puts on every ManagedCluster that is created with the token. " +
+				"With `" + cluster.ClusterSetLabel + "` its clusters join a cluster set. A cluster with another value for one of them is refused. Needs a muster hub.",
+			Optional:    true,
+			ElementType: types.StringType,
+			Validators:  []validator.Map{attribute.ValidLabels(nil), mapvalidator.SizeAtLeast(1)},
+		},
+		"max_clusters": schema.Int64Attribute{
+			MarkdownDescription: fmt.Sprintf("How many clusters may be registered with the token, 1 to %d. The hub refuses further ones; a cluster counts once, however often it tries. If omitted, there is no limit. Needs a muster hub.", cluster.MaxTokenClusters),
+			Optional:            true,
+			Validators:          []validator.Int64{int64validator.Between(1, cluster.MaxTokenClusters)},
+		},
+		"description": schema.StringAttribute{
+			MarkdownDescription: "Description of the token, for people who find it on the hub.",
+			Optional:            true,
+		},
+		"ttl": schema.StringAttribute{
+			MarkdownDescription: "How long the token is valid, counted from its creation or from the last change of this value, such as `24h`; at least `1m`. " +
+				"The hub removes an expired token, and the next apply creates another. If omitted, the token does not expire. Clusters that have joined no longer need it.",
+			Optional:   true,
+			Validators: []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
+		},
+		"token_id": schema.StringAttribute{
+			MarkdownDescription: "The public half of the token, which names it on the hub.",
+			Computed:            true,
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+		},
+		"token": schema.StringAttribute{
+			MarkdownDescription: "The token.",
+			Computed:            true, Sensitive: true,
+			PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+		},
+		"expires_at": schema.StringAttribute{
+			MarkdownDescription: "When the token expires, in RFC 3339; null when it does not.",
+			Computed:            true,
+			PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+		},
+		"used_by": schema.ListAttribute{
+			MarkdownDescription: fmt.Sprintf("Names of the clusters that were registered with the token, in alphabetical order; the first %d. Empty on an upstream hub, which does not count.", cluster.MaxTokenClusters),
+			Computed:            true,
+			ElementType:         types.StringType,
+			PlanModifiers:       []planmodifier.List{listplanmodifier.UseStateForUnknown()},
 		},
 	}
 }
@@ -306,32 +247,6 @@ func (r *bootstrapTokenResource) Update(ctx context.Context, req resource.Update
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{plan.TokenID})...)
 }
 
-// keepsScope tells whether the hub keeps what the configuration promises of the
-// token. One that does not would take it for a token without limits.
-func (r *bootstrapTokenResource) keepsScope(ctx context.Context, client *kube.Client, plan *bootstrapTokenModel, doing string, diags *diag.Diagnostics) bool {
-	var promised []string
-	if !plan.ClusterLabels.IsNull() {
-		promised = append(promised, "cluster_labels")
-	}
-	if !plan.MaxClusters.IsNull() {
-		promised = append(promised, "max_clusters")
-	}
-	if len(promised) == 0 {
-		return true
-	}
-	knows, err := r.Hub.Has(ctx, client, hubinfo.TokenScope)
-	if err != nil {
-		hub.AddAPIError(diags, client, doing, err)
-		return false
-	}
-	if !knows {
-		diags.AddAttributeError(path.Root(promised[0]), "The hub ignores the scope of bootstrap tokens",
-			fmt.Sprintf("%s is set, and the hub %s does not support it: its tokens register any number of clusters, with any labels. "+
-				"Leave it out and keep the token short-lived, or use a muster hub.", strings.Join(promised, " and "), client.Host()))
-	}
-	return knows
-}
-
 func (r *bootstrapTokenResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state bootstrapTokenModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
@@ -376,26 +291,4 @@ func (r *bootstrapTokenResource) ImportState(ctx context.Context, req resource.I
 	crud.KeepClaim(ctx, resp.Private, ownership.Imported(secret), &resp.Diagnostics)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
-}
-
-// owned is the token as an object of the hub.
-func (t bootstrapToken) owned() crud.Owned {
-	o := crud.Own(t.object(), fmt.Sprintf("bootstrap token %q", t.ID), t.ID, types.BoolNull(), types.BoolNull())
-	o.Discreet = true
-	return o
-}
-
-// live starts the token's lifetime now.
-func (t *bootstrapToken) live(ttl types.String) {
-	t.TTL, t.Expires = ttl.ValueString(), time.Time{}
-	if lifetime, err := time.ParseDuration(t.TTL); err == nil {
-		t.Expires = time.Now().Add(lifetime)
-	}
-}
-
-func (t *bootstrapToken) expiresAt() types.String {
-	if t.Expires.IsZero() {
-		return types.StringNull()
-	}
-	return types.StringValue(t.Expires.UTC().Format(time.RFC3339))
 }

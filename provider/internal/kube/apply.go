@@ -1,0 +1,97 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// ApplyOptions say in whose name and how a server-side apply is made.
+type ApplyOptions struct {
+	// Manager is the field manager.
+	Manager string
+	// Force takes fields over from other managers.
+	Force bool
+	// CreateOnly refuses, with a conflict, to change an object that exists.
+	CreateOnly bool
+	// DryRun has the server tell what would come of it, and change nothing.
+	DryRun bool
+}
+
+// neverVersion is a resource version that no object has: a server's count begins
+// with 1, before its first object. An apply that names a version only goes through
+// for an object with that version, and for one that does not exist yet.
+const neverVersion = "1"
+
+// Apply makes the fields that are set in obj so on the server, creating the
+// object if need be, and reads the result into obj. A UID in obj keeps it from
+// being created. With a resource version in obj, an object that has changed since
+// is refused as a conflict.
+func (c *Client) Apply(ctx context.Context, obj Object, options ApplyOptions) error {
+	if options.CreateOnly {
+		obj.SetResourceVersion(neverVersion)
+	}
+	return c.apply(ctx, obj, "", options)
+}
+
+// ApplyStatus makes the fields of the status that are set in obj so on the
+// server and reads the result into obj, which has to exist there.
+func (c *Client) ApplyStatus(ctx context.Context, obj Object, options ApplyOptions) error {
+	return c.apply(ctx, obj, "status", options)
+}
+
+func (c *Client) apply(ctx context.Context, obj Object, subresource string, options ApplyOptions) error {
+	gvk, err := c.kindOf(obj)
+	if err != nil {
+		return err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return fmt.Errorf("encode %s %s: %w", gvk.Kind, obj.GetName(), err)
+	}
+	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
+	if err != nil {
+		return err
+	}
+	if subresource != "" {
+		request = request.SubResource(subresource)
+	}
+	return decodeFresh(applying(request, body, options).Do(ctx), obj)
+}
+
+func applying(request *rest.Request, body []byte, options ApplyOptions) *rest.Request {
+	request = request.SetHeader("Content-Type", string(types.ApplyPatchType)).
+		Param("fieldManager", options.Manager).
+		Body(body)
+	if options.Force {
+		request = request.Param("force", "true")
+	}
+	if options.DryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	return request
+}
+
+// MergePatch sends a JSON merge patch and reads the result into obj, which names
+// the object. A resource version in the patch makes it fail if the object has
+// changed since.
+func (c *Client) MergePatch(ctx context.Context, obj Object, manager string, patch any) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode a patch of %s: %w", obj.GetName(), err)
+	}
+	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
+	if err != nil {
+		return err
+	}
+	return decodeFresh(request.SetHeader("Content-Type", string(types.MergePatchType)).
+		Param("fieldManager", manager).
+		Body(body).
+		Do(ctx), obj)
+}
