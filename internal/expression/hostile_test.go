@@ -44,7 +44,7 @@ func doubled(times int, one, body, last string) string {
 // What is written to take long, or much memory, ends soon, and says that it cost
 // too much. Some of these would take longer than the universe has been there.
 func TestBombs(t *testing.T) {
-	env, err := expression.NewEnv(100_000, []string{"object"}, parseJSON())
+	env, err := expression.NewEnv(bombBudget, []string{"object"}, parseJSON())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestBombs(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			start := time.Now()
-			budget := expression.BudgetOf(100_000)
+			budget := expression.BudgetOf(bombBudget)
 			holds, err := env.True(context.Background(), text, map[string]any{"object": object}, budget)
 			t.Logf("%s, %d units: %.120v", time.Since(start).Round(time.Millisecond), budget.Spent(), err)
 			if holds || err == nil {
