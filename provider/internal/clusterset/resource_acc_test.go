@@ -76,7 +76,7 @@ func TestAccManagedClusterSet(t *testing.T) {
 func TestAccManagedClusterSetBadInput(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
 		"name":            {acctest.SetConfig("No Set", ""), `"No Set" cannot be used as cluster set name`},
-		"missing values":  {acctest.SetConfig("ok", `label_selector = { match_expressions = [{ key = "a", operator = "In" }] }`), `operator In compares with values`},
+		"missing values":  {acctest.SetConfig("ok", `label_selector = { match_expressions = [{ key = "a", operator = "In" }] }`), `operator In needs values`},
 		"needless values": {acctest.SetConfig("ok", `label_selector = { match_expressions = [{ key = "a", operator = "Exists", values = ["x"] }] }`), `operator Exists takes no values`},
 		"operator":        {acctest.SetConfig("ok", `label_selector = { match_expressions = [{ key = "a", operator = "Like", values = ["x"] }] }`), `(?s)DoesNotExist.*Like`},
 		"namespace":       {acctest.SetConfig("ok", `managed_namespaces = ["No"]`), `"No" cannot be used as namespace`},
