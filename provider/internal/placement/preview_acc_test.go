@@ -87,7 +87,7 @@ func TestAccPlacementPreviewBadInput(t *testing.T) {
 		"weight":     {`prioritizer_policy = { configurations = [{ built_in = "Steady", weight = 11 }] }`, `(?s)weight.*between\s+-10\s+and\s+10`},
 		"toleration": {`tolerations = [{ value = "x" }]`, `Toleration without a key`},
 		"name":       {`name = "No"`, `"No" cannot be used as placement name`},
-		"group size": {`decision_strategy = { clusters_per_decision_group = "0" }`, `"0" is no size`},
+		"group size": {`decision_strategy = { clusters_per_decision_group = "0" }`, `"0" is not a size`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			acctest.Run(t, resource.TestStep{Config: previewConfig("  namespace = \"default\"\n  " + test.body), PlanOnly: true, ExpectError: regexp.MustCompile(test.want)})

@@ -153,7 +153,7 @@ func TestAccPlacementBadInput(t *testing.T) {
 		"toleration without key":  {`tolerations = [{ value = "x" }]`, `Toleration without a key`},
 		"toleration with a value": {`tolerations = [{ key = "a", operator = "Exists", value = "x" }]`, `(?s)value = "x" has\s+no place`},
 		"number":                  {`number_of_clusters = -1`, `number_of_clusters`},
-		"group size":              {`decision_strategy = { clusters_per_decision_group = "120%" }`, `"120%" is no size`},
+		"group size":              {`decision_strategy = { clusters_per_decision_group = "120%" }`, `"120%" is not a size`},
 		"weight":                  {`prioritizer_policy = { configurations = [{ built_in = "Steady", weight = 11 }] }`, `(?s)weight.*between\s+-10\s+and\s+10`},
 		"unknown score":           {`prioritizer_policy = { configurations = [{ built_in = "Luck" }] }`, `(?s)Steady.*Luck`},
 		"no score":                {`prioritizer_policy = { configurations = [{ weight = 1 }] }`, `(?s)built_in.*add_on`},
