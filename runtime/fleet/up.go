@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
 
 // parallel is how many members are started side by side.

@@ -129,6 +129,7 @@ const (
     jsonencode({ kind = "ConfigMap", apiVersion = "v1", data = { script = "a < b && c\n", answer = "42" }, metadata = { namespace = "shop", name = "settings" } }),
     yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } }),
   ]`
+	// WithOptions is AsYAML with every option of a work.
 	WithOptions = AsYAML + `
   labels        = { app = "web" }
   delete_option = { propagation_policy = "SelectivelyOrphan", orphaning_rules = [{ resource = "namespaces", name = "shop" }] }

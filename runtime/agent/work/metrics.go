@@ -77,6 +77,7 @@ func (m *Metrics) setState(mw *workv1.ManifestWork) { m.Set(mw.Name, stateOf(mw)
 // Forget notes that a work is gone.
 func (m *Metrics) Forget(name string) { m.Set(name, "") }
 
+// Set records the state of a work by its name. An empty state removes it.
 func (m *Metrics) Set(name, state string) {
 	if m == nil {
 		return

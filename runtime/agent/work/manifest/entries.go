@@ -2,11 +2,12 @@ package manifest
 
 import workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 
-// entries are what is reported of a work's manifests, to look things up in.
-type entries map[workv1.ManifestResourceMeta][]*workv1.ManifestCondition
+// Entries are the reported conditions of a work's manifests by identity.
+type Entries map[workv1.ManifestResourceMeta][]*workv1.ManifestCondition
 
-func EntriesOf(list []workv1.ManifestCondition) entries {
-	out := make(entries, len(list))
+// EntriesOf indexes the reported conditions of a work.
+func EntriesOf(list []workv1.ManifestCondition) Entries {
+	out := make(Entries, len(list))
 	for i := range list {
 		id := list[i].ResourceMeta
 		id.Ordinal = 0
@@ -17,7 +18,7 @@ func EntriesOf(list []workv1.ManifestCondition) entries {
 
 // Find is the entry of a manifest: with the same place and identity, or with
 // the same identity when only one has it.
-func (e entries) Find(m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
+func (e Entries) Find(m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
 	id := m
 	id.Ordinal = 0
 	same := e[id]

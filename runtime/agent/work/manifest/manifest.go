@@ -62,9 +62,6 @@ func (m *Manifest) Identifier() workv1.ResourceIdentifier {
 	return workv1.ResourceIdentifier{Group: m.Meta.Group, Resource: m.Meta.Resource, Name: m.Meta.Name, Namespace: m.Meta.Namespace}
 }
 
-// identified reports whether it is known which object the manifest is for.
-func (m *Manifest) identified() bool { return m.Err == nil }
-
 // Read reads the manifests of a work and finds the resource of each.
 func Read(mw *workv1.ManifestWork, mapper meta.RESTMapper) []*Manifest {
 	out := make([]*Manifest, 0, len(mw.Spec.Workload.Manifests))
@@ -123,12 +120,13 @@ func (m *Manifest) read(raw []byte, mapper meta.RESTMapper) error {
 	return nil
 }
 
+// HasRule reports whether a rule derives the condition for the manifest's object.
 func (m *Manifest) HasRule(condition string) bool {
 	return slices.ContainsFunc(m.ConditionRules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
 }
 
 // wasCompleted reports whether a manifest's object has been seen completed.
-func wasCompleted(reported entries, m workv1.ManifestResourceMeta) bool {
+func wasCompleted(reported Entries, m workv1.ManifestResourceMeta) bool {
 	entry := reported.Find(m)
 	return entry != nil && meta.IsStatusConditionTrue(entry.Conditions, work.ConditionComplete)
 }

@@ -37,11 +37,14 @@ func foldStringData(object map[string]any) {
 	delete(object, "stringData")
 }
 
+// IsAggregated reports whether an object is a ClusterRole whose rules the API server
+// aggregates from others.
 func IsAggregated(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	return gvk.Group == rbacv1.GroupName && gvk.Kind == "ClusterRole" && o.Object["aggregationRule"] != nil
 }
 
+// IsCore reports whether an object is of a kind in the API version v1.
 func IsCore(o *unstructured.Unstructured, kind string) bool {
 	return o.GetAPIVersion() == "v1" && o.GetKind() == kind
 }

@@ -60,6 +60,7 @@ type room struct {
 	bytes      int
 }
 
+// New makes an empty Memory.
 func New() *Memory {
 	return &Memory{
 		works: map[string]map[manifest.Key]Object{}, slow: map[string]bool{},

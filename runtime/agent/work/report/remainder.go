@@ -20,6 +20,7 @@ type Remainder struct {
 	Hidden     bool     // the work's executor may not get it
 }
 
+// NameOf names an applied object in messages: its resource, namespace and name.
 func NameOf(r workv1.AppliedManifestResourceMeta) string {
 	resource := r.Resource
 	if r.Group != "" {
