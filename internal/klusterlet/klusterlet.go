@@ -8,6 +8,7 @@ package klusterlet
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,16 +73,27 @@ func DefaultImage() string {
 	return imageRepository + ":" + strings.ReplaceAll(version.Version(), "+", "-")
 }
 
-// Render returns the objects in the order in which they can be applied. To
-// remove the agent, delete them in the reverse order.
+// Render returns the objects in the order in which they can be applied. The
+// Secret with the bootstrap kubeconfig is among them only if there is one.
 func Render(o Options) []Object {
+	objects := Objects(o)
+	if len(o.BootstrapKubeconfig) > 0 {
+		return objects
+	}
+	return slices.DeleteFunc(objects, func(object Object) bool {
+		_, isSecret := object.(*corev1.Secret)
+		return isSecret
+	})
+}
+
+// Objects are all objects that an installed agent may have, as to find or delete
+// them: the Secret with the bootstrap kubeconfig is among them in any case. To
+// remove the agent, delete them in the reverse order.
+func Objects(o Options) []Object {
 	o.complete()
 	objects := []Object{o.namespace(), o.serviceAccount()}
 	objects = append(objects, o.rbac()...)
-	if len(o.BootstrapKubeconfig) > 0 {
-		objects = append(objects, o.bootstrapSecret())
-	}
-	return append(objects, o.deployment())
+	return append(objects, o.bootstrapSecret(), o.deployment())
 }
 
 func (o *Options) complete() {

@@ -234,3 +234,16 @@ func TestProviderCanLinkIt(t *testing.T) {
 		}
 	}
 }
+
+// What is looked for and deleted includes the bootstrap Secret, which an earlier
+// configuration may have left.
+func TestObjectsIncludeTheBootstrapSecret(t *testing.T) {
+	o := klusterlet.Options{ClusterName: "c1"}
+	all, rendered := klusterlet.Objects(o), klusterlet.Render(o)
+	if len(all) != len(rendered)+1 {
+		t.Fatalf("%d objects, want one more than the %d that are applied", len(all), len(rendered))
+	}
+	if secret := all[len(all)-2]; secret.GetName() != cluster.BootstrapSecret || secret.GetNamespace() != cluster.AgentNamespace {
+		t.Errorf("before the Deployment there is %s/%s, want the bootstrap Secret", secret.GetNamespace(), secret.GetName())
+	}
+}

@@ -62,13 +62,22 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 	}
 }
 
-// objects are what makes up the agent, in the order to apply them. Without a
-// bootstrap kubeconfig its Secret is left out.
+// objects are the agent's objects, in the order to apply them. Without a bootstrap
+// kubeconfig its Secret is not among them.
 func (a *agent) objects(bootstrap []byte) []kube.Object {
 	options := a.options
 	options.BootstrapKubeconfig = bootstrap
+	return a.marked(klusterlet.Render(options))
+}
+
+// allObjects are the objects that the agent may have in the cluster, to find or
+// delete them.
+func (a *agent) allObjects() []kube.Object { return a.marked(klusterlet.Objects(a.options)) }
+
+// marked puts the version of the bootstrap kubeconfig on its Secret.
+func (a *agent) marked(rendered []klusterlet.Object) []kube.Object {
 	var objects []kube.Object
-	for _, object := range klusterlet.Render(options) {
+	for _, object := range rendered {
 		if secret, ok := object.(*corev1.Secret); ok && !a.version.IsNull() {
 			secret.Annotations = map[string]string{versionAnnotation: strconv.FormatInt(a.version.ValueInt64(), 10)}
 		}
@@ -109,8 +118,7 @@ func (s sighting) ready() bool {
 // look reads all of the agent's objects.
 func (a *agent) look(ctx context.Context) (sighting, error) {
 	seen := sighting{complete: true, number: types.Int64Null()}
-	placeholder := []byte("any: it is only looked for")
-	for _, wanted := range a.objects(placeholder) {
+	for _, wanted := range a.allObjects() {
 		live := wanted.DeepCopyObject().(kube.Object)
 		name := wanted.GetName()
 		err := a.client.Get(ctx, live, wanted.GetNamespace(), name)

@@ -97,7 +97,7 @@ func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
 
 // Remove deletes the agent, its Deployment first and its namespace last.
 func (a *agent) Remove(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
-	objects := a.objects([]byte("any: it is only deleted"))
+	objects := a.allObjects()
 	slices.Reverse(objects)
 	for _, object := range objects {
 		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
