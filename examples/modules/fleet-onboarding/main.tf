@@ -37,7 +37,7 @@ ephemeral "muster_bootstrap_kubeconfig" "this" {
 
 # The cluster's opt-in: the agent, installed through the cluster's own kubeconfig.
 # Where that fails, the other clusters continue: Terraform would skip everything
-# that depends on a resource of which one instance fails.
+# that depends on a resource when one of its instances fails.
 resource "muster_klusterlet" "this" {
   for_each = var.clusters
 
