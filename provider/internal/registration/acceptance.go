@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
@@ -96,19 +97,29 @@ func (r *clusterAcceptanceResource) Create(ctx context.Context, req resource.Cre
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Create(ctx, defaultAcceptance)
 	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
+	// Saved before the wait: an interruption must not lose the acceptance.
+	r.carryOut(ctx, plan, timeout, &resp.Diagnostics, func() {
+		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
+	})
+}
+
+// carryOut writes the decision about the cluster, calls written, and waits for the
+// effects. It reports whether the decision was written.
+func (r *clusterAcceptanceResource) carryOut(ctx context.Context, plan clusterAcceptanceModel, timeout time.Duration, diags *diag.Diagnostics, written func()) bool {
+	client := r.Hub.Client(diags)
+	if diags.HasError() {
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	a := acceptance{hub: r.Hub, client: client, model: plan, timeout: timeout}
-	object := a.decide(ctx, &resp.Diagnostics)
+	object := a.decide(ctx, diags)
 	if object == nil {
-		return
+		return false
 	}
-	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-	a.follow(ctx, object, &resp.Diagnostics)
+	written()
+	a.follow(ctx, object, diags)
+	return true
 }
 
 func (r *clusterAcceptanceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
@@ -125,19 +136,9 @@ func (r *clusterAcceptanceResource) Update(ctx context.Context, req resource.Upd
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Update(ctx, defaultAcceptance)
 	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
+	if r.carryOut(ctx, plan, timeout, &resp.Diagnostics, func() {}) {
+		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	a := acceptance{hub: r.Hub, client: client, model: plan, timeout: timeout}
-	object := a.decide(ctx, &resp.Diagnostics)
-	if object == nil {
-		return
-	}
-	a.follow(ctx, object, &resp.Diagnostics)
-	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 // Delete denies the cluster and does not wait for the consequences: the hub
