@@ -10,6 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 var errNo = errors.New("no")
@@ -17,11 +18,12 @@ var errNo = errors.New("no")
 // awaitTimer returns when something waits for the clock.
 func awaitTimer(t *testing.T, c *clocktesting.FakeClock) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !c.HasWaiters(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing waits for the clock")
+	testkit.Eventually(t, func() error {
+		if !c.HasWaiters() {
+			return errors.New("nothing waits for the clock")
 		}
-	}
+		return nil
+	})
 }
 
 func plain(first, limit time.Duration) wait.Backoff {
