@@ -146,7 +146,42 @@ func (w *Watches) watch(gvr schema.GroupVersionResource) *watch {
 	var ctx context.Context
 	ctx, x.stop = context.WithCancel(w.ctx)
 	w.running.Go(func() { informer.RunWithContext(ctx) })
+	w.running.Go(func() {
+		select {
+		case <-informer.HasSyncedChecker().Done():
+			w.wakeMissing(gvr, informer.GetStore())
+		case <-ctx.Done():
+		}
+	})
 	return x
+}
+
+// wakeMissing wakes the works that hold objects of a kind that the first list of
+// the kind lacks. Such an object may have been read, and deleted before the list:
+// no event tells of it.
+func (w *Watches) wakeMissing(gvr schema.GroupVersionResource, listed cache.Store) {
+	w.mu.Lock()
+	var works []string
+	for work, objects := range w.works {
+		for key, of := range objects {
+			if of != gvr || key.Name == "" {
+				continue
+			}
+			if _, exists, err := listed.GetByKey(storeKey(key)); err == nil && !exists {
+				works = append(works, work)
+				break
+			}
+		}
+	}
+	w.mu.Unlock()
+	for _, work := range works {
+		w.wake(work)
+	}
+}
+
+// storeKey is the key of an object in an informer's store.
+func storeKey(key manifest.Key) string {
+	return cache.NewObjectName(key.Namespace, key.Name).String()
 }
 
 func (w *Watches) changed(gvr schema.GroupVersionResource, o any) {
@@ -178,11 +213,7 @@ func (w *Watches) Version(gvr schema.GroupVersionResource, key manifest.Key) (ve
 	if x == nil || !x.informer.HasSynced() || w.clock.Since(time.Unix(0, x.failed.Load())) < distrust {
 		return "", false
 	}
-	name := key.Name
-	if key.Namespace != "" {
-		name = key.Namespace + "/" + name
-	}
-	o, exists, err := x.informer.GetStore().GetByKey(name)
+	o, exists, err := x.informer.GetStore().GetByKey(storeKey(key))
 	if err != nil || !exists {
 		return "", err == nil
 	}
