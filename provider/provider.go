@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/managedcluster"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/namespace"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/placement"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/replicaset"
@@ -87,6 +88,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		klusterlet.New,
 		clusterset.New,
 		clusterset.NewBinding,
+		namespace.New,
 		placement.New,
 		placement.NewScore,
 		manifestwork.New,

@@ -52,7 +52,7 @@ func (r *managedClusterSetBindingResource) Schema(_ context.Context, _ resource.
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lets the placements of a namespace on the hub select from a cluster set. Creating it needs the right to bind the set (`create` on `managedclustersets/bind`).",
 		Attributes: map[string]schema.Attribute{
-			"namespace": attribute.Identifying("Namespace on the hub. It has to exist. Changing it replaces the binding.",
+			"namespace": attribute.Identifying("Namespace on the hub. It has to exist, for example as a `muster_namespace`. Changing it replaces the binding.",
 				attribute.ValidName("namespace")),
 			"cluster_set": attribute.Identifying("Name of the cluster set, and of the binding. The set may be created later. Changing it replaces the binding.",
 				attribute.ValidName("cluster set name")),

@@ -52,7 +52,7 @@ func remedy(host string, err error) string {
 		}
 		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound to the identity, or use another one."
 	case kube.IsMissingNamespace(err):
-		return "Create the namespace on the hub first: kubectl create namespace, or another provider's resource that this one depends on."
+		return "Create the namespace on the hub first: with the resource muster_namespace, whose attribute name this one should refer to, or with kubectl create namespace."
 	case kube.IsKindNotServed(err):
 		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io"
 	case apierrors.IsConflict(err):

@@ -46,7 +46,7 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 		attributes[name] = attribute
 	}
 	for name, attribute := range map[string]schema.Attribute{
-		"namespace": attribute.Identifying("Namespace on the hub. It has to exist, and a cluster set has to be bound to it. Changing it replaces the placement.",
+		"namespace": attribute.Identifying("Namespace on the hub. It has to exist, for example as a `muster_namespace`, and a cluster set has to be bound to it. Changing it replaces the placement.",
 			attribute.ValidName("namespace")),
 		"name": attribute.Identifying("Name of the placement. It becomes a label on its decisions, so it has at most 63 characters. Changing it replaces the placement.",
 			attribute.ValidName("placement name")),

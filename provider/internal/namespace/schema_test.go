@@ -1,0 +1,11 @@
+package namespace
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+)
+
+func TestModelsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, New(), &namespaceModel{})
+}
