@@ -2,50 +2,12 @@ package provider_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 )
-
-// Every snippet of the documentation has to be valid by itself, as it is what
-// people copy.
-func TestAccExamplesAreValid(t *testing.T) {
-	w := acctest.NewWorkspace(t)
-	snippets, err := filepath.Glob("../examples/*/muster_*/*.tf")
-	if err != nil || len(snippets) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, snippet := range snippets {
-		t.Run(strings.TrimPrefix(snippet, "../examples/"), func(t *testing.T) {
-			text, err := os.ReadFile(snippet)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.T, w.Dir = t, t.TempDir()
-			w.Init(string(text))
-			if said, ok := w.Run("validate", "-no-color"); !ok {
-				t.Error(said)
-			}
-		})
-	}
-	all := t.TempDir()
-	if err := os.CopyFS(all, os.DirFS("../examples")); err != nil {
-		t.Fatal(err)
-	}
-	for _, module := range []string{"quickstart", "modules/fleet-onboarding", "provider"} {
-		t.Run(module, func(t *testing.T) {
-			w.T, w.Dir = t, filepath.Join(all, module)
-			for _, args := range [][]string{{"init", "-no-color", "-input=false"}, {"validate", "-no-color"}} {
-				if said, ok := w.Run(args...); !ok {
-					t.Fatal(said)
-				}
-			}
-		})
-	}
-}
 
 // fleetOf is the module with these clusters, by name, at these kubeconfigs, and a
 // work for each.

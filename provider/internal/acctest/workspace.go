@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider"
@@ -25,6 +26,17 @@ type Workspace struct {
 	T   *testing.T
 	Dir string
 	env []string
+	// reattach says where providers run, by their address.
+	reattach map[string]reattachment
+}
+
+// reattachment is where a provider runs, as Terraform reads it from its environment.
+type reattachment struct {
+	Protocol        string
+	ProtocolVersion int
+	Pid             int
+	Test            bool
+	Addr            struct{ Network, String string }
 }
 
 // NewWorkspace is an empty one for the shared hub.
@@ -33,38 +45,49 @@ func NewWorkspace(t *testing.T) *Workspace {
 	if Acc.Hub == nil {
 		t.Skip("acceptance tests run with TF_ACC=1")
 	}
+	w := &Workspace{T: t, Dir: t.TempDir(), reattach: map[string]reattachment{}}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "TF_") {
+			w.env = append(w.env, variable)
+		}
+	}
+	w.env = append(w.env, "MUSTER_KUBECONFIG="+Acc.Hub.Kubeconfig, "TF_IN_AUTOMATION=1")
+	w.Serve("muster-fleet/muster", providerserver.NewProtocol6(provider.New("test")()))
+	return w
+}
+
+// Serve runs a provider in this process. Terraform takes it for the one with this
+// address, and downloads none.
+func (w *Workspace) Serve(address string, server func() tfprotov6.ProviderServer) {
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	reattach, closed := make(chan *plugin.ReattachConfig), make(chan struct{})
 	failed := make(chan error, 1)
+	// OpenTofu takes a short name for one of its own registry.
+	address = cmp.Or(os.Getenv("TF_ACC_PROVIDER_HOST"), "registry.terraform.io") + "/" + address
 	go func() {
-		failed <- tf6server.Serve(provider.Address, providerserver.NewProtocol6(provider.New("test")()),
-			tf6server.WithDebug(ctx, reattach, closed), tf6server.WithLoggingSink(t), tf6server.WithoutLogStderrOverride())
+		failed <- tf6server.Serve(address, server,
+			tf6server.WithDebug(ctx, reattach, closed), tf6server.WithLoggingSink(w.T), tf6server.WithoutLogStderrOverride())
 	}()
 	var config *plugin.ReattachConfig
 	select {
 	case config = <-reattach:
 	case err := <-failed:
 		cancel()
-		t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); <-closed })
-	// OpenTofu takes the short name for one of its own registry.
-	address := cmp.Or(os.Getenv("TF_ACC_PROVIDER_HOST"), "registry.terraform.io") + "/muster-fleet/muster"
-	text, err := json.Marshal(map[string]any{address: map[string]any{
-		"Protocol": string(config.Protocol), "ProtocolVersion": config.ProtocolVersion, "Pid": config.Pid, "Test": true,
-		"Addr": map[string]string{"Network": config.Addr.Network(), "String": config.Addr.String()},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &Workspace{T: t, Dir: t.TempDir()}
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "TF_") {
-			w.env = append(w.env, variable)
-		}
-	}
-	w.env = append(w.env, "TF_REATTACH_PROVIDERS="+string(text), "MUSTER_KUBECONFIG="+Acc.Hub.Kubeconfig, "TF_IN_AUTOMATION=1")
-	return w
+	w.T.Cleanup(func() { cancel(); <-closed })
+	at := reattachment{Protocol: string(config.Protocol), ProtocolVersion: config.ProtocolVersion, Pid: config.Pid, Test: true}
+	at.Addr.Network, at.Addr.String = config.Addr.Network(), config.Addr.String()
+	w.reattach[address] = at
+}
+
+// In is the same Terraform with another configuration and state, for a test that may
+// run beside others.
+func (w *Workspace) In(t *testing.T, dir string) *Workspace {
+	own := *w
+	own.T, own.Dir = t, dir
+	return &own
 }
 
 // write is the configuration from now on.
@@ -80,11 +103,25 @@ func (w *Workspace) write(config string) {
 // undone, and whether it succeeded.
 func (w *Workspace) Run(args ...string) (said string, ok bool) {
 	command := exec.Command(cmp.Or(os.Getenv("TF_ACC_TERRAFORM_PATH"), "terraform"), args...)
-	command.Dir, command.Env = w.Dir, w.env
+	reattach, err := json.Marshal(w.reattach)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	command.Dir, command.Env = w.Dir, append(w.env[:len(w.env):len(w.env)], "TF_REATTACH_PROVIDERS="+string(reattach))
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
-	err := command.Run()
+	err = command.Run()
 	return strings.Join(strings.Fields(out.String()), " "), err == nil
+}
+
+// MustRun runs Terraform, which has to succeed, and returns what it says.
+func (w *Workspace) MustRun(args ...string) (said string) {
+	w.T.Helper()
+	said, ok := w.Run(args...)
+	if !ok {
+		w.T.Fatalf("terraform %s: %s", strings.Join(args, " "), Excerpt(said))
+	}
+	return said
 }
 
 // Apply makes the configuration so.

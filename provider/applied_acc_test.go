@@ -1,0 +1,152 @@
+package provider_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+)
+
+// home is a home folder with the kubeconfigs that examples name, by their file.
+func home(t *testing.T, kubeconfigs map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".kube"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range kubeconfigs {
+		if err := os.Symlink(from, filepath.Join(dir, ".kube", name+".kubeconfig")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", dir)
+}
+
+// sibling is a dev cluster that trusts the same authority as another one, and so takes
+// the same credentials.
+func sibling(t *testing.T, of *testhub.Process) *testhub.Process {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cluster")
+	if err := os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(filepath.Join(filepath.Dir(of.Kubeconfig), "pki"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
+		t.Fatal(err)
+	}
+	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := testhub.StartCluster(program, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster
+}
+
+// applies applies a folder, sees that nothing is left to do then, and destroys it.
+func applies(t *testing.T, w *acctest.Workspace, variables ...string) {
+	t.Helper()
+	var args []string
+	for _, variable := range variables {
+		args = append(args, "-var", variable)
+	}
+	run := func(command string, more ...string) string {
+		return w.MustRun(append(append([]string{command, "-no-color", "-input=false"}, more...), args...)...)
+	}
+	run("apply", "-auto-approve")
+	defer run("destroy", "-auto-approve")
+	if said, ok := w.Run(append([]string{"plan", "-no-color", "-input=false", "-detailed-exitcode"}, args...)...); !ok {
+		t.Errorf("a second apply would change something: %s", said)
+	}
+}
+
+// TestAccClustersInClouds applies the examples of the modules for clusters in clouds:
+// the cloud and its program for credentials are stand-ins, everything else is real.
+func TestAccClustersInClouds(t *testing.T) {
+	first := acctest.DevCluster(t)
+	second := sibling(t, first)
+	home(t, map[string]string{"hub": acctest.Acc.Hub.Kubeconfig})
+	logins(t, first)
+	e := copyExamples(t)
+	for _, name := range []string{"eks", "gke", "aks", "kind"} {
+		t.Run(name, func(t *testing.T) {
+			w := acctest.NewWorkspace(t)
+			serveClouds(w, cloud{existing: inCloud(t, first), created: inCloud(t, second)})
+			own := e.at(t, w, filepath.Join("modules", "cluster-on-"+name, "examples", "fleet"))
+			if name == "kind" {
+				applies(t, own, `clusters=["kind1"]`, "hub_server="+acctest.Acc.Hub.URL)
+				return
+			}
+			applies(t, own)
+		})
+	}
+}
+
+// inCloud is a dev cluster as a cloud would describe it.
+func inCloud(t *testing.T, cluster *testhub.Process) kubernetes {
+	t.Helper()
+	text, config := connection(t, cluster)
+	at, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubernetes{address: at.Host, authority: base64.StdEncoding.EncodeToString(config.CAData), kubeconfig: text}
+}
+
+// connection is the kubeconfig of a dev cluster, and what it means.
+func connection(t *testing.T, cluster *testhub.Process) (string, *rest.Config) {
+	t.Helper()
+	text, err := os.ReadFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), config
+}
+
+// logins are the clouds' programs for credentials, which insist on the arguments that
+// the modules pass.
+func logins(t *testing.T, cluster *testhub.Process) {
+	t.Helper()
+	_, config := connection(t, cluster)
+	credentials, err := json.Marshal(map[string]any{
+		"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential",
+		"status": map[string]string{"clientCertificateData": string(config.CertData), "clientKeyData": string(config.KeyData)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "credentials.json")
+	if err := os.WriteFile(file, credentials, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for program, arguments := range map[string]string{
+		"aws":                    `"eks get-token --output json --cluster-name "*" --region eu-west-3"`,
+		"gke-gcloud-auth-plugin": `""`,
+		"kubelogin":              `"get-token --login azurecli --server-id 6dae42f8-4368-4678-94ff-3960e28e3630"`,
+	} {
+		script := "#!/bin/sh\ncase \"$*\" in\n" + arguments + ") cat " + file + ";;\n*) echo \"unexpected arguments: $*\" >&2; exit 1;;\nesac\n"
+		if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}

@@ -1,0 +1,200 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+)
+
+// published is where users take modules from. In a test they are those of the tree.
+const published = "github.com/muster-fleet/terraform-provider-muster//examples/"
+
+// examples is a copy of all examples that Terraform can run in, and the folders in it
+// that hold a configuration.
+type examples struct {
+	root    string
+	folders []string
+}
+
+// copyExamples makes the copy. Snippets of the reference, which name no provider
+// because their page does, get that part.
+func copyExamples(t *testing.T) examples {
+	t.Helper()
+	e := examples{root: t.TempDir()}
+	if err := os.CopyFS(e.root, os.DirFS("../examples")); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(e.root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if entry.Name() == ".terraform" {
+			return filepath.SkipDir
+		}
+		folder, err := filepath.Rel(e.root, path)
+		if err != nil {
+			return err
+		}
+		if text := e.prepare(t, folder); text != "" {
+			e.folders = append(e.folders, folder)
+		}
+		return nil
+	})
+	if err != nil || len(e.folders) < 20 {
+		t.Fatalf("%d folders with examples: %v", len(e.folders), err)
+	}
+	return e
+}
+
+// prepare makes a folder complete, and returns its configuration.
+func (e examples) prepare(t *testing.T, folder string) (text string) {
+	t.Helper()
+	up, err := filepath.Rel(filepath.Join(e.root, folder), e.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range e.files(t, folder) {
+		original, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := strings.ReplaceAll(string(original), published, filepath.ToSlash(up)+"/")
+		if err := os.WriteFile(file, []byte(local), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text += local
+	}
+	if text != "" && !strings.Contains(text, "required_providers") {
+		header := "terraform {\n  required_version = \">= " + snippetVersion(folder) + "\"\n  required_providers {\n" +
+			"    muster = { source = \"muster-fleet/muster\" }\n  }\n}\n"
+		if err := os.WriteFile(filepath.Join(e.root, folder, "header.tf"), []byte(header), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text
+}
+
+// files are the files of a folder that hold configuration.
+func (e examples) files(t *testing.T, folder string) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.tf", "*.tfquery.hcl"} {
+		found, err := filepath.Glob(filepath.Join(e.root, folder, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// snippetVersion is the first Terraform that knows what a snippet of the reference
+// is about.
+func snippetVersion(folder string) string {
+	switch strings.Split(filepath.ToSlash(folder), "/")[0] {
+	case "actions", "list-resources":
+		return "1.14"
+	}
+	return "1.11"
+}
+
+// at is a workspace in a folder, initialized. A folder that needs a newer Terraform
+// than that of the test is skipped.
+func (e examples) at(t *testing.T, w *acctest.Workspace, folder string) *acctest.Workspace {
+	t.Helper()
+	own := w.In(t, filepath.Join(e.root, folder))
+	for _, file := range e.files(t, folder) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range requiredVersion.FindAllStringSubmatch(string(text), -1) {
+			if needs, has := minor(t, match[1]), terraformVersion(t, own); has < needs {
+				t.Skipf("needs Terraform 1.%d, and this is 1.%d", needs, has)
+			}
+		}
+	}
+	own.MustRun("init", "-no-color", "-input=false")
+	return own
+}
+
+var requiredVersion = regexp.MustCompile(`required_version\s*=\s*">=\s*([0-9.]+)`)
+
+// minor is the second number of a version 1.x.
+func minor(t *testing.T, version string) int {
+	t.Helper()
+	parts := strings.Split(version, ".")
+	number, err := strconv.Atoi(parts[min(1, len(parts)-1)])
+	if err != nil || parts[0] != "1" {
+		t.Fatalf("version %q: %v", version, err)
+	}
+	return number
+}
+
+func terraformVersion(t *testing.T, w *acctest.Workspace) int {
+	t.Helper()
+	var about struct {
+		Version string `json:"terraform_version"`
+	}
+	if err := json.Unmarshal([]byte(w.MustRun("version", "-json")), &about); err != nil {
+		t.Fatal(err)
+	}
+	return minor(t, about.Version)
+}
+
+// Every folder of examples that holds a configuration is valid by itself, as it is
+// what people copy. The documents show no other configuration: see tests/docs.
+func TestAccExamplesAreValid(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	serveClouds(w, cloud{})
+	e := copyExamples(t)
+	t.Run("folders", func(t *testing.T) {
+		for _, folder := range e.folders {
+			t.Run(folder, func(t *testing.T) {
+				t.Parallel()
+				own := e.at(t, w, folder)
+				args := []string{"validate", "-no-color"}
+				if queries, _ := filepath.Glob(filepath.Join(own.Dir, "*.tfquery.hcl")); len(queries) > 0 {
+					args = append(args, "-query")
+				}
+				own.MustRun(args...)
+			})
+		}
+	})
+}
+
+// Where an example or module has tests of its own, they succeed, and there are some.
+func TestAccExamplesPassTheirTests(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	serveClouds(w, cloud{})
+	e := copyExamples(t)
+	tested := 0
+	t.Run("folders", func(t *testing.T) {
+		for _, folder := range e.folders {
+			tests, err := filepath.Glob(filepath.Join(e.root, folder, "tests", "*.tftest.hcl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(tests) == 0 {
+				continue
+			}
+			tested++
+			t.Run(folder, func(t *testing.T) {
+				t.Parallel()
+				said := e.at(t, w, folder).MustRun("test", "-no-color")
+				if !regexp.MustCompile(`Success! [1-9]\d* passed, 0 failed`).MatchString(said) {
+					t.Error(said)
+				}
+			})
+		}
+	})
+	if tested < 4 {
+		t.Errorf("only %d examples and modules have tests", tested)
+	}
+}
