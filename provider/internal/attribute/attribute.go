@@ -30,8 +30,8 @@ func TextAttribute(description string) schema.StringAttribute {
 func ForceAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
 		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person with kubectl, has set to other values. " +
-			"If omitted or `true`, they are taken over: the plan of an update shows the difference, and creating an object that already exists is refused unless `adopt` is set. " +
-			"With `false` they are never taken over, and the error names their managers.",
+			"If omitted or `true`, they are taken over: the plan of an update shows the difference and names their managers, and creating an object that already exists is refused unless `adopt` is set. " +
+			"With `false` they are never taken over: the plan fails and names fields and managers, or the apply, where the hub could not be asked while planning.",
 		Optional: true,
 	}
 }

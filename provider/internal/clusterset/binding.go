@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
@@ -105,18 +106,20 @@ func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req 
 		func() (crud.Model, error) { return &state, nil })
 }
 
-// ModifyPlan warns of a binding that exists already.
+// ModifyPlan asks the hub what would come of the change.
 func (r *managedClusterSetBindingResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan managedClusterSetBindingModel
-		diags.Append(req.Plan.Get(ctx, &plan)...)
-		return plan.owned(), !diags.HasError()
+	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model managedClusterSetBindingModel
+		diags.Append(from.Get(ctx, &model)...)
+		return model.owned(), !diags.HasError()
 	})
 }
 
 // owned is the binding as an object of the hub.
 func (m *managedClusterSetBindingModel) owned() crud.Owned {
-	return crud.Own(m.object(), m.What(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(m.object(), m.What(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Places = map[string]string{cluster.RefusedSetBinding: "cluster_set"}
+	return o
 }
 
 // What implements crud.Model.

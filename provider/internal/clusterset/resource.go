@@ -135,12 +135,12 @@ func importSet(object *clusterv1beta2.ManagedClusterSet) *managedClusterSetModel
 	return m
 }
 
-// ModifyPlan warns of a set that exists already.
+// ModifyPlan asks the hub what would come of the change.
 func (r *managedClusterSetResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan managedClusterSetModel
-		diags.Append(req.Plan.Get(ctx, &plan)...)
-		return plan.owned(), !diags.HasError()
+	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model managedClusterSetModel
+		diags.Append(from.Get(ctx, &model)...)
+		return model.owned(), !diags.HasError()
 	})
 }
 
@@ -166,6 +166,7 @@ func (r *managedClusterSetResource) release(ctx context.Context, name, what stri
 // sets is nobody's loss.
 func (m *managedClusterSetModel) owned() crud.Owned {
 	o := crud.Own(m.object(), m.What(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Places = map[string]string{"spec.clusterSelector": "label_selector"}
 	if isHubSet(m.Name.ValueString()) {
 		o.Write.Harmless = ownership.Difference.Added
 	}

@@ -110,7 +110,7 @@ func (r *Resource) Destroy(
 	ctx context.Context, object kube.Object, state Model, timeout time.Duration, was PrivateReader, diags *diag.Diagnostics,
 	late func(client *kube.Client) (summary, detail string),
 ) {
-	client := r.Hub.Client(diags)
+	client := r.Hub.WriteClient(diags)
 	if client == nil {
 		return
 	}

@@ -29,6 +29,9 @@ type Owned struct {
 	What, id string
 	// Discreet keeps its values out of messages.
 	Discreet bool
+	// Places are attributes whose names are not those of their fields, by a text of
+	// the hub's refusals, such as the field's path.
+	Places map[string]string
 }
 
 // Own is an object that is compared by all that it says. adopt and force are the
@@ -75,7 +78,7 @@ func KeepClaim(ctx context.Context, private PrivateWriter, claim ownership.Claim
 
 // CreateObject makes the object on the hub, and reports whether that went well.
 func (r *Resource) CreateObject(ctx context.Context, o Owned, private PrivateWriter, diags *diag.Diagnostics) bool {
-	client := r.Hub.Client(diags)
+	client := r.Hub.WriteClient(diags)
 	if client == nil {
 		return false
 	}
@@ -102,7 +105,7 @@ func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateW
 
 // UpdateObject writes the object again, and reports whether that went well.
 func (r *Resource) UpdateObject(ctx context.Context, o Owned, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) bool {
-	client := r.Hub.Client(diags)
+	client := r.Hub.WriteClient(diags)
 	if client == nil {
 		return false
 	}
@@ -127,6 +130,7 @@ func (o Owned) Update(ctx context.Context, client *kube.Client, was PrivateReade
 // it. It warns when the object is another's by now.
 func (r *Resource) Recognize(ctx context.Context, object kube.Object, what string, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) {
 	claim := ClaimOf(ctx, was, diags)
+	r.Hub.NoteRead(object, object.GetNamespace(), object.GetName(), !claim.Holds(object))
 	switch {
 	case !claim.Holds(object):
 		diags.AddWarning("Taken over by another owner: "+what,

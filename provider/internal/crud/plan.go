@@ -2,63 +2,141 @@ package crud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 )
 
-// What a plan tells of an object that is to be created and exists.
+// What a plan tells of an object that is going to be written: the hub is asked for
+// a dry run, and what it would refuse is refused.
 
-// WarnIfExists warns of an object that is to be created although it exists and is
-// different. It costs a read for each new object, and nothing for others. Where
-// the hub does not answer or the configuration is not known it says nothing.
-func (r *Resource) WarnIfExists(ctx context.Context, req resource.ModifyPlanRequest, diags *diag.Diagnostics, wanted func(*diag.Diagnostics) (Owned, bool)) {
-	if !req.State.Raw.IsNull() || req.Plan.Raw.IsNull() || !req.Config.Raw.IsFullyKnown() || diags.HasError() {
+// Getter is a plan or a state.
+type Getter interface {
+	Get(ctx context.Context, target any) diag.Diagnostics
+}
+
+// DryRun asks the hub what would come of the planned write, as the apply would make
+// it. It costs one request for an object that is created or changed, two when that
+// takes something from somebody, and nothing for others. Refusals that the apply
+// would get, too, are errors; what would be taken from others is a warning. Where
+// the hub does not answer, the identity has no right to write, or the configuration
+// is not known, it says nothing.
+//
+// owned makes the object of the plan, and of the state. Call DryRun when the plan is
+// as it will be.
+func (r *Resource) DryRun(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	owned func(from Getter, diags *diag.Diagnostics) (Owned, bool),
+) {
+	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() || resp.Diagnostics.HasError() {
 		return
 	}
 	client := r.Hub.PlanClient()
-	if client == nil {
-		return
+	if client == nil || r.Hub.HasWritten() {
+		return // In an apply, the write itself comes right after.
 	}
 	var problems diag.Diagnostics
-	o, ok := wanted(&problems)
-	claim := ClaimOf(ctx, req.Private, &problems)
+	o, ok := owned(resp.Plan, &problems)
 	if !ok || problems.HasError() {
 		return // Validation or the apply will tell.
 	}
+	p := planned{Owned: o, hub: r.Hub, client: client, resp: resp, claim: ClaimOf(ctx, req.Private, &problems)}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
-	live := kube.Fresh(o.Write.Object)
-	if err := client.Get(ctx, live, o.Write.Object.GetNamespace(), o.Write.Object.GetName()); err != nil {
-		r.Hub.DidNotAnswer(err)
+	if req.State.Raw.IsNull() {
+		p.create(ctx)
 		return
 	}
-	// An object that is replaced is this resource's own.
-	if live.GetDeletionTimestamp() != nil || (claim.Owner != "" && claim.Holds(live)) {
-		return
+	if before, ok := owned(req.State, &problems); ok && before.id == o.id { // Else Terraform plans again, for a new object.
+		p.update(ctx)
 	}
-	differences, err := o.Write.Compare(ctx, client, live)
-	if err != nil && !apierrors.IsForbidden(err) {
-		r.Hub.DidNotAnswer(err)
-		return
-	}
-	if err == nil && len(differences) == 0 {
-		return
-	}
-	text := o.Exists(client, live, differences, time.Now())
+}
+
+// planned is an object that is going to be written.
+type planned struct {
+	Owned
+	hub    *hub.Hub
+	client *kube.Client
+	resp   *resource.ModifyPlanResponse
+	claim  ownership.Claim
+}
+
+func (p *planned) create(ctx context.Context) {
+	run, err := p.Write.DryRunCreate(ctx, p.client, p.claim)
 	switch {
+	case run.Live == nil || (err != nil && !hub.IsMissingRight(err)):
+		p.refused(ctx, "create", err)
 	case err != nil:
-		diags.AddWarning("Exists already: "+o.What, fmt.Sprintf("The hub %s has %s already. The rights of this plan do not allow to compare it with this configuration; "+
-			"if it differs, the apply will fail, unless adopt = true.", client.Host(), o.What))
-	case o.Write.Adopt:
-		diags.AddWarning("Will be taken over: "+o.What, text+" As adopt is true, the apply will overwrite that.")
+		p.resp.Diagnostics.AddWarning("Exists already: "+p.What, fmt.Sprintf("The hub %s has %s already. The rights of this plan do not allow to compare it with this configuration; "+
+			"if it differs, the apply will fail, unless adopt = true.", p.client.Host(), p.What))
+	case len(run.Differences) == 0:
+	case p.Write.Adopt:
+		p.resp.Diagnostics.AddWarning("Will be taken over: "+p.What,
+			p.Exists(p.client, run.Live, run.Differences, time.Now())+" As adopt is true, the apply will overwrite that.")
 	default:
-		diags.AddWarning("Exists already: "+o.What, text+"\n\nThe apply will fail. "+o.ways())
+		p.resp.Diagnostics.AddWarning("Exists already: "+p.What,
+			p.Exists(p.client, run.Live, run.Differences, time.Now())+"\n\nThe apply will fail. "+p.ways())
 	}
+}
+
+func (p *planned) update(ctx context.Context) {
+	object := p.Write.Object
+	read, foreign := p.hub.WasRead(object, object.GetNamespace(), object.GetName())
+	if foreign && !p.Write.Adopt {
+		return // The refresh has told. An error would keep the resource from being destroyed, which is the way out.
+	}
+	run, err := p.Write.DryRunUpdate(ctx, p.client, p.claim)
+	if err != nil {
+		p.refused(ctx, "update", err)
+		return
+	}
+	if len(run.Taken) > 0 && read { // Not once more in the apply, which reads nothing before.
+		p.resp.Diagnostics.AddWarning("Takes fields from another owner: "+p.What,
+			fmt.Sprintf("Other field managers have set these fields on the hub %s to other values, which the apply overwrites:\n%s\n\n"+
+				"To leave a field to its owner, remove it from the configuration. With force_conflicts = false, a plan that takes fields from others fails.",
+				p.client.Host(), hub.ListConflicts(run.Taken)))
+	}
+}
+
+// refused adds the error of a dry run, if the apply would get it, too.
+func (p *planned) refused(ctx context.Context, verb string, err error) {
+	if err == nil {
+		return
+	}
+	p.hub.DidNotAnswer(err)
+	if !hub.RefusesForGood(err) {
+		return
+	}
+	summary := "The hub refuses " + p.What
+	if len(kube.Conflicts(err)) > 0 {
+		summary = "Fields of another owner: " + p.What
+	}
+	detail := hub.ExplainDryRun(p.client.Host(), verb+" "+p.What, err)
+	if at := attributeOf(ctx, p.resp.Plan.Schema, p.Places, err.Error()); at != nil {
+		p.resp.Diagnostics.AddAttributeError(*at, summary, detail)
+		return
+	}
+	p.resp.Diagnostics.AddError(summary, detail)
+}
+
+// KeepReported plans attributes that the hub reports as they are in the state:
+// what the user does not change does not show as changing.
+func KeepReported(req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, attributes ...string) {
+	var planned, known map[string]tftypes.Value
+	if err := errors.Join(resp.Plan.Raw.As(&planned), req.State.Raw.As(&known)); err != nil {
+		resp.Diagnostics.AddError("Cannot read the plan", err.Error())
+		return
+	}
+	for _, name := range attributes {
+		planned[name] = known[name]
+	}
+	resp.Plan.Raw = tftypes.NewValue(resp.Plan.Raw.Type(), planned)
 }

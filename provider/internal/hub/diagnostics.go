@@ -38,9 +38,18 @@ func Explain(host, doing string, err error) string {
 	return detail
 }
 
+// ExplainDryRun is Explain for what an apply would get as the answer.
+func ExplainDryRun(host, doing string, err error) string {
+	detail := fmt.Sprintf("The hub %s was asked what would come of the apply, and would not %s: %s.", host, doing, strings.TrimSuffix(err.Error(), "."))
+	if remedy := remedy(host, err); remedy != "" {
+		detail += "\n\n" + remedy
+	}
+	return detail
+}
+
 func remedy(host string, err error) string {
 	if conflicts := kube.Conflicts(err); len(conflicts) > 0 {
-		return "Another field manager owns what the configuration sets:\n  - " + strings.Join(conflicts, "\n  - ") +
+		return "Another field manager owns what the configuration sets:\n" + ListConflicts(conflicts) +
 			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with force_conflicts = true."
 	}
 	switch {
@@ -67,6 +76,15 @@ func remedy(host string, err error) string {
 		return "Check that the server runs and that its address, certificate authority and proxy in the configuration are right."
 	}
 	return ""
+}
+
+// ListConflicts lists fields with their owners, one on a line.
+func ListConflicts(conflicts []kube.Conflict) string {
+	lines := make([]string, 0, len(conflicts))
+	for _, c := range conflicts {
+		lines = append(lines, "  - "+c.String())
+	}
+	return attribute.JoinLines(lines)
 }
 
 // missingRight is the rule that allows what the hub's admission has refused. The

@@ -113,7 +113,7 @@ func TestConflictsNameFieldAndOwner(t *testing.T) {
 	object := &corev1.ConfigMap{}
 	object.Name = "x"
 	err := client.Apply(t.Context(), object, ApplyOptions{Manager: "me"})
-	if got := Conflicts(err); len(got) != 1 || got[0] != `field .spec.a is owned by "kubectl"` {
+	if got := Conflicts(err); len(got) != 1 || got[0].String() != `field .spec.a is owned by "kubectl"` {
 		t.Errorf("got %q", got)
 	}
 }

@@ -69,20 +69,29 @@ func statusOf(err error) *metav1.Status {
 	return &s
 }
 
-// Conflicts lists the fields of a refused server-side apply and who owns them,
-// as "field .spec.x is owned by \"kubectl\"". It is empty for other errors.
-func Conflicts(err error) []string {
+// Conflict is a field that another field manager has set to another value.
+type Conflict struct {
+	// Field is its path, such as .spec.x.
+	Field string
+	// Owner names the manager, as the server does: "kubectl" using v1.
+	Owner string
+}
+
+// String is the conflict in words.
+func (c Conflict) String() string { return fmt.Sprintf("field %s is owned by %s", c.Field, c.Owner) }
+
+// Conflicts lists the fields of a refused server-side apply and who owns them. It is
+// empty for other errors.
+func Conflicts(err error) []Conflict {
 	status := statusOf(err)
 	if status == nil || status.Reason != metav1.StatusReasonConflict || status.Details == nil {
 		return nil
 	}
-	var conflicts []string
+	var conflicts []Conflict
 	for _, cause := range status.Details.Causes {
-		if cause.Type != metav1.CauseTypeFieldManagerConflict {
-			continue
+		if cause.Type == metav1.CauseTypeFieldManagerConflict {
+			conflicts = append(conflicts, Conflict{Field: cause.Field, Owner: strings.TrimPrefix(cause.Message, "conflict with ")})
 		}
-		owner := strings.TrimPrefix(cause.Message, "conflict with ")
-		conflicts = append(conflicts, fmt.Sprintf("field %s is owned by %s", cause.Field, owner))
 	}
 	return conflicts
 }

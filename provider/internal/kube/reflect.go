@@ -34,3 +34,6 @@ func Assign(dst, src Object) error {
 	assign(dst, src)
 	return nil
 }
+
+// TypeName tells the types of objects apart.
+func TypeName(obj Object) string { return reflect.TypeOf(obj).String() }

@@ -97,7 +97,7 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 func (r *managedClusterResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan managedClusterModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	client := r.Hub.Client(&resp.Diagnostics)
+	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -162,12 +162,12 @@ func (r *managedClusterResource) ImportState(ctx context.Context, req resource.I
 	})
 }
 
-// ModifyPlan warns of a record that exists already and is different.
+// ModifyPlan asks the hub what would come of the change.
 func (r *managedClusterResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan managedClusterModel
-		diags.Append(req.Plan.Get(ctx, &plan)...)
-		return plan.owned(plan.object()), !diags.HasError()
+	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model managedClusterModel
+		diags.Append(from.Get(ctx, &model)...)
+		return model.owned(model.object()), !diags.HasError()
 	})
 }
 
@@ -180,6 +180,10 @@ func (m *managedClusterModel) What() string {
 // nobody loses what is added, nor what the hub has filled in.
 func (m *managedClusterModel) owned(object *clusterv1.ManagedCluster) crud.Owned {
 	o := crud.Own(object, m.What(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Places = map[string]string{
+		cluster.ClusterSetLabel: "cluster_set", cluster.RefusedSetMembership: "cluster_set",
+		"managedClusterClientConfigs": "client_configs", "client configs": "client_configs",
+	}
 	o.Write.Harmless = func(d ownership.Difference) bool {
 		switch d.Path {
 		case "metadata.labels[" + cluster.ClusterSetLabel + "]":

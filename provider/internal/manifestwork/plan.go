@@ -80,11 +80,11 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 	if waits.IsNull() {
 		ready = types.BoolNull()
 	}
-	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan manifestWorkModel
-		diags.Append(resp.Plan.Get(ctx, &plan)...)
-		object := plan.withSecrets(ctx, req.Config, diags)
-		return plan.owned(object), !diags.HasError()
+	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model manifestWorkModel
+		diags.Append(from.Get(ctx, &model)...)
+		object := model.withSecrets(ctx, req.Config, diags)
+		return model.owned(object), !diags.HasError()
 	})
 	set("ready", ready)
 	for _, report := range reports {

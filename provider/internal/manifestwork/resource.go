@@ -113,7 +113,7 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	object := plan.withSecrets(ctx, req.Config, &resp.Diagnostics)
-	client := r.Hub.Client(&resp.Diagnostics)
+	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -144,7 +144,7 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	object := plan.withSecrets(ctx, req.Config, &resp.Diagnostics)
-	client := r.Hub.Client(&resp.Diagnostics)
+	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

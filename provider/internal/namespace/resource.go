@@ -152,20 +152,18 @@ func importNamespace(object *corev1.Namespace) *namespaceModel {
 // ModifyPlan tells of a namespace that exists already, and refuses one that is a
 // managed cluster's.
 func (r *namespaceResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	var (
-		said    diag.Diagnostics
-		refusal error
-	)
-	r.WarnIfExists(ctx, req, &said, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan namespaceModel
-		diags.Append(req.Plan.Get(ctx, &plan)...)
-		return plan.owned(func(live *corev1.Namespace) { refusal = refused(live) }), !diags.HasError()
+	var refusal error
+	told := &resource.ModifyPlanResponse{Plan: resp.Plan}
+	r.DryRun(ctx, req, told, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model namespaceModel
+		diags.Append(from.Get(ctx, &model)...)
+		return model.owned(func(live *corev1.Namespace) { refusal = refused(live) }), !diags.HasError()
 	})
 	if refusal != nil {
 		addRefusal(&resp.Diagnostics, refusal)
 		return
 	}
-	resp.Diagnostics.Append(said...)
+	resp.Diagnostics.Append(told.Diagnostics...)
 }
 
 // isFree refuses to take over a namespace that is a managed cluster's.

@@ -35,7 +35,6 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	if req.Plan.Raw.IsNull() {
 		return
 	}
-	r.Exists(ctx, req, resp)
 	plan, state := plannedPlacement(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
 		return
@@ -49,12 +48,13 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	changes := plan == nil || state == nil || !attribute.Same(plan.scheduled(), state.scheduled())
 	if state != nil {
 		// What the framework made unknown because something else changes.
-		r.Plan(ctx, resp, state.Ready, state.placementChoiceModel)
+		crud.KeepReported(req, resp, "ready", "selected_clusters", "planned_clusters", "planned_added", "planned_dropped")
 		unmet := !waits.IsNull() && !state.Ready.IsNull() && !state.Ready.ValueBool()
 		if !unmet && resp.Plan.Raw.Equal(req.State.Raw) {
 			return
 		}
 	}
+	r.dryRun(ctx, req, resp)
 	var expected types.List
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("planned_clusters"), &expected)...)
 	choice := choiceAfter(state, expected, changes, !waits.IsNull())
@@ -68,12 +68,12 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	resp.Diagnostics.Append(r.warnOfChange(ctx, plan, state == nil)...)
 }
 
-// Exists warns of a placement that exists already.
-func (r *placementResource) Exists(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan placementModel
-		diags.Append(req.Plan.Get(ctx, &plan)...)
-		return plan.owned(plan.object()), !diags.HasError()
+// dryRun asks the hub what would come of the change.
+func (r *placementResource) dryRun(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model placementModel
+		diags.Append(from.Get(ctx, &model)...)
+		return model.owned(model.object()), !diags.HasError()
 	})
 }
 

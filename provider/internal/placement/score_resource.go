@@ -79,13 +79,13 @@ func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequ
 	}
 }
 
-// ModifyPlan keeps the old wording of a moment that stays the same, and warns of
-// scores that exist already.
+// ModifyPlan keeps the old wording of a moment that stays the same, and asks the
+// hub what would come of the change.
 func (r *placementScoreResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-		var plan placementScoreModel
-		diags.Append(req.Plan.Get(ctx, &plan)...)
-		return plan.owned(), !diags.HasError()
+	defer r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model placementScoreModel
+		diags.Append(from.Get(ctx, &model)...)
+		return model.owned(), !diags.HasError()
 	})
 	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
 		return
@@ -162,7 +162,7 @@ func (r *placementScoreResource) ImportState(ctx context.Context, req resource.I
 // write writes the object by own, and then its status: the API takes them only
 // one after the other.
 func (r *placementScoreResource) write(ctx context.Context, plan *placementScoreModel, verb string, diags *diag.Diagnostics, own func(*kube.Client) error) bool {
-	client := r.Hub.Client(diags)
+	client := r.Hub.WriteClient(diags)
 	if client == nil {
 		return false
 	}

@@ -36,12 +36,7 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 		ready = types.BoolNull()
 	}
 	if req.State.Raw.IsNull() {
-		r.WarnIfExists(ctx, req, &resp.Diagnostics, func(diags *diag.Diagnostics) (crud.Owned, bool) {
-			var plan replicaSetModel
-			diags.Append(req.Plan.Get(ctx, &plan)...)
-			object, err := plan.object()
-			return plan.owned(object), err == nil && !diags.HasError()
-		})
+		r.dryRun(ctx, req, resp)
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
 		planFields(ctx, resp, types.ListNull(types.StringType), types.MapNull(manifestwork.FieldsElement()))
 		return
@@ -65,6 +60,7 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 		return
 	}
 	planStatus(ctx, resp, was, state)
+	r.dryRun(ctx, req, resp)
 	unmet := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
 	if unmet || !resp.Plan.Raw.Equal(req.State.Raw) {
 		planStatus(ctx, resp, ready, replicaSetStatusModel{
@@ -74,6 +70,16 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 			RolledOut:          types.BoolUnknown(),
 		})
 	}
+}
+
+// dryRun asks the hub what would come of the change.
+func (r *replicaSetResource) dryRun(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
+		var model replicaSetModel
+		diags.Append(from.Get(ctx, &model)...)
+		object, err := model.object()
+		return model.owned(object), err == nil && !diags.HasError()
+	})
 }
 
 // planStatus plans what the hub will report.

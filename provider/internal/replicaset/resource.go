@@ -206,7 +206,7 @@ func (r *replicaSetResource) write(plan *replicaSetModel, verb string, diags *di
 		diags.AddAttributeError(path.Root("manifests"), "Invalid manifest", attribute.Capitalize(err.Error())+".")
 		return nil, nil, nil
 	}
-	client := r.Hub.Client(diags)
+	client := r.Hub.WriteClient(diags)
 	if client == nil {
 		return nil, nil, nil
 	}

@@ -1,0 +1,65 @@
+package hub
+
+import (
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// Terraform plans twice: for the plan that it shows, and once more in the apply,
+// right before each write. It configures the provider for each of the two, so a Hub
+// belongs to one of them. What a Hub has read and written tells which.
+
+// walk is what has happened in one plan or apply.
+type walk struct {
+	mu      sync.Mutex
+	written bool
+	// read are the objects that were refreshed; true are those of another owner.
+	read map[objectKey]bool
+}
+
+type objectKey struct{ kind, namespace, name string }
+
+func keyOf(object kube.Object, namespace, name string) objectKey {
+	return objectKey{kind: kube.TypeName(object), namespace: namespace, name: name}
+}
+
+// WriteClient is Client for what is about to be written: this is an apply.
+func (h *Hub) WriteClient(diags *diag.Diagnostics) *kube.Client {
+	client := h.Client(diags)
+	if client == nil {
+		return nil
+	}
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	h.walk.written = true
+	return client
+}
+
+// HasWritten reports whether this is known to be an apply.
+func (h *Hub) HasWritten() bool {
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	return h.walk.written
+}
+
+// NoteRead notes that an object was refreshed, as happens in a plan alone. foreign is
+// that it was found to be another owner's.
+func (h *Hub) NoteRead(object kube.Object, namespace, name string, foreign bool) {
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	if h.walk.read == nil {
+		h.walk.read = map[objectKey]bool{}
+	}
+	h.walk.read[keyOf(object, namespace, name)] = foreign
+}
+
+// WasRead reports whether an object was refreshed, and found to be another owner's.
+func (h *Hub) WasRead(object kube.Object, namespace, name string) (read, foreign bool) {
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	foreign, read = h.walk.read[keyOf(object, namespace, name)]
+	return read, foreign
+}
