@@ -32,7 +32,7 @@ var parts = []struct {
 	{"The agent", []string{"runtime/agent"}},
 	{"The provider", []string{"main.go", "provider"}},
 	{"Commands, and fleets on one machine", []string{"runtime/cmd", "runtime/devcluster", "runtime/fleet"}},
-	{"Tests", []string{"internal/testkit", "tests"}},
+	{"Tests", []string{"hubtest", "internal/testkit", "tests", "examples"}},
 }
 
 // TestPackages compares the tables in ARCHITECTURE.md with the package comments and

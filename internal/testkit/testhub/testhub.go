@@ -1,6 +1,7 @@
 // Package testhub runs hubs and dev clusters as processes of their own, for
 // tests of what talks to them from outside. They can be killed and started
-// again at the same address.
+// again at the same address. They end, and their folders go, with the test's
+// process, also when that is killed.
 //
 // The program is built once for a test binary; MUSTER_BIN names one that is
 // built already.
@@ -16,44 +17,19 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/lifeline"
 )
 
 const (
 	startTimeout = 90 * time.Second
 	stopTimeout  = 20 * time.Second
 )
-
-// Builder builds the program when it is first asked for.
-type Builder struct {
-	once sync.Once
-	path string
-	err  error
-}
-
-// Path is where the program is. dir is a folder for it.
-func (b *Builder) Path(dir string) (string, error) {
-	b.once.Do(func() {
-		if b.path = os.Getenv("MUSTER_BIN"); b.path != "" {
-			if _, err := os.Stat(b.path); err != nil {
-				b.err = fmt.Errorf("MUSTER_BIN: %w; build it with make build, or unset the variable", err)
-			}
-			return
-		}
-		b.path = filepath.Join(dir, "muster")
-		cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", b.path, "github.com/muster-fleet/terraform-provider-muster/runtime/cmd/muster")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			b.err = fmt.Errorf("building muster: %w\n%s", err, out)
-		}
-	})
-	return b.path, b.err
-}
 
 // Process is a running hub or dev cluster.
 type Process struct {
@@ -150,6 +126,9 @@ func (p *Process) launch(flags ...string) (ready <-chan []string, err error) {
 	p.log = &tail{}
 	p.cmd = exec.Command(p.program, append(p.args[:len(p.args):len(p.args)], flags...)...)
 	p.cmd.Stderr = p.log
+	if err := lifeline.Attach(p.cmd, p.dir); err != nil {
+		return nil, err
+	}
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.args[0], err)

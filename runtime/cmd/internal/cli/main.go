@@ -16,12 +16,14 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/lifeline"
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 )
 
 // Main runs a program's root command and ends the process with status 1 if it
-// fails. The context of the command ends with SIGINT and SIGTERM.
+// fails. The context of the command ends with SIGINT and SIGTERM, and with the
+// process that has started this one for a test.
 func Main(newRoot func() *cobra.Command) {
 	// What a program of these keeps in memory is caches that live long, so
 	// collecting twice as often as Go's default saves memory for little CPU. Hubs
@@ -36,7 +38,9 @@ func Main(newRoot func() *cobra.Command) {
 	signal.Ignore(syscall.SIGXFSZ)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	if err := execute(ctx, newRoot().ExecuteContext); err != nil {
+	ctx, remove := lifeline.Follow(ctx)
+	err := execute(ctx, newRoot().ExecuteContext)
+	if err := errors.Join(err, remove()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}

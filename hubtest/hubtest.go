@@ -1,0 +1,207 @@
+// Package hubtest starts hubs and dev clusters for tests: of Terraform modules
+// that use the provider muster-fleet/muster, and of any program that speaks to a
+// hub of Open Cluster Management. It needs no containers, no rights and no ports
+// of its own: everything listens on 127.0.0.1, at ports that are free.
+//
+// A hub is a Kubernetes API server in a process of its own, ready in a second or
+// two. A dev cluster is another one, without nodes; its pods report that they run,
+// and the klusterlet's pod is a real agent.
+//
+// The processes run the program muster. It is the one that the environment
+// variable MUSTER_BIN names, else the one on the PATH, else it is built of the
+// module's version that the test requires, once for a user. That takes some minutes.
+//
+// Everything ends with the test. When the test's process is killed, or ends by its
+// timeout, the processes end on their own and remove their data.
+package hubtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
+)
+
+// Options say what to start.
+type Options struct {
+	// Clusters is how many dev clusters there are beside the hub. They are called
+	// cluster1, cluster2 and so on, and the hub does not know them.
+	Clusters int
+	// Join registers the dev clusters with the hub, under their names, accepts
+	// them, runs an agent for each, and waits until they are available. Leave it out
+	// to test what registers clusters.
+	Join bool
+	// HubFlags are further flags of "muster hub", such as
+	// "--feature-gates=ClusterProfile=true".
+	HubFlags []string
+	// Program is the path of muster. If omitted, it is looked for as the package's
+	// comment says.
+	Program string
+}
+
+// Server is an API server: that of a hub or of a dev cluster.
+type Server struct {
+	// Name is "hub", or the name of the cluster.
+	Name string
+	// URL is where it listens.
+	URL string
+	// Kubeconfig is the path of a kubeconfig with all rights.
+	Kubeconfig string
+
+	process *testhub.Process
+}
+
+// Hub is a running hub.
+type Hub struct {
+	Server
+	// Clusters are its dev clusters.
+	Clusters []*Server
+
+	agents  []*Server
+	stopped sync.Once
+}
+
+// Start starts a hub and what else the options say. All of it is stopped when the
+// test ends. If the test has failed, the ends of the logs are in its output.
+func Start(t testing.TB, options Options) *Hub {
+	t.Helper()
+	h, err := start(t.TempDir(), options)
+	if err != nil {
+		t.Fatalf("start a hub for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, s := range h.servers() {
+				t.Logf("the end of %s's log:\n%s", s.Name, s.Log())
+			}
+		}
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// Main starts a hub for all tests of a package, runs them, and returns their exit
+// code. It is for a TestMain:
+//
+//	var hub *hubtest.Hub
+//
+//	func TestMain(m *testing.M) {
+//		os.Exit(hubtest.Main(m, hubtest.Options{Clusters: 1}, func(h *hubtest.Hub) { hub = h }))
+//	}
+//
+// use gets the hub before the tests run.
+func Main(m *testing.M, options Options, use func(*Hub)) int {
+	fail := func(err error) int {
+		_, _ = fmt.Fprintln(os.Stderr, "start a hub for the tests:", err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "hubtest-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	h, err := start(dir, options)
+	if err != nil {
+		return fail(err)
+	}
+	use(h)
+	code := m.Run()
+	if err := h.stop(); err != nil && code == 0 {
+		return fail(err)
+	}
+	return code
+}
+
+// Stop stops everything before the test ends. It may be called more than once.
+func (h *Hub) Stop(t testing.TB) {
+	t.Helper()
+	if err := h.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Log is the end of what the server has logged.
+func (s *Server) Log() string { return s.process.Log() }
+
+// Kill ends the server at once, as a crash does. Its data stay.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart starts a server again that was killed, with its data and at its address.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.process.Restart(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// findProgram looks for muster once in a test binary.
+var findProgram = sync.OnceValues(func() (string, error) { return (&testhub.Builder{Installed: true}).Path("") })
+
+// start starts everything side by side. After an error nothing runs any more.
+func start(dir string, options Options) (*Hub, error) {
+	program := options.Program
+	if program == "" {
+		var err error
+		if program, err = findProgram(); err != nil {
+			return nil, err
+		}
+	}
+	h := &Hub{Server: Server{Name: "hub"}}
+	for i := range options.Clusters {
+		h.Clusters = append(h.Clusters, &Server{Name: fmt.Sprintf("cluster%d", i+1)})
+	}
+	var starting sync.WaitGroup
+	failed := make([]error, len(h.servers()))
+	for i, s := range h.servers() {
+		starting.Go(func() {
+			if data := filepath.Join(dir, s.Name); i == 0 {
+				s.process, failed[i] = testhub.StartHub(program, data, options.HubFlags...)
+			} else {
+				s.process, failed[i] = testhub.StartCluster(program, data)
+			}
+			if failed[i] == nil {
+				s.URL, s.Kubeconfig = s.process.URL, s.process.Kubeconfig
+			}
+		})
+	}
+	starting.Wait()
+	err := errors.Join(failed...)
+	if err == nil && options.Join {
+		err = h.join(program, dir)
+	}
+	if err != nil {
+		_ = h.stop()
+		return nil, err
+	}
+	return h, nil
+}
+
+// servers are the hub, its clusters and their agents.
+func (h *Hub) servers() []*Server {
+	return append(append([]*Server{&h.Server}, h.Clusters...), h.agents...)
+}
+
+// stop stops what runs: agents first, so that none of them misses its hub.
+func (h *Hub) stop() error {
+	var problems []error
+	h.stopped.Do(func() {
+		all := h.servers()
+		for i := range all {
+			if process := all[len(all)-1-i].process; process != nil {
+				problems = append(problems, process.Stop())
+			}
+		}
+	})
+	return errors.Join(problems...)
+}
