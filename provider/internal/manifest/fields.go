@@ -78,6 +78,10 @@ func (f Fields) WriteOnly() []string {
 	return keys
 }
 
+// MayBeSecret reports whether the object has values that are not to be shown: it
+// is a Secret, or the name of a field or a variable says so.
+func (o Object) MayBeSecret() bool { return len(leaves(o).secrets) > 0 }
+
 func masked(version string) string {
 	if version == "" {
 		return "(sensitive)"

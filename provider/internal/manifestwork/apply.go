@@ -2,83 +2,40 @@ package manifestwork
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// object is the ManifestWork that the model describes, together with the
-// write-only manifests, which are in the configuration alone.
-func (m *manifestWorkModel) object(writeOnly types.List) (*workv1.ManifestWork, error) {
+// object is the ManifestWork that the model describes, without its objects.
+func (m *manifestWorkModel) object() *workv1.ManifestWork {
 	object := &workv1.ManifestWork{}
 	object.Namespace, object.Name = m.ManagedCluster.ValueString(), m.Name.ValueString()
 	object.Labels, object.Annotations = attribute.StringMap(m.Labels), attribute.StringMap(m.Annotations)
-	content := m.content()
-	content.WriteOnly = writeOnly
-	open, err := content.open()
-	if err != nil {
-		return nil, err
-	}
-	closed, err := content.closed()
-	if err != nil {
-		return nil, err
-	}
-	if err := fits(slices.Concat(open, closed)); err != nil {
-		return nil, err
-	}
-	for _, x := range slices.Concat(open, closed) {
-		object.Spec.Workload.Manifests = append(object.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: x.JSON}})
-	}
-	if err := markWriteOnly(object, closed); err != nil {
-		return nil, err
-	}
 	object.Spec.DeleteOption = m.DeleteOption.Option()
 	object.Spec.ManifestConfigs = ManifestConfigs(m.ManifestConfigs)
 	object.Spec.Executor = m.Executor.Executor()
-	return object, nil
+	return object
 }
 
-// markWriteOnly notes on the work which of its objects must not be read back, so
-// that an import and a data source know it too.
-func markWriteOnly(object *workv1.ManifestWork, closed []manifest.Object) error {
-	if len(closed) == 0 {
-		return nil
-	}
-	var keys []string
-	for _, x := range closed {
-		keys = append(keys, x.Key())
-	}
-	text, err := json.Marshal(keys)
-	if err != nil {
-		return fmt.Errorf("write the annotation %s: %w", work.WriteOnlyAnnotation, err)
-	}
-	if object.Annotations == nil {
-		object.Annotations = map[string]string{}
-	}
-	object.Annotations[work.WriteOnlyAnnotation] = string(text)
-	return nil
-}
-
-func (m *manifestWorkModel) content() workContent {
-	return workContent{Manifests: m.Manifests, Objects: m.Objects, WriteOnly: m.ManifestsWO, Version: m.ManifestsWOVersion, Fields: m.Fields}
+// liveContent are the objects of a work as the hub has it.
+func liveContent(object *workv1.ManifestWork) workload.Live {
+	return workload.Live{Manifests: object.Spec.Workload.Manifests, Annotations: object.Annotations}
 }
 
 // observe brings up to date what the model owns, and keeps its wording where it
@@ -86,11 +43,9 @@ func (m *manifestWorkModel) content() workContent {
 func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
 	m.Labels = attribute.ObservedMap(m.Labels, object.Labels)
 	m.Annotations = attribute.ObservedMap(m.Annotations, object.Annotations)
-	content := m.content()
-	if err := content.observe(object); err != nil {
+	if err := m.Observe(liveContent(object)); err != nil {
 		return err
 	}
-	m.Manifests, m.Objects, m.Fields = content.Manifests, content.Objects, content.Fields
 	if m.DeleteOption != nil && !attribute.Same(m.DeleteOption.Option(), object.Spec.DeleteOption) {
 		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
 	}
@@ -103,6 +58,7 @@ func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
 	if m.Wait != nil && !m.Ready.ValueBool() {
 		m.Ready = types.BoolValue(workIs(object, m.Wait.conditions()))
 	}
+	m.Generation = types.Int64Value(object.Generation)
 	m.report(object)
 	return nil
 }
@@ -120,6 +76,7 @@ func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 		Annotations:     attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, ours),
 		ManifestConfigs: ManifestConfigModels(object.Spec.ManifestConfigs),
 		Executor:        ExecutorModelOf(object.Spec.Executor),
+		Generation:      types.Int64Value(object.Generation),
 		Conditions:      WorkConditionsValue(object.Status.Conditions),
 		Feedback:        feedbackValue(object),
 		Timeouts:        attribute.NullTimeouts("create", "update", "delete"),
@@ -127,19 +84,9 @@ func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 	if object.Spec.DeleteOption != nil {
 		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
 	}
-	content := noContent()
-	open, hidden, err := liveManifests(object, nil)
-	if err != nil {
-		return m, err
-	}
-	if len(open) > 0 {
-		if err := content.adoptTwice(open); err != nil {
-			return m, err
-		}
-	}
-	content.Fields = content.observedFields(noContent(), hidden)
-	m.Manifests, m.Objects, m.ManifestsWO, m.ManifestsWOVersion, m.Fields = content.Manifests, content.Objects, content.WriteOnly, content.Version, content.Fields
-	return m, nil
+	var err error
+	m.Content, err = workload.Import(liveContent(object))
+	return m, err
 }
 
 // owned is the work as an object of the hub. Its manifests may hold secrets.

@@ -234,8 +234,8 @@ func TestAccManifestWorkFields(t *testing.T) {
 		return acctest.WorkConfig("mw-fields", fmt.Sprintf(`
   objects = [
     { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "settings", namespace = "shop" }, data = { answer = %q } },
-    { %s, stringData = { password = %q, user = "root" } },
-  ]`, answer, shopSecret, password))
+  ]
+  manifests = [yamlencode({ %s, stringData = { password = %q, user = "root" } })]`, answer, shopSecret, password))
 	}
 	const secret = "v1/Secret shop/login"
 	acctest.Run(t,
@@ -252,7 +252,7 @@ func TestAccManifestWorkFields(t *testing.T) {
 				plans(field("v1/ConfigMap shop/settings", "data.answer"), "2"),
 				plans(field(secret, "stringData.password"), "(sensitive, version 1)"),
 				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("conditions")),
-				plancheck.ExpectSensitiveValue(acctest.WorkAddress, tfjsonpath.New("objects")),
+				plancheck.ExpectSensitiveValue(acctest.WorkAddress, tfjsonpath.New("manifests")),
 			}},
 		},
 		resource.TestStep{
@@ -350,7 +350,7 @@ func TestAccManifestWorkWriteOnly(t *testing.T) {
 		},
 		// And now it may be read.
 		resource.TestStep{
-			Config: acctest.WorkConfig("mw-secret", fmt.Sprintf("  objects = [{ %s, stringData = { password = \"public\" } }]", shopSecret)),
+			Config: acctest.WorkConfig("mw-secret", fmt.Sprintf("  manifests = [yamlencode({ %s, stringData = { password = \"public\" } })]", shopSecret)),
 			Check: onHub(t, "mw-secret", func(object *workv1.ManifestWork) error {
 				if note, ok := object.Annotations[work.WriteOnlyAnnotation]; ok {
 					return fmt.Errorf("the work still says that it has the write-only manifests %s", note)

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -153,10 +154,10 @@ func observedWork(object *workv1.ManifestWork) (observedWorkModel, error) {
 			Conditions: attribute.ConditionModels(x.Conditions),
 		})
 	}
-	open, _, err := liveManifests(object, nil)
+	open, _, err := liveContent(object).Read(nil)
 	if err != nil {
 		return m, err
 	}
-	m.Manifests, err = ManifestTexts(open)
+	m.Manifests, err = workload.Texts(open)
 	return m, err
 }

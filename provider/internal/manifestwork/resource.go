@@ -3,11 +3,11 @@ package manifestwork
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -31,26 +32,23 @@ var (
 type manifestWorkResource struct{ crud.Resource }
 
 type manifestWorkModel struct {
-	ManagedCluster     types.String          `tfsdk:"managed_cluster"`
-	Name               types.String          `tfsdk:"name"`
-	Labels             types.Map             `tfsdk:"labels"`
-	Annotations        types.Map             `tfsdk:"annotations"`
-	Manifests          types.List            `tfsdk:"manifests"`
-	Objects            types.Dynamic         `tfsdk:"objects"`
-	ManifestsWO        types.List            `tfsdk:"manifests_wo"`
-	ManifestsWOVersion types.Int64           `tfsdk:"manifests_wo_version"`
-	Fields             types.Map             `tfsdk:"fields"`
-	DeleteOption       *DeleteOptionModel    `tfsdk:"delete_option"`
-	ManifestConfigs    []ManifestConfigModel `tfsdk:"manifest_configs"`
-	Executor           *ExecutorModel        `tfsdk:"executor"`
-	Placement          *workPlacementModel   `tfsdk:"placement"`
-	Wait               *waitModel            `tfsdk:"wait"`
-	Ready              types.Bool            `tfsdk:"ready"`
-	Conditions         types.List            `tfsdk:"conditions"`
-	Feedback           types.List            `tfsdk:"feedback"`
-	Adopt              types.Bool            `tfsdk:"adopt"`
-	ForceConflicts     types.Bool            `tfsdk:"force_conflicts"`
-	Timeouts           timeouts.Value        `tfsdk:"timeouts"`
+	ManagedCluster types.String `tfsdk:"managed_cluster"`
+	Name           types.String `tfsdk:"name"`
+	Labels         types.Map    `tfsdk:"labels"`
+	Annotations    types.Map    `tfsdk:"annotations"`
+	workload.Content
+	DeleteOption    *DeleteOptionModel    `tfsdk:"delete_option"`
+	ManifestConfigs []ManifestConfigModel `tfsdk:"manifest_configs"`
+	Executor        *ExecutorModel        `tfsdk:"executor"`
+	Placement       *workPlacementModel   `tfsdk:"placement"`
+	Wait            *waitModel            `tfsdk:"wait"`
+	Ready           types.Bool            `tfsdk:"ready"`
+	Generation      types.Int64           `tfsdk:"generation"`
+	Conditions      types.List            `tfsdk:"conditions"`
+	Feedback        types.List            `tfsdk:"feedback"`
+	Adopt           types.Bool            `tfsdk:"adopt"`
+	ForceConflicts  types.Bool            `tfsdk:"force_conflicts"`
+	Timeouts        timeouts.Value        `tfsdk:"timeouts"`
 }
 
 type workIdentity struct {
@@ -70,33 +68,13 @@ func (r *manifestWorkResource) IdentitySchema(_ context.Context, _ resource.Iden
 }
 
 func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	attributes := workload.Attributes()
+	maps.Copy(attributes, workAttributes())
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Kubernetes objects for one managed cluster. Its agent applies them there, keeps them as described, reports on them, and deletes them with the work.\n\n" +
 			"Planning and applying need the hub only: a cluster that is unavailable gets the work when it is back. To wait until the objects are in place, set `wait`. " +
 			"Destroying waits until the agent has removed the objects.",
-		Attributes: map[string]schema.Attribute{
-			"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to be accepted. Changing it moves the work: the objects are removed from the old cluster.",
-				attribute.ValidClusterName()),
-			"name": attribute.Identifying("Name of the work, unique for its cluster. Changing it replaces the work.",
-				attribute.ValidObjectName("work name")),
-			"labels":               attribute.Labels("Labels of the work itself.", nil),
-			"annotations":          attribute.Annotations("Annotations of the work itself."),
-			"manifests":            manifestsAttribute(),
-			"objects":              objectsAttribute(),
-			"manifests_wo":         writeOnlyAttribute(),
-			"manifests_wo_version": writeOnlyVersionAttribute(),
-			"fields":               fieldsAttribute(),
-			"delete_option":        DeleteOptionAttribute(),
-			"manifest_configs":     ManifestConfigsAttribute(),
-			"executor":             ExecutorAttribute(),
-			"placement":            workPlacementAttribute(),
-			"wait":                 waitAttribute(),
-			"ready":                attribute.Ready("Whether the conditions that `wait` names were met; null without `wait`."),
-			"conditions":           workConditionsAttribute(),
-			"feedback":             feedbackAttribute(),
-			"adopt":                attribute.AdoptAttribute(),
-			"force_conflicts":      attribute.ForceAttribute(),
-		},
+		Attributes: attributes,
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
 				Create: true, CreateDescription: attribute.TimeoutText("creating, with `wait`,", attribute.DefaultWait),
@@ -107,12 +85,35 @@ func (r *manifestWorkResource) Schema(ctx context.Context, _ resource.SchemaRequ
 	}
 }
 
+// workAttributes are those of the work, without its objects.
+func workAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to be accepted. Changing it moves the work: the objects are removed from the old cluster.",
+			attribute.ValidClusterName()),
+		"name": attribute.Identifying("Name of the work, unique for its cluster. Changing it replaces the work.",
+			attribute.ValidObjectName("work name")),
+		"labels":           attribute.Labels("Labels of the work itself.", nil),
+		"annotations":      attribute.Annotations("Annotations of the work itself."),
+		"delete_option":    DeleteOptionAttribute(),
+		"manifest_configs": ManifestConfigsAttribute(),
+		"executor":         ExecutorAttribute(),
+		"placement":        workPlacementAttribute(),
+		"wait":             waitAttribute(),
+		"generation":       workload.Generation("work"),
+		"ready":            attribute.Ready("Whether the conditions that `wait` names were met; null without `wait`."),
+		"conditions":       workConditionsAttribute(),
+		"feedback":         feedbackAttribute(),
+		"adopt":            attribute.AdoptAttribute(),
+		"force_conflicts":  attribute.ForceAttribute(),
+	}
+}
+
 func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan manifestWorkModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
-	object := plan.withSecrets(ctx, req.Config, &resp.Diagnostics)
+	object := plan.complete(ctx, req.Config, &resp.Diagnostics)
 	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -128,8 +129,8 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 	}) {
 		return
 	}
-	plan.report(object)
-	plan.follow(ctx, waiting, client, object, timeout).Created(ctx, &plan, resp)
+	report := plan.written(object)
+	plan.follow(ctx, waiting, client, object, timeout, report).Created(ctx, &plan, resp)
 }
 
 func (r *manifestWorkResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
@@ -143,7 +144,7 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
-	object := plan.withSecrets(ctx, req.Config, &resp.Diagnostics)
+	object := plan.complete(ctx, req.Config, &resp.Diagnostics)
 	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -152,12 +153,15 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	defer cancel()
 	o := plan.owned(object)
 	if !writeWork(waiting, client, object.Namespace, "update "+plan.What(), timeout, &resp.Diagnostics, func() error {
+		if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond(local...) {
+			return client.Get(waiting, object, object.Namespace, object.Name)
+		}
 		return o.Update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
 	}) {
 		return
 	}
-	plan.report(object)
-	plan.follow(ctx, waiting, client, object, timeout).Updated(ctx, &plan, resp)
+	report := plan.written(object)
+	plan.follow(ctx, waiting, client, object, timeout, report).Updated(ctx, &plan, resp)
 }
 
 func (r *manifestWorkResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -195,24 +199,30 @@ func (m *manifestWorkModel) Identity() any {
 	return workIdentity{ManagedCluster: m.ManagedCluster, Name: m.Name}
 }
 
-// withSecrets is the work to write. The write-only manifests are in the
-// configuration alone.
-func (m *manifestWorkModel) withSecrets(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) *workv1.ManifestWork {
-	var writeOnly types.List
-	diags.Append(config.GetAttribute(ctx, path.Root("manifests_wo"), &writeOnly)...)
-	if diags.HasError() {
-		return nil
-	}
-	object, err := m.object(writeOnly)
-	if err != nil {
-		diags.AddError("Invalid manifest", attribute.Capitalize(err.Error())+".")
-	}
+// complete is the work to write, with the objects that are in the configuration
+// alone.
+func (m *manifestWorkModel) complete(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) *workv1.ManifestWork {
+	object := m.object()
+	m.Put(ctx, config, object, &object.Spec.Workload, diags)
 	return object
 }
 
 // report takes over what the agent has reported so far.
 func (m *manifestWorkModel) report(object *workv1.ManifestWork) {
 	m.Conditions, m.Feedback = WorkConditionsValue(object.Status.Conditions), feedbackValue(object)
+}
+
+// written takes over what was only known after the write, and returns what does
+// so after the wait. What the plan has shown stays as it was.
+func (m *manifestWorkModel) written(object *workv1.ManifestWork) (report func()) {
+	if m.Generation.IsUnknown() {
+		m.Generation = types.Int64Value(object.Generation)
+	}
+	if !m.Conditions.IsUnknown() {
+		return func() {}
+	}
+	m.report(object)
+	return func() { m.report(object) }
 }
 
 // Key implements crud.Model.
@@ -222,9 +232,9 @@ func (m *manifestWorkModel) Key() (namespace, name string) {
 
 // follow is what comes after the work was written. waiting ends with the timeout,
 // ctx does not.
-func (m *manifestWorkModel) follow(ctx, waiting context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration) crud.Follow {
-	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "work", Report: func() { m.report(object) }}
-	if m.Wait == nil {
+func (m *manifestWorkModel) follow(ctx, waiting context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration, report func()) crud.Follow {
+	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "work", Report: report}
+	if m.Wait == nil || !m.Ready.IsUnknown() {
 		return f
 	}
 	f.Wait = func() (summary, problem string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -111,7 +112,7 @@ func secretive(object *workv1.ManifestWork, reported workv1.ManifestResourceMeta
 		version = reported.Group + "/" + version
 	}
 	key := manifest.Object{APIVersion: version, Kind: reported.Kind, Namespace: reported.Namespace, Name: reported.Name}.Key()
-	return slices.Contains(writeOnlyOf(object), key)
+	return slices.Contains(workload.WriteOnlyOf(object.Annotations), key)
 }
 
 func feedbackTexts(feedback workv1.StatusFeedbackResult) map[string]string {

@@ -72,7 +72,7 @@ func TestAccManifestWorkReports(t *testing.T) {
 			ConfigPlanChecks:  expect(plancheck.ResourceActionNoop),
 			ConfigStateChecks: reported("42"),
 		},
-		// A change of the work leaves open what will be reported.
+		// Only a change of what the work says leaves open what will be reported.
 		resource.TestStep{
 			PreConfig: func() { reportWork(t, "mw-reports", "43") },
 			Config:    config + "\noutput \"answer\" {\n  value = muster_manifest_work.test.feedback\n}\n",
@@ -84,8 +84,19 @@ func TestAccManifestWorkReports(t *testing.T) {
 		resource.TestStep{
 			Config: acctest.WorkConfig("mw-reports", acctest.AsYAML+"\n  labels = { a = \"b\" }"),
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectResourceAction(acctest.WorkAddress, plancheck.ResourceActionUpdate),
+				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("feedback"), knownvalue.ListSizeExact(1)),
+				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("conditions"), knownvalue.ListSizeExact(1)),
+				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("generation"), knownvalue.Int64Exact(1)),
+			}},
+			ConfigStateChecks: reported("43"),
+		},
+		resource.TestStep{
+			Config: acctest.WorkConfig("mw-reports", acctest.AsYAML+"\n  delete_option = {}\n  labels = { a = \"b\" }"),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
 				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("feedback")),
 				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("conditions")),
+				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("generation")),
 				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("fields").AtMapKey("v1/ConfigMap shop/settings").AtMapKey("data.answer"), knownvalue.StringExact("42")),
 			}},
 			ConfigStateChecks: reported("43"),

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -73,6 +74,10 @@ func (d *replicaSetDataSource) Schema(_ context.Context, _ datasource.SchemaRequ
 		MarkdownDescription: "Name of the replica set.",
 		Required:            true,
 		Validators:          []validator.String{attribute.ValidObjectName("replica set name")},
+	}
+	attributes["manifests"] = schema.ListAttribute{
+		MarkdownDescription: "The objects as YAML, except those that `muster_manifest_work_replica_set` wrote from `manifests_wo`. Secrets among them are read in full, and are then in the state.",
+		Computed:            true, Sensitive: true, ElementType: types.StringType,
 	}
 	text := func(description string) schema.StringAttribute {
 		return schema.StringAttribute{MarkdownDescription: description, Computed: true}
@@ -145,11 +150,11 @@ func observedReplicaSet(object *workv1alpha1.ManifestWorkReplicaSet, works []wor
 		Works:                 []replicaSetWorkModel{},
 		replicaSetStatusModel: replicaSetStatus(object, nil),
 	}
-	manifests, err := templateManifests(template)
+	manifests, _, err := liveContent(object).Read(nil)
 	if err != nil {
 		return model, err
 	}
-	if model.Manifests, err = manifestwork.ManifestTexts(manifests); err != nil {
+	if model.Manifests, err = workload.Texts(manifests); err != nil {
 		return model, err
 	}
 	for i := range works {

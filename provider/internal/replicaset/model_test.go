@@ -3,24 +3,25 @@ package replicaset
 import (
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 // An attribute of the resource that the data source lacks, or the other way
 // round, would only be found by a user who misses it.
 func TestReplicaSetDataSourceHasTheResourcesAttributes(t *testing.T) {
-	observed := attribute.ObservedAttributes(replicaSetAttributes())
+	var response datasource.SchemaResponse
+	NewDataSource().Schema(t.Context(), datasource.SchemaRequest{}, &response)
 	for name := range replicaSetAttributes() {
-		if observed[name] == nil {
+		if response.Schema.Attributes[name] == nil {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if !observed["manifests"].IsSensitive() {
+	if manifests := response.Schema.Attributes["manifests"]; manifests == nil || !manifests.IsSensitive() {
 		t.Error("manifests are not sensitive")
 	}
 }
@@ -39,7 +40,7 @@ func TestObservedReplicaSetIsReady(t *testing.T) {
 		"once and for all": {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(true), metav1.ConditionFalse, types.BoolValue(true)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := replicaSetModel{Manifests: types.ListNull(types.StringType), Fields: types.MapNull(manifestwork.FieldsElement()), Wait: test.wait, Ready: test.ready}
+			m := replicaSetModel{Content: workload.None(), Wait: test.wait, Ready: test.ready}
 			if err := m.observe(reported(test.status, 3), nil); err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package replicaset
 import (
 	"context"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -11,6 +12,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 )
 
 // What is checked and decided of a replica set while planning.
@@ -21,6 +23,10 @@ func (r *replicaSetResource) ValidateConfig(ctx context.Context, req resource.Va
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("name"), &name)...)
 	checkReplicaSetLabel(namespace, name, &resp.Diagnostics)
+	content := workload.Of(ctx, req.Config, &resp.Diagnostics)
+	if !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(content.Check()...)
+	}
 }
 
 // ModifyPlan keeps the old wording of manifests and placements where the new one
@@ -29,76 +35,36 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 	if req.Plan.Raw.IsNull() {
 		return
 	}
-	var waits types.Object
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
-	ready := types.BoolUnknown()
-	if waits.IsNull() {
-		ready = types.BoolNull()
+	if !req.State.Raw.IsNull() {
+		keepWording(ctx, req, resp, "placements", func(a, b types.List) bool { return samePlacements(ctx, a, b) })
 	}
-	if req.State.Raw.IsNull() {
-		r.dryRun(ctx, req, resp)
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
-		planFields(ctx, resp, types.ListNull(types.StringType), types.MapNull(manifestwork.FieldsElement()))
-		return
-	}
-	var was types.Bool
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &was)...)
-	keepWording(ctx, req, resp, "manifests", manifestwork.SameManifests)
-	keepWording(ctx, req, resp, "placements", func(a, b types.List) bool { return samePlacements(ctx, a, b) })
-	var manifests types.List
-	var fields types.Map
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("manifests"), &manifests)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("fields"), &fields)...)
-	planFields(ctx, resp, manifests, fields)
-	var state replicaSetStatusModel
-	for name, value := range map[string]any{
-		"summary": &state.Summary, "placement_summaries": &state.PlacementSummaries, "conditions": &state.Conditions, "rolled_out": &state.RolledOut,
-	} {
-		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root(name), value)...)
-	}
+	changed := workload.Plan(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	planStatus(ctx, resp, was, state)
-	r.dryRun(ctx, req, resp)
-	unmet := !waits.IsNull() && !was.IsNull() && !was.ValueBool()
-	if unmet || !resp.Plan.Raw.Equal(req.State.Raw) {
-		planStatus(ctx, resp, ready, replicaSetStatusModel{
-			Summary:            types.ObjectUnknown(summaryType().AttrTypes),
-			PlacementSummaries: types.ListUnknown(placementSummaryType()),
-			Conditions:         types.ListUnknown(manifestwork.WorkConditionType()),
-			RolledOut:          types.BoolUnknown(),
-		})
+	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
+	writes := changes.Beyond(local...)
+	workload.PlanReports(ctx, req, resp, changed || changes.In(specified...), map[string]attr.Value{
+		"summary": types.ObjectUnknown(summaryType().AttrTypes), "placement_summaries": types.ListUnknown(placementSummaryType()),
+		"conditions": types.ListUnknown(manifestwork.WorkConditionType()), "rolled_out": types.BoolUnknown(),
+	})
+	if !writes {
+		return
 	}
-}
-
-// dryRun asks the hub what would come of the change.
-func (r *replicaSetResource) dryRun(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
 		var model replicaSetModel
 		diags.Append(from.Get(ctx, &model)...)
-		object, err := model.object()
-		return model.owned(object), err == nil && !diags.HasError()
+		object := model.complete(ctx, req.Config, diags)
+		return model.owned(object), !diags.HasError()
 	})
 }
 
-// planStatus plans what the hub will report.
-func planStatus(ctx context.Context, resp *resource.ModifyPlanResponse, ready types.Bool, status replicaSetStatusModel) {
-	for name, value := range map[string]any{
-		"ready": ready, "summary": status.Summary, "placement_summaries": status.PlacementSummaries, "conditions": status.Conditions, "rolled_out": status.RolledOut,
-	} {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
-	}
-}
-
-// planFields plans the fields of the planned manifests, which follow upon before.
-func planFields(ctx context.Context, resp *resource.ModifyPlanResponse, before types.List, past types.Map) {
-	var manifests types.List
-	resp.Diagnostics.Append(resp.Plan.GetAttribute(ctx, path.Root("manifests"), &manifests)...)
-	if !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("fields"), manifestFields(manifests, before, past))...)
-	}
-}
+// specified are the attributes that make the replica set's specification, beside
+// its objects; local are those that the hub knows nothing of.
+var (
+	specified = []string{"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy"}
+	local     = []string{"wait", "ready", "summary", "placement_summaries", "conditions", "rolled_out", "generation", "force_conflicts", "timeouts"}
+)
 
 // keepWording plans a list as it is in the state where that means the same.
 func keepWording(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, name string, same func(a, b types.List) bool) {

@@ -3,17 +3,15 @@ package replicaset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
@@ -21,6 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -51,13 +50,8 @@ func (r *replicaSetResource) Schema(ctx context.Context, _ resource.SchemaReques
 	for name, attribute := range replicaSetStatusAttributes() {
 		attributes[name] = attribute
 	}
-	attributes["fields"] = schema.MapAttribute{
-		MarkdownDescription: "All values in the manifests, so that a plan shows what changes in them: by object, such as `apps/v1/Deployment shop/web`, then by path, such as `spec.template.spec.containers[0].image`. " +
-			"Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the value changes. Of texts over 200 characters the first 100 are shown, and a checksum. " +
-			"What is sensitive for another reason, such as a variable with a password in the environment of a Deployment, is **not** masked here: put it into a Secret.",
-		Computed:    true,
-		ElementType: manifestwork.FieldsElement(),
-	}
+	maps.Copy(attributes, workload.Attributes())
+	attributes["generation"] = workload.Generation("replica set")
 	attributes["wait"] = replicaSetWaitAttribute()
 	attributes["ready"] = attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")
 	attributes["adopt"] = attribute.AdoptAttribute()
@@ -87,16 +81,8 @@ func replicaSetAttributes() map[string]schema.Attribute {
 			attribute.ValidName("namespace")),
 		"name": attribute.Identifying("Name of the replica set, without dots. `<namespace>.<name>` becomes a label of the works, so both together have at most 63 characters. The names of the works begin with it. Changing it replaces the replica set.",
 			replicaSetNameValidator{}),
-		"labels":      attribute.Labels("Labels of the replica set. A work gets them too, the next time its manifests are rolled out.", nil),
-		"annotations": attribute.Annotations("Annotations of the replica set. The works don't get them."),
-		"manifests": schema.ListAttribute{
-			MarkdownDescription: "The objects, each as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name; " +
-				"all together may take up to 500 KiB. Only what they mean is compared: notation, comments and the order of keys make no difference.",
-			Required:    true,
-			Sensitive:   true,
-			ElementType: types.StringType,
-			Validators:  []validator.List{listvalidator.SizeAtLeast(1), manifestwork.ManifestsValidator{Described: "Kubernetes objects as YAML or JSON, up to 500 KiB in all"}},
-		},
+		"labels":           attribute.Labels("Labels of the replica set. A work gets them too, the next time its manifests are rolled out.", nil),
+		"annotations":      attribute.Annotations("Annotations of the replica set. The works don't get them."),
 		"delete_option":    deleteOption,
 		"manifest_configs": manifestwork.ManifestConfigsAttribute(),
 		"executor":         manifestwork.ExecutorAttribute(),
@@ -116,15 +102,15 @@ func (r *replicaSetResource) Create(ctx context.Context, req resource.CreateRequ
 	resp.Diagnostics.Append(diags...)
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, object, written := r.write(&plan, "create", &resp.Diagnostics, func(client *kube.Client, o crud.Owned) error {
+	object := plan.complete(ctx, req.Config, &resp.Diagnostics)
+	client, written := r.write(&plan, object, "create", &resp.Diagnostics, func(client *kube.Client, o crud.Owned) error {
 		return o.Create(waiting, client, resp.Private, &resp.Diagnostics)
 	})
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	plan.Fields = manifestFields(plan.Manifests, types.ListNull(types.StringType), types.MapNull(manifestwork.FieldsElement()))
-	plan.replicaSetStatusModel = replicaSetStatus(object, written)
-	plan.follow(ctx, waiting, client, object, written, timeout).Created(ctx, &plan, resp)
+	report := plan.written(object, written)
+	plan.follow(ctx, waiting, client, object, written, timeout, report).Created(ctx, &plan, resp)
 }
 
 func (r *replicaSetResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
@@ -142,12 +128,16 @@ func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequ
 	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	written := noted(ctx, req.Private, &resp.Diagnostics)
+	object := plan.complete(ctx, req.Config, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, object, mark := r.write(&plan, "update", &resp.Diagnostics, func(client *kube.Client, o crud.Owned) error {
+	client, mark := r.write(&plan, object, "update", &resp.Diagnostics, func(client *kube.Client, o crud.Owned) error {
+		if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond(local...) {
+			return client.Get(waiting, object, object.Namespace, object.Name)
+		}
 		return o.Update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
 	})
 	if resp.Diagnostics.HasError() {
@@ -157,9 +147,22 @@ func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequ
 		written = mark
 		resp.Diagnostics.Append(note(ctx, resp.Private, mark)...)
 	}
-	plan.Fields = manifestFields(plan.Manifests, state.Manifests, state.Fields)
-	plan.replicaSetStatusModel = replicaSetStatus(object, written)
-	plan.follow(ctx, waiting, client, object, written, timeout).Updated(ctx, &plan, resp)
+	report := plan.written(object, written)
+	plan.follow(ctx, waiting, client, object, written, timeout, report).Updated(ctx, &plan, resp)
+}
+
+// written takes over what was only known after the write, and returns what does
+// so after the wait. What the plan has shown stays as it was.
+func (m *replicaSetModel) written(object *workv1alpha1.ManifestWorkReplicaSet, mark *replicaSetMark) (report func()) {
+	if m.Generation.IsUnknown() {
+		m.Generation = types.Int64Value(object.Generation)
+	}
+	if !m.Conditions.IsUnknown() {
+		return func() {}
+	}
+	report = func() { m.replicaSetStatusModel = replicaSetStatus(object, mark) }
+	report()
+	return report
 }
 
 func (r *replicaSetResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -195,49 +198,43 @@ func (m *replicaSetModel) owned(object *workv1alpha1.ManifestWorkReplicaSet) cru
 	return o
 }
 
-// write makes the plan so on the hub by own. verb is create or update. mark is what to
-// tell the reports by that come after it.
-func (r *replicaSetResource) write(plan *replicaSetModel, verb string, diags *diag.Diagnostics, own func(*kube.Client, crud.Owned) error) (*kube.Client, *workv1alpha1.ManifestWorkReplicaSet, *replicaSetMark) {
+// write makes the object of the plan so on the hub by own. verb is create or
+// update. mark is what to tell the reports by that come after it.
+func (r *replicaSetResource) write(
+	plan *replicaSetModel, object *workv1alpha1.ManifestWorkReplicaSet, verb string, diags *diag.Diagnostics, own func(*kube.Client, crud.Owned) error,
+) (*kube.Client, *replicaSetMark) {
 	if diags.HasError() {
-		return nil, nil, nil
-	}
-	object, err := plan.object()
-	if err != nil {
-		diags.AddAttributeError(path.Root("manifests"), "Invalid manifest", attribute.Capitalize(err.Error())+".")
-		return nil, nil, nil
+		return nil, nil
 	}
 	client := r.Hub.WriteClient(diags)
 	if client == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	doing := verb + " " + plan.What()
-	err = own(client, plan.owned(object))
+	err := own(client, plan.owned(object))
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), work.RefusedReplicaSet):
 		diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s makes no works of replica sets. %s", client.Host(), replicaSetGateRemedy()))
-		return nil, nil, nil
+		return nil, nil
 	default:
 		hub.AddAPIError(diags, client, doing, err)
-		return nil, nil, nil
+		return nil, nil
 	}
 	mark, err := markOf(object)
 	if err != nil {
 		hub.AddAPIError(diags, client, doing, err)
 	}
-	return client, object, mark
+	return client, mark
 }
 
 // follow is what comes after the replica set was written. waiting ends with the
 // timeout, ctx does not.
 func (m *replicaSetModel) follow(
-	ctx, waiting context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, timeout time.Duration,
+	ctx, waiting context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, timeout time.Duration, report func(),
 ) crud.Follow {
-	f := crud.Follow{
-		Waits: m.Wait != nil, Ready: &m.Ready, Kind: "replica set",
-		Report: func() { m.replicaSetStatusModel = replicaSetStatus(object, written) },
-	}
-	if m.Wait == nil {
+	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "replica set", Report: report}
+	if m.Wait == nil || !m.Ready.IsUnknown() {
 		return f
 	}
 	f.Wait = func() (summary, problem string) {

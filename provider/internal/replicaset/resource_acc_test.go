@@ -1,6 +1,7 @@
 package replicaset_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -96,6 +98,7 @@ func TestAccManifestWorkReplicaSet(t *testing.T) {
 		"edited outside":        replicaSetEditedOutside,
 		"imported":              replicaSetImported,
 		"shows what changes":    replicaSetChanges,
+		"objects and secrets":   replicaSetObjectsAndSecrets,
 		"unknown inputs":        replicaSetUnknownInputs,
 		"of another manager":    replicaSetOfAnotherManager,
 		"without its namespace": replicaSetWithoutItsNamespace,
@@ -141,7 +144,7 @@ func replicaSetLife(t *testing.T, hub *testhub.Process) {
 		},
 		resource.TestStep{
 			ResourceName: replicaSetAddress, ImportState: true, ImportStateId: "mwrs-basic/web",
-			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "summary", "placement_summaries", "conditions", "rolled_out"}, // the hub goes on reporting
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "objects", "summary", "placement_summaries", "conditions", "rolled_out"}, // the hub goes on reporting
 		},
 		// Other words for the same are no change.
 		resource.TestStep{
@@ -220,6 +223,68 @@ func replicaSetImported(t *testing.T, hub *testhub.Process) {
 		resource.TestStep{
 			ResourceName: replicaSetAddress, ImportState: true, ImportStateKind: resource.ImportBlockWithID, ImportStateId: "mwrs-import/web",
 			Config: config,
+		},
+	)
+}
+
+// A replica set takes its objects like a work: as HCL, and write-only.
+func replicaSetObjectsAndSecrets(t *testing.T, hub *testhub.Process) {
+	config := func(answer, password, more string) string {
+		return fmt.Sprintf("variable \"password\" {\n  default   = %q\n  ephemeral = true\n}\n", password) + replicaSetOn(hub, "mwrs-objects", fmt.Sprintf(`
+  objects      = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "settings", namespace = "shop" }, data = { answer = %q } }]
+  manifests_wo = [yamlencode({ apiVersion = "v1", kind = "Secret", metadata = { name = "login", namespace = "shop" }, stringData = { password = var.password } })]
+  placements   = [{ name = "europe" }]
+%s`, answer, more))
+	}
+	sent := func(wanted ...string) resource.TestCheckFunc {
+		return func(s *terraform.State) error {
+			object := &workv1alpha1.ManifestWorkReplicaSet{}
+			acctest.OutsiderOf(t, hub).Get(object, "mwrs-objects", "web")
+			text, err := json.Marshal(object.Spec.ManifestWorkTemplate.Workload)
+			if err != nil {
+				return err
+			}
+			for _, want := range wanted {
+				if !strings.Contains(string(text), want) {
+					return fmt.Errorf("%s is not in %s", want, text)
+				}
+			}
+			if note := object.Annotations[work.WriteOnlyAnnotation]; note != `["v1/Secret shop/login"]` {
+				return fmt.Errorf("the write-only manifests are noted as %q", note)
+			}
+			if state := fmt.Sprint(s.RootModule().Resources[replicaSetAddress].Primary.Attributes); strings.Contains(state, "hunter") {
+				return fmt.Errorf("the secret is in the state: %s", state)
+			}
+			return nil
+		}
+	}
+	version := func(want string) []statecheck.StateCheck {
+		return []statecheck.StateCheck{statecheck.ExpectKnownValue(replicaSetAddress, tfjsonpath.New("fields").AtMapKey("v1/Secret shop/login").AtMapKey("(write-only)"), knownvalue.StringExact(want))}
+	}
+	acctest.Run(t,
+		resource.TestStep{
+			PreConfig: func() { acctest.OutsiderOf(t, hub).Namespace("mwrs-objects") },
+			Config:    config("1", "hunter1", "manifests_wo_version = 1"), Check: sent("hunter1", `"answer":"1"`), ConfigStateChecks: version("(sensitive, version 1)"),
+		},
+		resource.TestStep{Config: config("1", "hunter2", "manifests_wo_version = 1"), ConfigPlanChecks: planned(plancheck.ResourceActionNoop), Check: sent("hunter1")},
+		resource.TestStep{
+			Config: config("2", "hunter3", "manifests_wo_version = 2"), Check: sent("hunter3", `"answer":"2"`), ConfigStateChecks: version("(sensitive, version 2)"),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectResourceAction(replicaSetAddress, plancheck.ResourceActionUpdate),
+				plancheck.ExpectUnknownValue(replicaSetAddress, tfjsonpath.New("generation")),
+			}},
+		},
+		// What the replica set does not roll out anew is known while planning.
+		resource.TestStep{
+			Config: config("2", "hunter3", "manifests_wo_version = 2\n  labels = { a = \"b\" }"), Check: sent("hunter3"),
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				plancheck.ExpectKnownValue(replicaSetAddress, tfjsonpath.New("generation"), knownvalue.Int64Exact(2)),
+				plancheck.ExpectKnownValue(replicaSetAddress, tfjsonpath.New("rolled_out"), knownvalue.Bool(false)),
+			}},
+		},
+		resource.TestStep{
+			ResourceName: replicaSetAddress, ImportState: true, ImportStateKind: resource.ImportBlockWithID, ImportStateId: "mwrs-objects/web",
+			Config: config("2", "hunter3", "labels = { a = \"b\" }"),
 		},
 	)
 }

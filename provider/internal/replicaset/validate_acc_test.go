@@ -18,7 +18,7 @@ func TestAccManifestWorkReplicaSetBadInput(t *testing.T) {
 		"the same placement twice":     {body: replicaSetManifests + "\n placements = [{ name = \"a\" }, { name = \"b\" }, { name = \"a\" }]", want: `placements[0] and placements[2] both name "a"`},
 		"placement name":               {body: replicaSetManifests + "\n placements = [{ name = \"A_b\" }]", want: `"A_b" cannot be used as placement name`},
 		"namespace and name too long":  {namespace: strings.Repeat("n", 60), body: replicaSetBasic, want: `has 64 characters. The works carry both as one label, whose value can have 63 at most. Shorten one of them by 1.`},
-		"no manifests":                 {body: "manifests = []\n placements = [{ name = \"a\" }]", want: `at least 1`},
+		"no manifests":                 {body: "manifests = []\n placements = [{ name = \"a\" }]", want: `set at least one of manifests, objects and manifests_wo`},
 		"a manifest without a name":    {body: `manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = {} })]` + "\n placements = [{ name = \"a\" }]", want: `no metadata.name`},
 		"deletion policy":              {body: replicaSetBasic + "\n cascade_deletion_policy = \"Orphan\"", want: `got: "Orphan"`},
 		"strategy":                     {body: strategy(`type = "Canary"`), want: `got: "Canary"`},

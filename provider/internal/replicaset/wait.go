@@ -181,9 +181,8 @@ func sameWorks(a, b *replicaSetModel) bool {
 		}
 		return attribute.Sorted(list)
 	}
-	x, errA := a.object()
-	y, errB := b.object()
-	return errA == nil && errB == nil && attribute.Same(x.Spec.ManifestWorkTemplate, y.Spec.ManifestWorkTemplate) &&
+	x, y := a.object(), b.object()
+	return a.Same(b.Content) && attribute.Same(x.Spec.ManifestWorkTemplate, y.Spec.ManifestWorkTemplate) &&
 		slices.Equal(names(a.Placements), names(b.Placements))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -115,9 +116,10 @@ func TestWaitIsMet(t *testing.T) {
 func TestSameWorks(t *testing.T) {
 	model := func(change func(*replicaSetModel)) *replicaSetModel {
 		m := &replicaSetModel{
-			Manifests:  attribute.StringListValue([]string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"}),
+			Content:    workload.None(),
 			Placements: []placementRefModel{{Name: tfString("a")}, {Name: tfString("b")}},
 		}
+		m.Manifests = attribute.StringListValue([]string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"})
 		if change != nil {
 			change(m)
 		}

@@ -1,48 +1,18 @@
-package manifestwork
+package workload
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// liveManifests are the objects of a work: those that may be read, and those
-// that its annotation or the caller says are not to be.
-func liveManifests(object *workv1.ManifestWork, writeOnly []string) (open, hidden []manifest.Object, err error) {
-	for i, x := range object.Spec.Workload.Manifests {
-		parsed, err := manifest.FromJSON(x.Raw)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read manifest %d of the work: %w", i, err)
-		}
-		if key := parsed.Key(); slices.Contains(writeOnly, key) || slices.Contains(writeOnlyOf(object), key) {
-			hidden = append(hidden, parsed)
-		} else {
-			open = append(open, parsed)
-		}
-	}
-	return open, hidden, nil
-}
-
-// writeOnlyOf is what a work's annotation says. One that can't be read says
-// nothing.
-func writeOnlyOf(object *workv1.ManifestWork) []string {
-	var keys []string
-	if err := json.Unmarshal([]byte(object.Annotations[work.WriteOnlyAnnotation]), &keys); err != nil {
-		return nil
-	}
-	return keys
-}
-
-// ManifestTexts are objects as a list of YAML.
-func ManifestTexts(objects []manifest.Object) (types.List, error) {
+// Texts are objects as a list of YAML.
+func Texts(objects []manifest.Object) (types.List, error) {
 	texts := []string{}
 	for _, object := range objects {
 		text, err := object.YAML()
@@ -65,7 +35,7 @@ func SameManifests(a, b types.List) bool {
 		return false
 	}
 	y, err := manifest.ParseAll(attribute.StringList(b))
-	return err == nil && manifest.Equal(x, y)
+	return err == nil && same(x, y)
 }
 
 // sameObjects reports whether two values of objects, both known, mean the same.
@@ -78,7 +48,14 @@ func sameObjects(a, b types.Dynamic) bool {
 		return false
 	}
 	y, err := objectManifests(b)
-	return err == nil && manifest.Equal(x, y)
+	return err == nil && same(x, y)
+}
+
+// same reports whether two lists have the same objects, in any order: agents order
+// them themselves.
+func same(a, b []manifest.Object) bool {
+	byKey := func(x, y manifest.Object) int { return strings.Compare(x.Key(), y.Key()) }
+	return manifest.Equal(slices.SortedStableFunc(slices.Values(a), byKey), slices.SortedStableFunc(slices.Values(b), byKey))
 }
 
 // FieldsElement is the type of what fields has for one object.

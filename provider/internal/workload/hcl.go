@@ -1,4 +1,4 @@
-package manifestwork
+package workload
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -17,8 +18,8 @@ import (
 
 // Between Kubernetes objects and HCL's values, there and back.
 
-// errUnknown is that of a value that will be known after apply.
-var errUnknown = errors.New("it is not known yet")
+// ErrUnknown is that of a value that will be known after apply.
+var ErrUnknown = errors.New("it is not known yet")
 
 // jsonValue is a value of the configuration in JSON's terms. Attributes that are
 // null are left out, as if they were not there.
@@ -27,7 +28,7 @@ func jsonValue(value attr.Value) (any, error) {
 		return nil, nil
 	}
 	if value.IsUnknown() {
-		return nil, errUnknown
+		return nil, ErrUnknown
 	}
 	switch value := value.(type) {
 	case types.Dynamic:
@@ -73,7 +74,7 @@ func jsonMap(fields map[string]attr.Value) (any, error) {
 
 // at says where in a value an error is; unknown is unknown wherever it is.
 func at(where string, err error) error {
-	if errors.Is(err, errUnknown) {
+	if errors.Is(err, ErrUnknown) {
 		return err
 	}
 	return fmt.Errorf("at %s: %w", where, err)
@@ -165,7 +166,40 @@ func hclKind(value attr.Value) string {
 	}
 }
 
-// objectManifest is one element of objects. It is errUnknown's if any part of it
+// hasSecret reports whether a value is, or has in it, a Secret with values. It
+// sees through what is unknown beside them.
+func hasSecret(value attr.Value) bool {
+	if dynamic, ok := value.(types.Dynamic); ok {
+		value = dynamic.UnderlyingValue()
+	}
+	var fields map[string]attr.Value
+	switch value := value.(type) {
+	case types.Object:
+		fields = value.Attributes()
+	case types.Map:
+		fields = value.Elements()
+	case attribute.Elements:
+		return slices.ContainsFunc(value.Elements(), hasSecret)
+	default:
+		return false
+	}
+	is := func(name, want string) bool {
+		text, ok := fields[name].(types.String)
+		return ok && text.ValueString() == want
+	}
+	set := func(name string) bool { return fields[name] != nil && !fields[name].IsNull() }
+	if is("apiVersion", "v1") && is("kind", "Secret") && (set("data") || set("stringData")) {
+		return true
+	}
+	for _, field := range fields {
+		if hasSecret(field) {
+			return true
+		}
+	}
+	return false
+}
+
+// objectManifest is one element of objects. It is ErrUnknown's if any part of it
 // is not known.
 func objectManifest(value attr.Value) (manifest.Object, error) {
 	converted, err := jsonValue(value)
@@ -181,7 +215,7 @@ func objectManifests(value types.Dynamic) ([]manifest.Object, error) {
 		return nil, nil
 	}
 	if isUnknown(value) {
-		return nil, errUnknown
+		return nil, ErrUnknown
 	}
 	list, err := listed(value)
 	if err != nil {

@@ -1,4 +1,4 @@
-package manifestwork
+package workload
 
 import (
 	"fmt"
@@ -24,8 +24,8 @@ func configMap(name, data string) (text string, value attr.Value) {
 }
 
 // contentWith has a config map for each name in each input.
-func contentWith(manifests, objects, writeOnly []string, data string) workContent {
-	c := noContent()
+func contentWith(manifests, objects, writeOnly []string, data string) Content {
+	c := None()
 	if manifests != nil {
 		list := []string{}
 		for _, name := range manifests {
@@ -64,11 +64,10 @@ func TestInputsAreCheckedTogether(t *testing.T) {
 	unknownElement := contentWith(nil, nil, nil, "")
 	unknownElement.WriteOnly = types.ListValueMust(types.StringType, []attr.Value{types.StringUnknown()})
 	for name, test := range map[string]struct {
-		content workContent
+		content Content
 		want    string
 	}{
-		"nothing":                     {contentWith(nil, nil, nil, ""), "set at least one of manifests, objects and manifests_wo"},
-		"empty lists":                 {contentWith([]string{}, []string{}, []string{}, ""), "set at least one of manifests, objects and manifests_wo"},
+		"nothing":                     {contentWith(nil, nil, nil, ""), ""}, // An import may have it.
 		"manifests":                   {contentWith(one, nil, nil, ""), ""},
 		"objects":                     {contentWith(nil, one, nil, ""), ""},
 		"write-only":                  {contentWith(nil, nil, one, ""), ""},
@@ -85,7 +84,7 @@ func TestInputsAreCheckedTogether(t *testing.T) {
 		"unknown element":             {unknownElement, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			diags := test.content.check()
+			diags := test.content.Check()
 			if test.want == "" {
 				if diags.HasError() {
 					t.Errorf("got %v", diags)
@@ -102,9 +101,9 @@ func TestInputsAreCheckedTogether(t *testing.T) {
 func TestErrorsOfWriteOnlyManifestsQuoteNothing(t *testing.T) {
 	const secret = "hunter2"
 	for _, text := range []string{secret + ": [" + secret, "a: *" + secret, "a: !!int " + secret, secret + ": 1\n" + secret + ": 2", secret, "- " + secret} {
-		content := noContent()
+		content := None()
 		content.WriteOnly = attribute.StringListValue([]string{text})
-		diags := content.check()
+		diags := content.Check()
 		if !diags.HasError() {
 			t.Errorf("%q passes", text)
 		}
@@ -124,7 +123,7 @@ func TestErrorsOfWriteOnlyManifestsQuoteNothing(t *testing.T) {
 func TestPlannedWording(t *testing.T) {
 	a, ab := []string{"a"}, []string{"a", "b"}
 	for name, test := range map[string]struct {
-		config, state          workContent
+		config, state          Content
 		keepTexts, keepObjects bool
 	}{
 		"same manifests":           {contentWith(a, nil, nil, ""), contentWith(a, nil, nil, ""), true, true},
@@ -134,13 +133,17 @@ func TestPlannedWording(t *testing.T) {
 		"moved":                    {contentWith(nil, a, nil, ""), contentWith(a, nil, nil, ""), false, false},
 		"imported, in manifests":   {contentWith(ab, nil, nil, ""), contentWith(ab, ab, nil, ""), true, true},
 		"imported, in objects":     {contentWith(nil, ab, nil, ""), contentWith(ab, ab, nil, ""), true, true},
-		"imported, in both":        {contentWith(a, []string{"b"}, nil, ""), contentWith(ab, ab, nil, ""), false, false},
+		"imported, in both":        {contentWith(a, []string{"b"}, nil, ""), contentWith(ab, ab, nil, ""), true, true},
+		"imported, in disorder":    {contentWith([]string{"b"}, a, nil, ""), contentWith(ab, ab, nil, ""), true, true},
+		"imported, in neither":     {contentWith(nil, nil, nil, ""), contentWith(ab, ab, nil, ""), true, true},
+		"imported with secrets":    {contentWith(a, []string{"b"}, nil, ""), contentWith(ab, []string{}, nil, ""), true, true},
+		"another order":            {contentWith([]string{"b", "a"}, nil, nil, ""), contentWith(ab, nil, nil, ""), true, true},
 		"imported, less":           {contentWith(nil, a, nil, ""), contentWith(ab, ab, nil, ""), false, false},
 		"given up, left in state":  {contentWith(nil, a, nil, ""), contentWith([]string{"b"}, a, nil, ""), false, true},
-		"objects that are unknown": {workContent{Manifests: contentWith(a, nil, nil, "").Manifests, Objects: types.DynamicUnknown()}, contentWith(a, a, nil, ""), true, false},
+		"objects that are unknown": {Content{Manifests: contentWith(a, nil, nil, "").Manifests, Objects: types.DynamicUnknown()}, contentWith(a, a, nil, ""), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			planned := test.config.keeping(test.state)
+			planned := test.config.Keeping(test.state)
 			if got := planned.Manifests.Equal(test.state.Manifests); got != test.keepTexts {
 				t.Errorf("manifests: kept %v, want %v: %s", got, test.keepTexts, planned.Manifests)
 			}
@@ -152,11 +155,11 @@ func TestPlannedWording(t *testing.T) {
 }
 
 // workOf is a work with config maps of these names on the hub.
-func workOf(data string, names ...string) *workv1.ManifestWork {
-	object := &workv1.ManifestWork{}
+func workOf(data string, names ...string) Live {
+	object := Live{}
 	for _, name := range names {
 		text, _ := configMap(name, data)
-		object.Spec.Workload.Manifests = append(object.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(text)}})
+		object.Manifests = append(object.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(text)}})
 	}
 	return object
 }
@@ -165,9 +168,9 @@ func workOf(data string, names ...string) *workv1.ManifestWork {
 func TestObservedContent(t *testing.T) {
 	a, b, ab := []string{"a"}, []string{"b"}, []string{"a", "b"}
 	for name, test := range map[string]struct {
-		state workContent
-		live  *workv1.ManifestWork
-		want  workContent
+		state Content
+		live  Live
+		want  Content
 	}{
 		"unchanged manifests":       {contentWith(ab, nil, nil, ""), workOf("", "a", "b"), contentWith(ab, nil, nil, "")},
 		"changed manifests":         {contentWith(ab, nil, nil, ""), workOf("x", "a", "b"), contentWith(ab, nil, nil, "x")},
@@ -185,7 +188,7 @@ func TestObservedContent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.state
-			if err := got.observe(test.live); err != nil {
+			if err := got.Observe(test.live); err != nil {
 				t.Fatal(err)
 			}
 			if neither := got.Manifests.IsNull() && test.want.Manifests.IsNull(); !neither && !SameManifests(got.Manifests, test.want.Manifests) {
@@ -194,7 +197,7 @@ func TestObservedContent(t *testing.T) {
 			if neither := isNull(got.Objects) && isNull(test.want.Objects); !neither && !sameObjects(got.Objects, test.want.Objects) {
 				t.Errorf("objects: got %s, want %s", got.Objects, test.want.Objects)
 			}
-			want, err := test.want.fields(noContent())
+			want, err := test.want.Planned(None())
 			if err != nil || !got.Fields.Equal(want) {
 				t.Errorf("fields: got %s, %v, want %s", got.Fields, err, want)
 			}

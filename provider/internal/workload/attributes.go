@@ -1,4 +1,4 @@
-package manifestwork
+package workload
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -8,13 +8,22 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// The attributes that hold a work's objects. manifests and objects are computed
-// too, because an import sets both: see workContent.imported.
+// Attributes are those that hold the objects. manifests and objects are computed
+// too, because an import sets both: see Content.imported.
+func Attributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"manifests":            manifestsAttribute(),
+		"objects":              objectsAttribute(),
+		"manifests_wo":         writeOnlyAttribute(),
+		"manifests_wo_version": writeOnlyVersionAttribute(),
+		"fields":               fieldsAttribute(),
+	}
+}
 
 func manifestsAttribute() schema.ListAttribute {
 	return schema.ListAttribute{
 		MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name. " +
-			"Only what they mean is compared: notation, comments, the order of keys and fields that are null make no difference. " +
+			"Only what they mean is compared: notation, comments, the order of objects and keys, and fields that are null make no difference. " +
 			"At least one of `manifests`, `objects` and `manifests_wo` has to be set. The work has the objects of all three, in this order; together they may take up to 500 KiB. " +
 			"The texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` shows what is in them.",
 		Optional: true, Computed: true, Sensitive: true,
@@ -25,8 +34,9 @@ func manifestsAttribute() schema.ListAttribute {
 func objectsAttribute() schema.DynamicAttribute {
 	return schema.DynamicAttribute{
 		MarkdownDescription: "Objects as HCL: a list of objects such as `{ apiVersion = \"v1\", kind = \"Namespace\", metadata = { name = \"shop\" } }`. They are compared like those of `manifests`, " +
-			"so `1` and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not.",
-		Optional: true, Computed: true, Sensitive: true,
+			"so `1` and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not. " +
+			"Plans show them, but for values that are sensitive in Terraform, such as those of a variable with `sensitive = true`. A Secret with values is refused here: it belongs in `manifests` or `manifests_wo`.",
+		Optional: true, Computed: true,
 	}
 }
 
@@ -56,5 +66,14 @@ func fieldsAttribute() schema.MapAttribute {
 			"Any other sensitive value is **not** masked here: put it into a Secret, or into `manifests_wo`.",
 		Computed:    true,
 		ElementType: FieldsElement(),
+	}
+}
+
+// Generation is on every resource that brings objects to clusters. kind is what
+// it is called.
+func Generation(kind string) schema.Int64Attribute {
+	return schema.Int64Attribute{
+		MarkdownDescription: "Generation of the " + kind + " on the hub, which goes up with each change of what it says. A plan shows it as unknown only when it changes.",
+		Computed:            true,
 	}
 }

@@ -1,4 +1,4 @@
-package manifestwork
+package workload
 
 import (
 	"encoding/json"
@@ -83,7 +83,7 @@ func TestWhatIsUnknownInsideMakesTheWholeUnknown(t *testing.T) {
 		"deep in the tree": object(map[string]attr.Value{"a": tuple(object(map[string]attr.Value{"b": types.NumberUnknown()}))}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := jsonValue(value); !errors.Is(err, errUnknown) {
+			if _, err := jsonValue(value); !errors.Is(err, ErrUnknown) {
 				t.Errorf("got %v", err)
 			}
 		})

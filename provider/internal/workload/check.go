@@ -1,0 +1,128 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// What is wrong with the content, as far as a configuration shows it.
+
+const noObject = "A work needs at least one object: set at least one of manifests, objects and manifests_wo, and put an object in it."
+
+// Check finds what is wrong with the content of a configuration as far as it is
+// known. Content without any object passes: see Plan.
+func (c Content) Check() diag.Diagnostics {
+	k := &checker{}
+	k.texts("manifests", c.Manifests, func(err error) error { return err })
+	k.objects(c.Objects)
+	k.texts("manifests_wo", c.WriteOnly, discreet)
+	if i := manifest.Duplicate(k.found); i >= 0 {
+		k.diags.AddAttributeError(k.places[i], "Duplicate manifest", attribute.Capitalize(duplicate(k.found[i]).Error())+".")
+	}
+	if err := fitsLimit(manifest.Size(k.found)); err != nil {
+		k.diags.AddError("Too large", attribute.Capitalize(err.Error())+".")
+	}
+	return k.diags
+}
+
+// checker goes through the inputs of a work.
+type checker struct {
+	diags diag.Diagnostics
+	// found are the objects that can be read, and where each stands.
+	found  []manifest.Object
+	places []path.Path
+	// count is that of all elements, known or not; unknown tells of inputs whose
+	// elements are not known.
+	count   int
+	unknown bool
+}
+
+func (k *checker) texts(attribute string, list types.List, tell func(error) error) {
+	k.unknown = k.unknown || list.IsUnknown()
+	for i, element := range list.Elements() {
+		k.count++
+		text, ok := element.(types.String)
+		if !ok || text.IsUnknown() {
+			continue
+		}
+		parsed, err := manifest.Parse(text.ValueString())
+		at := path.Root(attribute).AtListIndex(i)
+		if err != nil {
+			k.invalid(at, tell(err))
+			continue
+		}
+		k.add(at, parsed...)
+	}
+}
+
+func (k *checker) objects(objects types.Dynamic) {
+	if isNull(objects) {
+		return
+	}
+	if isUnknown(objects) {
+		k.unknown = true
+		return
+	}
+	root := path.Root("objects")
+	list, err := listed(objects)
+	if err != nil {
+		k.invalid(root, err)
+		return
+	}
+	for i, element := range list {
+		k.count++
+		if hasSecret(element) {
+			k.diags.AddAttributeError(root, "Secret in objects", fmt.Sprintf("objects[%d] has a Secret with values, and plans show what is in objects. "+
+				"Put it into manifests, as yamlencode({ ... }), which plans hide, or into manifests_wo, which keeps it out of the state too.", i))
+		}
+		object, err := objectManifest(element)
+		switch {
+		case errors.Is(err, ErrUnknown):
+		case err != nil:
+			k.invalid(root, fmt.Errorf("objects[%d]: %w", i, err))
+		default:
+			k.add(root, object)
+		}
+	}
+}
+
+func (k *checker) invalid(at path.Path, err error) {
+	k.diags.AddAttributeError(at, "Invalid manifest", fmt.Sprintf("The manifest can't be applied: %s.", err))
+}
+
+func (k *checker) add(at path.Path, objects ...manifest.Object) {
+	for _, object := range objects {
+		k.found, k.places = append(k.found, object), append(k.places, at)
+	}
+}
+
+// fits checks what only all objects of a work together show.
+func fits(objects []manifest.Object) error {
+	if len(objects) == 0 {
+		return fmt.Errorf("the work has no object; set at least one of manifests, objects and manifests_wo")
+	}
+	if i := manifest.Duplicate(objects); i >= 0 {
+		return duplicate(objects[i])
+	}
+	return fitsLimit(manifest.Size(objects))
+}
+
+// duplicate is the error of an object that appears a second time.
+func duplicate(object manifest.Object) error {
+	return fmt.Errorf("%s appears twice, so the two would overwrite each other; remove one of them", object)
+}
+
+func fitsLimit(size int) error {
+	if size <= work.DefaultManifestLimit {
+		return nil
+	}
+	return fmt.Errorf("the manifests take %d bytes, more than the %d that a hub accepts in one work; divide them among several works", size, work.DefaultManifestLimit)
+}

@@ -1,0 +1,247 @@
+// Package workload is what works and replica sets have in common: the objects that
+// they bring to clusters, as a configuration gives them, and as the hub has them.
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// Content is what a configuration, a plan or a state says of a work's objects.
+// The work's manifests are those of Manifests, Objects and WriteOnly, in this
+// order. A resource's model embeds it.
+type Content struct {
+	Manifests types.List    `tfsdk:"manifests"`
+	Objects   types.Dynamic `tfsdk:"objects"`
+	// WriteOnly is null in plans and states.
+	WriteOnly types.List  `tfsdk:"manifests_wo"`
+	Version   types.Int64 `tfsdk:"manifests_wo_version"`
+	// Fields is null in configurations.
+	Fields types.Map `tfsdk:"fields"`
+}
+
+// None has no object.
+func None() Content {
+	return Content{
+		Manifests: types.ListNull(types.StringType), Objects: types.DynamicNull(), WriteOnly: types.ListNull(types.StringType),
+		Version: types.Int64Null(), Fields: types.MapNull(FieldsElement()),
+	}
+}
+
+// Source is a configuration, a plan or a state.
+type Source interface {
+	GetAttribute(ctx context.Context, at path.Path, target any) diag.Diagnostics
+}
+
+// Of is the content that a configuration, a plan or a state has.
+func Of(ctx context.Context, from Source, diags *diag.Diagnostics) Content {
+	var c Content
+	diags.Append(from.GetAttribute(ctx, path.Root("manifests"), &c.Manifests)...)
+	diags.Append(from.GetAttribute(ctx, path.Root("objects"), &c.Objects)...)
+	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
+	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo_version"), &c.Version)...)
+	diags.Append(from.GetAttribute(ctx, path.Root("fields"), &c.Fields)...)
+	return c
+}
+
+// Put writes the content into an object of the hub that is about to be written.
+// The write-only manifests are in the configuration alone. On the object it notes
+// which of its manifests must not be read back, so that an import and a data
+// source know it too.
+func (c Content) Put(ctx context.Context, config Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
+	diags.Append(config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
+	if diags.HasError() {
+		return
+	}
+	if err := c.put(object, template); err != nil {
+		diags.AddError("Invalid manifest", attribute.Capitalize(err.Error())+".")
+	}
+}
+
+func (c Content) put(object metav1.Object, template *workv1.ManifestsTemplate) error {
+	open, err := c.open()
+	if err != nil {
+		return err
+	}
+	closed, err := c.closed()
+	if err != nil {
+		return err
+	}
+	if err := fits(slices.Concat(open, closed)); err != nil {
+		return err
+	}
+	template.Manifests = nil
+	for _, x := range slices.Concat(open, closed) {
+		template.Manifests = append(template.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: x.JSON}})
+	}
+	if len(closed) == 0 {
+		return nil
+	}
+	var keys []string
+	for _, x := range closed {
+		keys = append(keys, x.Key())
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("write the annotation %s: %w", work.WriteOnlyAnnotation, err)
+	}
+	annotations := map[string]string{work.WriteOnlyAnnotation: string(text)}
+	for key, value := range object.GetAnnotations() {
+		if key != work.WriteOnlyAnnotation {
+			annotations[key] = value
+		}
+	}
+	object.SetAnnotations(annotations)
+	return nil
+}
+
+// open are the objects that may be read back: those of Manifests and Objects.
+// It is ErrUnknown's if anything of them is unknown.
+func (c Content) open() ([]manifest.Object, error) {
+	if !attribute.Known(c.Manifests) {
+		return nil, ErrUnknown
+	}
+	texts, err := manifest.ParseAll(attribute.StringList(c.Manifests))
+	if err != nil {
+		return nil, err
+	}
+	objects, err := objectManifests(c.Objects)
+	if err != nil {
+		return nil, err
+	}
+	if c.imported() {
+		return texts, nil
+	}
+	return slices.Concat(texts, objects), nil
+}
+
+// imported reports whether the content is that of an import, which can't know in
+// which of the two inputs the configuration has the objects: so Manifests has
+// them all, and Objects has them too, or none when some may be secret. No
+// configuration can say so, for objects must not appear twice.
+func (c Content) imported() bool {
+	if c.Manifests.IsNull() || isNull(c.Objects) || !attribute.Known(c.Manifests) {
+		return false
+	}
+	x, err := manifest.ParseAll(attribute.StringList(c.Manifests))
+	if err != nil || len(x) == 0 {
+		return false
+	}
+	y, err := objectManifests(c.Objects)
+	return err == nil && (len(y) == 0 || same(x, y))
+}
+
+// closed are the objects of WriteOnly. Errors don't quote them.
+func (c Content) closed() ([]manifest.Object, error) {
+	if !attribute.Known(c.WriteOnly) {
+		return nil, ErrUnknown
+	}
+	objects, err := manifest.ParseList("manifests_wo", attribute.StringList(c.WriteOnly))
+	return objects, discreet(err)
+}
+
+// discreet leaves out of an error what may quote a secret.
+func discreet(err error) error {
+	var syntax *manifest.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("it is neither YAML nor JSON (the parser's message is withheld, because it might quote a secret; try the same in manifests with harmless values)")
+	}
+	return err
+}
+
+// version is that of WriteOnly as text.
+func (c Content) version() string {
+	if c.Version.IsNull() || c.Version.IsUnknown() {
+		return ""
+	}
+	return strconv.FormatInt(c.Version.ValueInt64(), 10)
+}
+
+// Planned are the fields of the content that is to follow upon before. They are
+// unknown, with ErrUnknown, as long as a part of the content is.
+func (c Content) Planned(before Content) (types.Map, error) {
+	open, err := c.open()
+	if err != nil {
+		return UnknownFields(), err
+	}
+	was, err := before.open()
+	if err != nil {
+		was = nil // A state that can't be read any more has no versions either.
+	}
+	past := FieldsOf(before.Fields)
+	fields := manifest.FieldsOf(open, was, past)
+	if c.WriteOnly.IsNull() {
+		return FieldsValue(fields), nil
+	}
+	closed, err := c.closed()
+	switch {
+	case err == nil && !c.Version.IsUnknown():
+		for _, object := range closed {
+			fields.AddWriteOnly(object.Key(), c.version())
+		}
+	case errors.Is(err, ErrUnknown) && len(past.WriteOnly()) > 0 && c.Version.Equal(before.Version):
+		// Values that change with every run, such as those of ephemeral resources, are
+		// no reason to write them again. The version is.
+		for _, key := range past.WriteOnly() {
+			fields.AddWriteOnly(key, before.version())
+		}
+	case err != nil:
+		return UnknownFields(), err
+	default:
+		return UnknownFields(), ErrUnknown
+	}
+	return FieldsValue(fields), nil
+}
+
+// Keeping is the content to plan after before: in before's wording where it means
+// the same.
+func (c Content) Keeping(before Content) Content {
+	if before.imported() && (c.isEmpty() || c.sameAs(before)) {
+		c.Manifests, c.Objects = before.Manifests, before.Objects
+		return c
+	}
+	if SameManifests(c.Manifests, before.Manifests) {
+		c.Manifests = before.Manifests
+	}
+	if sameObjects(c.Objects, before.Objects) {
+		c.Objects = before.Objects
+	}
+	return c
+}
+
+func (c Content) sameAs(other Content) bool {
+	x, err := c.open()
+	if err != nil {
+		return false
+	}
+	y, err := other.open()
+	return err == nil && same(x, y)
+}
+
+// Same reports whether two plans or states bring the same objects to clusters. Of
+// the write-only ones only the versions are compared.
+func (c Content) Same(other Content) bool { return c.sameAs(other) && c.Fields.Equal(other.Fields) }
+
+// isEmpty reports whether no input has an object.
+func (c Content) isEmpty() bool {
+	k := &checker{}
+	k.texts("manifests", c.Manifests, discreet)
+	k.objects(c.Objects)
+	k.texts("manifests_wo", c.WriteOnly, discreet)
+	return k.count == 0 && !k.unknown
+}

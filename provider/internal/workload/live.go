@@ -1,0 +1,153 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// Live is the content as the hub has it.
+type Live struct {
+	Manifests []workv1.Manifest
+	// Annotations are those of the object that has the manifests.
+	Annotations map[string]string
+}
+
+// Read are the objects of a work: those that may be read, and those that its
+// annotation or the caller says are not to be.
+func (l Live) Read(writeOnly []string) (open, hidden []manifest.Object, err error) {
+	noted := WriteOnlyOf(l.Annotations)
+	for i, x := range l.Manifests {
+		parsed, err := manifest.FromJSON(x.Raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read manifest %d on the hub: %w", i, err)
+		}
+		if key := parsed.Key(); slices.Contains(writeOnly, key) || slices.Contains(noted, key) {
+			hidden = append(hidden, parsed)
+		} else {
+			open = append(open, parsed)
+		}
+	}
+	return open, hidden, nil
+}
+
+// WriteOnlyOf are the keys of the objects that must not be read back, as the
+// annotations of their work say. Text that can't be read says nothing.
+func WriteOnlyOf(annotations map[string]string) []string {
+	var keys []string
+	if err := json.Unmarshal([]byte(annotations[work.WriteOnlyAnnotation]), &keys); err != nil {
+		return nil
+	}
+	return keys
+}
+
+// Import is the content of a work that no configuration of this state has written
+// yet: see imported.
+func Import(live Live) (Content, error) {
+	content := None()
+	open, hidden, err := live.Read(nil)
+	if err != nil {
+		return content, err
+	}
+	if len(open) > 0 {
+		if err := content.adoptTwice(open); err != nil {
+			return content, err
+		}
+	}
+	content.Fields = content.observedFields(None(), hidden)
+	return content, nil
+}
+
+// Observe brings the content up to date with what the hub has, and keeps its
+// wording where it means the same.
+func (c *Content) Observe(live Live) error {
+	before := *c
+	open, hidden, err := live.Read(FieldsOf(c.Fields).WriteOnly())
+	if err != nil {
+		return err
+	}
+	if mine, err := c.open(); err != nil || !same(mine, open) {
+		if err := c.adopt(open); err != nil {
+			return err
+		}
+	}
+	if fields := c.observedFields(before, hidden); !fields.Equal(c.Fields) {
+		c.Fields = fields
+	}
+	return nil
+}
+
+// adopt takes over live objects: those that Objects has under the same names
+// there, and the rest in Manifests. What may be secret and was written by
+// somebody else goes to Manifests, for plans show Objects.
+func (c *Content) adopt(live []manifest.Object) error {
+	if c.imported() {
+		return c.adoptTwice(live)
+	}
+	mine, err := objectManifests(c.Objects)
+	if err != nil {
+		mine = nil // A state that can't be read any more differs.
+	}
+	var texts, values []manifest.Object
+	for _, object := range live {
+		i := slices.IndexFunc(mine, func(x manifest.Object) bool { return x.Key() == object.Key() })
+		onlyObjects := c.Manifests.IsNull() && !isNull(c.Objects)
+		foreign := i < 0 || !manifest.Equal(mine[i:i+1], []manifest.Object{object})
+		if (i >= 0 || onlyObjects) && !(foreign && object.MayBeSecret()) {
+			values = append(values, object)
+		} else {
+			texts = append(texts, object)
+		}
+	}
+	if own, err := manifest.ParseAll(attribute.StringList(c.Manifests)); err != nil || !same(own, texts) {
+		if c.Manifests, err = Texts(texts); err != nil {
+			return err
+		}
+	}
+	if !isNull(c.Objects) && !same(mine, values) {
+		c.Objects, err = hclObjects(values)
+		return err
+	}
+	return nil
+}
+
+// adoptTwice is adopt for an import: see imported.
+func (c *Content) adoptTwice(live []manifest.Object) error {
+	texts, err := Texts(live)
+	if err != nil {
+		return err
+	}
+	shown := live
+	if slices.ContainsFunc(live, manifest.Object.MayBeSecret) {
+		shown = nil
+	}
+	values, err := hclObjects(shown)
+	if err != nil {
+		return err
+	}
+	c.Manifests, c.Objects = texts, values
+	return nil
+}
+
+func (c *Content) observedFields(before Content, hidden []manifest.Object) types.Map {
+	open, err := c.open()
+	if err != nil {
+		return c.Fields
+	}
+	was, err := before.open()
+	if err != nil {
+		was = nil
+	}
+	fields := manifest.FieldsOf(open, was, FieldsOf(before.Fields))
+	for _, object := range hidden {
+		fields.AddWriteOnly(object.Key(), c.version())
+	}
+	return FieldsValue(fields)
+}

@@ -1,0 +1,103 @@
+package workload
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+)
+
+// What is decided of the content while planning.
+
+// Plan keeps the objects' old wording where the new one means the same, and lists
+// their fields. It reports whether the objects change.
+func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
+	before := None()
+	planned := Of(ctx, req.Config, &resp.Diagnostics)
+	creating := req.State.Raw.IsNull()
+	if !creating {
+		before = Of(ctx, req.State, &resp.Diagnostics)
+	}
+	if resp.Diagnostics.HasError() {
+		return false
+	}
+	switch empty := planned.isEmpty(); {
+	case empty && !before.imported():
+		resp.Diagnostics.AddError("No object", noObject)
+		return false
+	case empty:
+		resp.Diagnostics.AddWarning("Objects that the configuration does not have",
+			"The configuration has neither manifests nor objects nor manifests_wo, so the objects stay as they were imported. "+
+				"Terraform leaves out of generated configuration what may be secret: add the objects to manifests or manifests_wo.")
+	}
+	planned = planned.Keeping(before)
+	fields, err := planned.Planned(before)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		resp.Diagnostics.AddError("Invalid manifest", attribute.Capitalize(err.Error())+".")
+		return false
+	}
+	for name, value := range map[string]any{"manifests": planned.Manifests, "objects": planned.Objects, "fields": fields} {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
+	}
+	planned.Fields = fields
+	return creating || !planned.Same(before)
+}
+
+// PlanReports plans what is only known after the write: the generation and the
+// reports on it, when the specification changes, and whether the wait is met,
+// when one is due. All else stays as the state has it. unknown are the attributes that hold reports.
+func PlanReports(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, respecified bool, unknown map[string]attr.Value) {
+	var waits, waited types.Object
+	var was types.Bool
+	var generation types.Int64
+	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
+	set := func(name string, value any) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
+	}
+	creating := req.State.Raw.IsNull()
+	if !creating {
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("wait"), &waited)...)
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &was)...)
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("generation"), &generation)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	unmet := !was.IsNull() && !was.ValueBool()
+	switch {
+	case waits.IsNull():
+		set("ready", types.BoolNull())
+	case respecified || unmet || !waits.Equal(waited):
+		set("ready", types.BoolUnknown())
+	default:
+		set("ready", was)
+	}
+	if respecified {
+		generation = types.Int64Unknown()
+	}
+	set("generation", generation)
+	due := respecified || (unmet && !waits.IsNull())
+	state := map[string]tftypes.Value{}
+	if !due {
+		if err := req.State.Raw.As(&state); err != nil {
+			resp.Diagnostics.AddError("Cannot read the state", err.Error())
+			return
+		}
+	}
+	for name, value := range unknown {
+		if !due {
+			var err error
+			if value, err = value.Type(ctx).ValueFromTerraform(ctx, state[name]); err != nil {
+				resp.Diagnostics.AddError("Cannot read the state", name+": "+err.Error())
+				return
+			}
+		}
+		set(name, value)
+	}
+}
