@@ -32,6 +32,7 @@ const Address = "registry.terraform.io/muster-fleet/muster"
 var (
 	_ provider.Provider                       = (*musterProvider)(nil)
 	_ provider.ProviderWithEphemeralResources = (*musterProvider)(nil)
+	_ provider.ProviderWithValidateConfig     = (*musterProvider)(nil)
 )
 
 type musterProvider struct {
@@ -55,14 +56,23 @@ func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, res
 		MarkdownDescription: "Brings a fleet of Kubernetes clusters under one configuration: registers clusters with a hub that speaks " +
 			"Open Cluster Management's API (muster's own or an upstream one), groups them into sets, selects among them with placements, " +
 			"and ships workloads to them as manifest works.\n\n" +
-			"The provider block says how to reach the hub. Configuring it contacts nobody and its values may be unknown while planning; " +
-			"there is no fallback to `localhost` or to `~/.kube/config`.",
+			"The provider block says how to reach the hub, in the words of the provider `kubernetes`. Configuring it contacts nobody and its values may be unknown while planning, or ephemeral; " +
+			"there is no fallback to `localhost` or to `~/.kube/config`.\n\n" + connection.PrecedenceText,
 		Attributes: connection.ProviderAttributes(),
 	}
 }
 
-// Configure only notes the connection. The first resource that needs the hub
-// makes the client and reports what is wrong with it.
+// ValidateConfig checks how the attributes of the provider block go together.
+func (p *musterProvider) ValidateConfig(ctx context.Context, req provider.ValidateConfigRequest, resp *provider.ValidateConfigResponse) {
+	var config connection.Model
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if !resp.Diagnostics.HasError() {
+		config.Check(&resp.Diagnostics)
+	}
+}
+
+// Configure only notes the connection, and warns if it can't be one. The first
+// resource that needs the hub makes the client and reports what is wrong with it.
 func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	var config connection.Model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
@@ -73,7 +83,12 @@ func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRe
 	if len(unknown) > 0 && req.ClientCapabilities.DeferralAllowed {
 		resp.Deferred = &provider.Deferred{Reason: provider.DeferredReasonProviderConfigUnknown}
 	}
-	hub := hub.New(config.WithEnvironment(p.getenv).Connection(), unknown, p.version)
+	where := config.WithEnvironment(p.getenv, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	hub := hub.New(where, unknown, p.version)
+	hub.WarnIfMisconfigured(&resp.Diagnostics)
 	resp.ResourceData = hub
 	resp.DataSourceData = hub
 	resp.EphemeralResourceData = hub

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -49,7 +50,11 @@ resource "echo" "test" {}
 
 func TestAccProviderBadInput(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
-		"two kubeconfigs":     {`kubeconfig_path = "a"` + "\n" + `kubeconfig = "b"`, `(?s)kubeconfig`},
+		"two kubeconfigs":     {`kubeconfig_path = "a"` + "\n" + `kubeconfig = "b"`, `kubeconfig_path\s+and\s+kubeconfig\s+are\s+both\s+set`},
+		"two names":           {`config_path = "a"` + "\n" + `kubeconfig_path = "a"`, `config_path\s+and\s+kubeconfig_path\s+are\s+both\s+set,\s+and\s+are\s+two\s+names`},
+		"no path":             {`config_paths = []`, `config_paths`},
+		"empty path":          {`config_path = ""`, `config_path`},
+		"nobody":              {`host = "https://hub"` + "\n" + `impersonate = { groups = ["a"] }`, `"user"\s+is\s+required`},
 		"host":                {`host = "hub:6443"`, `"hub:6443" is not a URL`},
 		"not PEM":             {`host = "https://hub"` + "\n" + `cluster_ca_certificate = "LS0tLS1CRUdJTg=="`, `base64decode`},
 		"certificate, no key": {`host = "https://hub"` + "\n" + `client_certificate = file("/etc/ssl/certs/ca-certificates.crt")`, `client_key`},
@@ -63,6 +68,51 @@ func TestAccProviderBadInput(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The names of the Kubernetes provider are understood, and so is an identity to act
+// as. What the identity may not do is refused in its name.
+func TestAccProviderConfiguredAsTheKubernetesProviderIs(t *testing.T) {
+	config := func(block string) string {
+		return fmt.Sprintf("provider \"muster\" {\n  config_paths   = [%q]\n  config_context = \"muster-hub\"\n%s\n}\n", acctest.Acc.HubKubeconfig(), block) + acctest.SetConfig("as-kubernetes", "")
+	}
+	acctest.Run(t,
+		resource.TestStep{Config: config("config_context_auth_info = \"jim\""), ExpectError: acctest.Saying(`has no user "jim"; it has`)},
+		resource.TestStep{Config: config("")},
+		resource.TestStep{
+			Config:      config(`impersonate = { user = "jane", groups = ["devs"], extra = { reason = ["test"] } }`),
+			ExpectError: acctest.Saying(`User "jane" cannot get resource "managedclustersets"`),
+		},
+		resource.TestStep{Config: config(`impersonate = { user = "jane", groups = ["system:masters"] }`), PlanOnly: true},
+	)
+}
+
+// What is not configured, or not there yet, is said once and at plan.
+func TestAccAPlanSaysThatNoHubIsConfigured(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	sets := `
+resource "muster_managed_cluster_set" "x" {
+  count = 5
+  name  = "unconfigured-${count.index}"
+}
+`
+	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
+	w.Setenv("MUSTER_KUBECONFIG", "")
+	for config, want := range map[string]string{
+		sets: "Warning: No hub is configured",
+		"provider \"muster\" {\n  config_path = \"" + nowhere + "\"\n}\n" + sets: "Warning: The connection to the hub is not configured properly",
+	} {
+		said := w.Plan(config)
+		acctest.Says(t, said, want, "Plan: 5 to add")
+		if count := strings.Count(said, want); count != 1 || strings.Contains(said, "Error:") {
+			t.Errorf("it is said %d times: %s", count, said)
+		}
+	}
+	acctest.Says(t, w.Plan("provider \"muster\" {\n  config_path = \""+nowhere+"\"\n}\n"+sets), nowhere)
+	// Credentials from the environment without a server are not sent anywhere.
+	w.Setenv("MUSTER_TOKEN", "hunter2")
+	w.Setenv("KUBECONFIG", acctest.Acc.Hub.Kubeconfig)
+	acctest.Says(t, w.Plan(sets), "Error: The environment does not say which server the credentials are for", "MUSTER_TOKEN is set")
 }
 
 // A hub that is killed in the middle of an apply and comes back is no reason to

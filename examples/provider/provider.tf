@@ -25,3 +25,18 @@ provider "muster" {
     args        = ["eks", "get-token", "--cluster-name", "hub"]
   }
 }
+
+# The hub of the cluster that Terraform runs in, for example in a CI job's pod.
+provider "muster" {
+  alias      = "here"
+  in_cluster = true
+}
+
+# As the provider kubernetes is configured: several files, one context, and an
+# identity to act as.
+provider "muster" {
+  alias          = "deployer"
+  config_paths   = ["~/.kube/clusters", "~/.kube/users"]
+  config_context = "hub"
+  impersonate    = { user = "system:serviceaccount:ci:deployer" }
+}

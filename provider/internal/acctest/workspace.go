@@ -124,6 +124,14 @@ func (w *Workspace) MustRun(args ...string) (said string) {
 	return said
 }
 
+// Setenv sets an environment variable of Terraform and of the provider from now on.
+// The provider runs in the test's process.
+func (w *Workspace) Setenv(name, value string) {
+	w.T.Helper()
+	w.T.Setenv(name, value)
+	w.env = append(w.env, name+"="+value)
+}
+
 // Apply makes the configuration so.
 func (w *Workspace) Apply(config string) (said string, ok bool) {
 	w.T.Helper()

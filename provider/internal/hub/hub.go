@@ -73,20 +73,37 @@ func (h *Hub) Client(diags *diag.Diagnostics) *kube.Client {
 	h.connectOnce.Do(func() {
 		h.kubeClient, h.connectErr = NewClient(h.Connection, h.Version, kube.DefaultRetryBudget)
 	})
-	switch {
-	case errors.Is(h.connectErr, kube.ErrNotConfigured):
-		diags.AddError("No hub is configured",
-			"Neither the provider block nor the environment says where the hub is. "+
-				"Set one of kubeconfig_path, kubeconfig or host in the provider \"muster\" block, "+
-				"or one of the environment variables MUSTER_KUBECONFIG, KUBECONFIG or MUSTER_HOST. "+
-				"There is no fallback to localhost or ~/.kube/config.")
-		return nil
-	case h.connectErr != nil:
-		diags.AddError("The connection to the hub is not configured properly",
-			fmt.Sprintf("%s.\n\nCorrect the provider \"muster\" block or the MUSTER_* environment variables.", attribute.Capitalize(h.connectErr.Error())))
+	if h.connectErr != nil {
+		diags.AddError(misconfigured(h.connectErr))
 		return nil
 	}
 	return h.kubeClient
+}
+
+// misconfigured describes why a connection can't be one.
+func misconfigured(err error) (summary, detail string) {
+	if errors.Is(err, kube.ErrNotConfigured) {
+		return "No hub is configured",
+			"Neither the provider block nor the environment says where the hub is. " +
+				"Set one of kubeconfig_path, config_paths, kubeconfig, host or in_cluster in the provider \"muster\" block, " +
+				"or one of the environment variables MUSTER_KUBECONFIG, MUSTER_HOST, KUBE_CONFIG_PATH, KUBE_HOST or KUBECONFIG. " +
+				"There is no fallback to localhost or ~/.kube/config."
+	}
+	return "The connection to the hub is not configured properly",
+		fmt.Sprintf("%s.\n\nCorrect the provider \"muster\" block, or the environment variables that stand in for it.", attribute.Capitalize(err.Error()))
+}
+
+// WarnIfMisconfigured tells of a connection that can't be one as it is, such as a
+// kubeconfig that is not there. That is no error yet: another resource may write the
+// file, and a plan of new resources needs no hub. It dials nothing.
+func (h *Hub) WarnIfMisconfigured(diags *diag.Diagnostics) {
+	if h.IsUnknown() {
+		return
+	}
+	if _, err := h.Connection.RESTConfig(); err != nil {
+		summary, detail := misconfigured(err)
+		diags.AddWarning(summary, detail+"\n\nUntil then only new resources can be planned, without a look at the hub, and nothing can be applied.")
+	}
 }
 
 // NewClient is a client of any API server. budget is how long that may be away.

@@ -120,8 +120,8 @@ func klusterletAttributes() map[string]schema.Attribute {
 			Optional:            true,
 			ElementType:         types.StringType,
 		},
-		"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because destroying needs it; " +
-			"with `kubeconfig_path` only the path is kept."),
+		"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because reading and destroying need it, so it has no write-only attributes: " +
+			"to keep credentials out of the state, use `kubeconfig_path` or `exec`. Its attributes are those of the provider block."),
 		"cluster_uid": schema.StringAttribute{
 			MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, which identifies it. If omitted, it is recorded when the agent is installed: " +
 				"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to another cluster at another address is refused. " +
@@ -245,13 +245,10 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		id.Namespace = types.StringValue(cluster.AgentNamespace)
 	}
 	state := klusterletModel{
-		ClusterName: id.ClusterName,
-		Namespace:   id.Namespace,
-		Args:        types.ListNull(types.StringType),
-		Connection: &connection.Model{
-			KubeconfigPath: id.KubeconfigPath,
-			Context:        id.Context,
-		},
+		ClusterName:        id.ClusterName,
+		Namespace:          id.Namespace,
+		Args:               types.ListNull(types.StringType),
+		Connection:         connection.AtPath(id.KubeconfigPath, id.Context),
 		WaitForBootstrap:   types.BoolValue(true),
 		KeepWorksOnDestroy: types.BoolValue(false),
 		Timeouts:           attribute.NullTimeouts("create", "update", "delete"),
@@ -281,7 +278,7 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 func (m *klusterletModel) identity() klusterletIdentity {
 	id := klusterletIdentity{ClusterName: m.ClusterName, Namespace: m.Namespace}
 	if m.Connection != nil {
-		id.KubeconfigPath, id.Context = m.Connection.KubeconfigPath, m.Connection.Context
+		id.KubeconfigPath, id.Context = m.Connection.Path(), m.Connection.ContextName()
 	}
 	return id
 }
