@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,24 +12,26 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 )
-
-// versionAnnotation on the bootstrap Secret keeps bootstrap_kubeconfig_wo_version.
-const versionAnnotation = "muster-fleet.io/bootstrap-kubeconfig-version"
 
 // agent is the agent of one managed cluster, seen from outside.
 type agent struct {
 	client  *kube.Client
 	name    string
 	options klusterlet.Options
-	version types.Int64
+	// annotations are those of the Secret with the bootstrap kubeconfig.
+	annotations map[string]string
+	// keepsBootstrap says that this Secret is the provider's to keep, and takesForeign
+	// that one of somebody else is as good.
+	keepsBootstrap, takesForeign bool
 }
 
 // agent prepares the connection to the managed cluster. budget is how long the
@@ -50,9 +51,11 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 		return nil
 	}
 	return &agent{
-		client:  client,
-		name:    name,
-		version: m.BootstrapKubeconfigNumber,
+		client:         client,
+		name:           name,
+		annotations:    m.annotations(),
+		keepsBootstrap: m.ownsKubeconfig() || m.makesKubeconfig(),
+		takesForeign:   !m.insists(),
 		options: klusterlet.Options{
 			ClusterName: name,
 			Namespace:   m.Namespace.ValueString(),
@@ -74,12 +77,12 @@ func (a *agent) objects(bootstrap []byte) []kube.Object {
 // delete them.
 func (a *agent) allObjects() []kube.Object { return a.marked(klusterlet.Objects(a.options)) }
 
-// marked puts the version of the bootstrap kubeconfig on its Secret.
+// marked puts the number of the bootstrap kubeconfig on its Secret.
 func (a *agent) marked(rendered []klusterlet.Object) []kube.Object {
 	var objects []kube.Object
 	for _, object := range rendered {
-		if secret, ok := object.(*corev1.Secret); ok && !a.version.IsNull() {
-			secret.Annotations = map[string]string{versionAnnotation: strconv.FormatInt(a.version.ValueInt64(), 10)}
+		if secret, ok := object.(*corev1.Secret); ok {
+			secret.Annotations = a.annotations
 		}
 		objects = append(objects, object)
 	}
@@ -88,71 +91,19 @@ func (a *agent) marked(rendered []klusterlet.Object) []kube.Object {
 
 func (a *agent) Apply(ctx context.Context, object kube.Object, diags *diag.Diagnostics) bool {
 	kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
-	if err := a.client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager, Force: true}); err != nil {
+	again := object.DeepCopyObject().(kube.Object)
+	err := a.client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager, Force: true})
+	if apierrors.IsInvalid(err) && slices.Contains([]string{"RoleBinding", "ClusterRoleBinding", "Deployment"}, kind) {
+		// What can't be changed, such as a binding's role, takes a new object.
+		if err = a.client.DeleteAndWait(ctx, kube.Fresh(object), object.GetNamespace(), name); err == nil {
+			err = a.client.Apply(ctx, again, kube.ApplyOptions{Manager: hub.FieldManager, Force: true})
+		}
+	}
+	if err != nil {
 		hub.AddAPIError(diags, a.client, fmt.Sprintf("install %s %s in cluster %q", kind, name, a.name), err)
 		return false
 	}
 	return true
-}
-
-// sighting is what of an agent is in its cluster.
-type sighting struct {
-	// any object of the agent's own namespace exists, or the namespace itself.
-	any bool
-	// complete says that every object exists and the Deployment is as it should be.
-	complete bool
-	// bootstrap says that the Secret with the bootstrap kubeconfig exists.
-	bootstrap bool
-	// certified says that the agent holds a certificate that can be used.
-	certified bool
-	// number is the bootstrap kubeconfig's, if it is on record.
-	number     types.Int64
-	deployment *appsv1.Deployment
-}
-
-// ready says that the agent runs as it was written last and holds a certificate.
-func (s sighting) ready() bool {
-	return s.complete && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
-}
-
-// look reads all of the agent's objects.
-func (a *agent) look(ctx context.Context) (sighting, error) {
-	seen := sighting{complete: true, number: types.Int64Null()}
-	for _, wanted := range a.allObjects() {
-		live := wanted.DeepCopyObject().(kube.Object)
-		name := wanted.GetName()
-		err := a.client.Get(ctx, live, wanted.GetNamespace(), name)
-		secret, isSecret := live.(*corev1.Secret)
-		if kube.IsNotFound(err, name) {
-			if !isSecret || !a.version.IsNull() {
-				seen.complete = false
-			}
-			continue
-		}
-		if err != nil {
-			return seen, err
-		}
-		if isSecret {
-			seen.bootstrap = true
-			if number, err := strconv.ParseInt(secret.Annotations[versionAnnotation], 10, 64); err == nil {
-				seen.number = types.Int64Value(number)
-			}
-		}
-		if wanted.GetNamespace() != "" || name == a.options.Namespace {
-			seen.any = true
-		}
-		if deployment, ok := live.(*appsv1.Deployment); ok {
-			seen.deployment = deployment
-			seen.complete = seen.complete && sameDeployment(wanted.(*appsv1.Deployment), deployment)
-		}
-	}
-	secret := &corev1.Secret{}
-	err := a.client.Get(ctx, secret, a.options.Namespace, cluster.HubKubeconfigSecret)
-	if err != nil && !kube.IsNotFound(err, cluster.HubKubeconfigSecret) {
-		return seen, err
-	}
-	seen.certified = err == nil && certified(secret, a.name, time.Now())
-	return seen, nil
 }
 
 // serves is the name that an agent's Deployment was installed with; empty when
@@ -171,49 +122,47 @@ func serves(d *appsv1.Deployment) string {
 	return ""
 }
 
-// sameDeployment compares what decides how the agent runs.
-func sameDeployment(wanted, live *appsv1.Deployment) bool {
-	if live.Spec.Replicas == nil || wanted.Spec.Replicas == nil || *live.Spec.Replicas != *wanted.Spec.Replicas ||
-		len(live.Spec.Template.Spec.Containers) != len(wanted.Spec.Template.Spec.Containers) {
-		return false
+// endpointOf is where a kubeconfig's current context leads.
+func endpointOf(kubeconfig []byte) (registration.Endpoint, bool) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return registration.Endpoint{}, false
 	}
-	for i, w := range wanted.Spec.Template.Spec.Containers {
-		l := live.Spec.Template.Spec.Containers[i]
-		if l.Name != w.Name || l.Image != w.Image || !slices.Equal(l.Command, w.Command) || !slices.Equal(l.Args, w.Args) {
-			return false
-		}
+	current, ok := config.Contexts[config.CurrentContext]
+	if !ok || config.Clusters[current.Cluster] == nil {
+		return registration.Endpoint{}, false
 	}
-	return true
+	to := config.Clusters[current.Cluster]
+	return registration.Endpoint{Server: to.Server, CA: to.CertificateAuthorityData}, true
 }
 
 // serverOf is the server of a kubeconfig's current context.
 func serverOf(kubeconfig []byte) (string, bool) {
-	config, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		return "", false
-	}
-	current, ok := config.Contexts[config.CurrentContext]
-	if !ok || config.Clusters[current.Cluster] == nil {
-		return "", false
-	}
-	return config.Clusters[current.Cluster].Server, true
+	to, ok := endpointOf(kubeconfig)
+	return to.Server, ok
 }
 
 // observe brings the state up to date.
 func (m *klusterletModel) observe(seen sighting) {
-	m.Installed = types.BoolValue(seen.complete)
+	m.Installed = types.BoolValue(seen.complete())
 	m.Ready = types.BoolNull()
 	if m.WaitForBootstrap.ValueBool() {
 		m.Ready = types.BoolValue(seen.ready())
 	}
-	if !m.BootstrapKubeconfigNumber.IsNull() && seen.bootstrap && !seen.number.IsNull() {
+	if m.ownsKubeconfig() && seen.bootstrap && !seen.number.IsNull() {
 		m.BootstrapKubeconfigNumber = seen.number
+	}
+	if m.Bootstrap != nil && !m.Bootstrap.Version.IsNull() && seen.bootstrap && !seen.version.IsNull() {
+		m.Bootstrap.Version = seen.version
 	}
 }
 
 // adopt fills the state in from what is there.
 func (m *klusterletModel) adopt(seen sighting) {
 	m.BootstrapKubeconfigNumber = seen.number
+	if !seen.version.IsNull() {
+		m.Bootstrap = &registration.BootstrapModel{Version: seen.version}
+	}
 	containers := seen.deployment.Spec.Template.Spec.Containers
 	if len(containers) > 0 && containers[0].Image != klusterlet.DefaultImage() {
 		m.Image = types.StringValue(containers[0].Image)
@@ -231,7 +180,7 @@ func (m *klusterletModel) adopt(seen sighting) {
 			}
 		}
 	}
-	m.Installed, m.Ready = types.BoolValue(true), types.BoolValue(seen.ready())
+	m.Installed, m.Ready, m.Problems = types.BoolValue(true), types.BoolValue(seen.ready()), noProblems()
 }
 
 // parseKlusterletID takes [NAMESPACE/]CLUSTER_NAME@KUBECONFIG_PATH[#CONTEXT]
@@ -273,6 +222,6 @@ func (kubeconfigValidator) ValidateString(_ context.Context, req validator.Strin
 	}
 	if server, ok := serverOf([]byte(req.ConfigValue.ValueString())); !ok || server == "" {
 		resp.Diagnostics.AddAttributeError(req.Path, "Invalid kubeconfig",
-			"The value is not a kubeconfig whose current context names a server. Use the attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig.")
+			"The value is not a kubeconfig whose current context names a server. Use the attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, and the provider makes one.")
 	}
 }

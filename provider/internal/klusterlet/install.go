@@ -3,91 +3,17 @@ package klusterlet
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 )
-
-// ModifyPlan refuses a connection that now leads to another cluster, and keeps
-// what an update will not change from being unknown.
-func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() {
-		return
-	}
-	var plan, state, config klusterletModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ready, uid := types.BoolUnknown(), config.ClusterUID
-	if uid.IsNull() {
-		uid = types.StringUnknown()
-	}
-	if !req.State.Raw.IsNull() {
-		was := placeIn(ctx, req.Private, &resp.Diagnostics)
-		moved := r.moved(ctx, was, &plan, &state, &config, &resp.Diagnostics)
-		if !moved && !plan.touchesCluster(&state) {
-			ready = state.Ready
-			if config.ClusterUID.IsNull() {
-				uid = state.ClusterUID
-			}
-		}
-	}
-	if plan.WaitForBootstrap.Equal(types.BoolValue(false)) {
-		ready = types.BoolNull()
-	}
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("cluster_uid"), uid)...)
-}
-
-// touchesCluster reports whether going from the state to the plan takes anything
-// in the managed cluster.
-func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
-	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.Image.Equal(state.Image) && m.Args.Equal(state.Args) &&
-		m.BootstrapKubeconfigNumber.Equal(state.BootstrapKubeconfigNumber) && m.Installed.Equal(state.Installed)
-	if !same {
-		return true
-	}
-	if !m.ClusterUID.IsUnknown() && !m.ClusterUID.Equal(state.ClusterUID) {
-		return true
-	}
-	return m.WaitForBootstrap.ValueBool() && !state.Ready.ValueBool()
-}
-
-// moved reports whether the planned connection has another address than the one
-// by which the agent was installed, and refuses one that leads to another
-// cluster. A cluster that is away is asked again when the plan is carried out.
-func (r *klusterletResource) moved(ctx context.Context, was place, plan, state, config *klusterletModel, diags *diag.Diagnostics) bool {
-	if plan.Connection == nil || len(plan.Connection.Unknown()) > 0 || was.UID == "" {
-		return false
-	}
-	var ignored diag.Diagnostics
-	agent := r.agent(plan, hub.ReadBudget, &ignored)
-	if agent == nil || agent.client.Host() == was.Host {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
-	defer cancel()
-	found, err := agent.place(ctx)
-	if err == nil {
-		checkPlace(agent.name, was, found, config.ClusterUID, diags)
-	}
-	if err != nil {
-		return !reflect.DeepEqual(plan.Connection, state.Connection)
-	}
-	return found.UID != was.UID
-}
 
 func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan, config klusterletModel
@@ -101,13 +27,13 @@ func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequ
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	in := installation{agent: agent, joining: r.joining(agent.name), bootstrap: []byte(config.BootstrapKubeconfig.ValueString()), wanted: config.ClusterUID, timeout: timeout}
+	in := installation{agent: agent, joining: r.joining(agent.name), handover: r.handover(&plan, &config, config.ownsKubeconfig()), wanted: config.ClusterUID, timeout: timeout}
 	// An error before the state is kept leaves nothing tainted, and applying
 	// again goes on where this one ended. Behind it there are only warnings.
-	if !in.begin(ctx, place{}, &resp.Diagnostics) || !in.unrivalled(ctx, &resp.Diagnostics) || !in.install(ctx, true, &resp.Diagnostics) {
+	if !in.begin(ctx, place{}, &resp.Diagnostics) || !in.unrivalled(ctx, &resp.Diagnostics) || !in.install(ctx, &resp.Diagnostics) {
 		return
 	}
-	summary, detail := in.finish(ctx, &plan)
+	summary, detail := in.finish(ctx, &plan, &resp.Diagnostics)
 	if summary != "" {
 		resp.Diagnostics.AddWarning(summary, detail)
 	}
@@ -140,18 +66,17 @@ func (r *klusterletResource) Update(ctx context.Context, req resource.UpdateRequ
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	in := installation{agent: agent, joining: r.joining(agent.name), bootstrap: []byte(config.BootstrapKubeconfig.ValueString()), wanted: config.ClusterUID, timeout: timeout}
+	in := installation{agent: agent, joining: r.joining(agent.name), handover: r.handover(&plan, &config, plan.renewsBootstrap(&state)), wanted: config.ClusterUID, timeout: timeout}
 	if !in.begin(ctx, was, &resp.Diagnostics) {
 		return
 	}
 	if was.UID != "" && was.UID != in.found.UID && was.Host != in.found.Host {
 		r.leave(ctx, &state, was, &resp.Diagnostics)
 	}
-	renewed := !plan.BootstrapKubeconfigNumber.Equal(state.BootstrapKubeconfigNumber)
-	if !in.install(ctx, renewed, &resp.Diagnostics) {
+	if !in.install(ctx, &resp.Diagnostics) {
 		return
 	}
-	if summary, detail := in.finish(ctx, &plan); summary != "" {
+	if summary, detail := in.finish(ctx, &plan, &resp.Diagnostics); summary != "" {
 		resp.Diagnostics.AddError(summary, detail)
 	}
 	in.found.keep(context.WithoutCancel(ctx), resp.Private, &resp.Diagnostics)
@@ -161,9 +86,9 @@ func (r *klusterletResource) Update(ctx context.Context, req resource.UpdateRequ
 
 // installation puts an agent into its cluster.
 type installation struct {
-	agent     *agent
-	joining   *joining
-	bootstrap []byte
+	handover
+	agent   *agent
+	joining *joining
 	// wanted is the cluster's UID by the configuration.
 	wanted  types.String
 	timeout time.Duration
@@ -181,8 +106,17 @@ type installation struct {
 func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagnostics) bool {
 	var err error
 	a := in.agent
-	if in.seen, in.found, err = a.visit(ctx); err != nil {
-		hub.AddAPIError(diags, a.client, fmt.Sprintf("install the agent in cluster %q", a.name), err)
+	doing := fmt.Sprintf("install the agent in cluster %q", a.name)
+	if in.seen, in.found, err = a.visit(ctx); err == nil && in.seen.leaving != nil {
+		in.seen, err = a.outlast(ctx, in.seen.leaving)
+	}
+	if err != nil && hub.IsTimeout(err) && in.seen.leaving != nil {
+		diags.AddError("Cannot "+doing, fmt.Sprintf("Its namespace %s is still being deleted after %s.\n%s", a.options.Namespace, in.timeout,
+			hub.DescribeDeletion(in.seen.leaving, time.Now())+describeNamespace(in.seen.leaving)))
+		return false
+	}
+	if err != nil {
+		hub.AddAPIError(diags, a.client, doing, err)
 		return false
 	}
 	if !checkPlace(a.name, was, in.found, in.wanted, diags) {
@@ -195,6 +129,15 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 		return false
 	}
 	return true
+}
+
+// outlast waits until the agent's namespace, which is being deleted, is gone, and
+// looks again. After an error the sighting has what was seen of it last.
+func (a *agent) outlast(ctx context.Context, leaving *corev1.Namespace) (sighting, error) {
+	if err := a.client.WaitGone(ctx, leaving, "", leaving.Name, leaving.UID); err != nil {
+		return sighting{leaving: leaving}, err
+	}
+	return a.look(ctx)
 }
 
 // unrivalled refuses to give a name to a cluster while the hub hears of another
@@ -210,20 +153,18 @@ func (in *installation) unrivalled(ctx context.Context, diags *diag.Diagnostics)
 	return false
 }
 
-// install applies the agent's objects. A bootstrap kubeconfig that is in place
-// is left alone unless renew is set or the agent has no certificate: writing
-// another one restarts the agent's registration.
-func (in *installation) install(ctx context.Context, renew bool, diags *diag.Diagnostics) bool {
-	bootstrap := in.bootstrap
-	if !renew && in.seen.bootstrap && in.seen.certified {
-		bootstrap = nil
+// install applies the agent's objects, with a bootstrap kubeconfig if it needs one.
+func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bool {
+	if !in.prepare(ctx, in.agent.name, in.found.UID, in.seen, diags) {
+		return false
 	}
 	record := in.joining.cluster(ctx)
-	if len(bootstrap) > 0 && !in.seen.certified && hasJoined(record) {
-		in.approve, in.hindered = in.joining.allow(ctx, bearerOf(bootstrap))
+	if len(in.kubeconfig) > 0 && !in.seen.certified && hasJoined(record) {
+		in.approve, in.hindered = in.joining.allow(ctx, bearerOf(in.kubeconfig))
 	}
-	for _, object := range in.agent.objects(bootstrap) {
+	for _, object := range in.agent.objects(in.kubeconfig) {
 		if !in.agent.Apply(ctx, object, diags) {
+			in.settle(ctx, in.agent.name, in.found.UID, diags)
 			return false
 		}
 	}
@@ -233,17 +174,21 @@ func (in *installation) install(ctx context.Context, renew bool, diags *diag.Dia
 
 // finish waits for the agent if the plan says so, and completes the plan. A
 // summary is the summary of a wait that failed.
-func (in *installation) finish(ctx context.Context, plan *klusterletModel) (summary, detail string) {
+func (in *installation) finish(ctx context.Context, plan *klusterletModel, diags *diag.Diagnostics) (summary, detail string) {
 	plan.ClusterUID, plan.Ready = types.StringValue(in.found.UID), types.BoolNull()
 	if !plan.WaitForBootstrap.ValueBool() {
 		return "", ""
 	}
-	err := in.agent.await(ctx, in.joining, in.approve, bearerOf(in.bootstrap))
+	err := in.await(ctx)
 	plan.Ready = types.BoolValue(err == nil)
 	if err == nil {
+		in.settle(ctx, in.agent.name, in.found.UID, diags)
 		return "", ""
 	}
 	summary, detail = in.agent.explainWait(ctx, in.joining, err, in.timeout)
+	if remains := in.remains(); remains != "" {
+		detail += "\n\n" + remains
+	}
 	if in.hindered != nil {
 		detail += "\n\nCould not allow the cluster to join the hub again: " + in.hindered.Error()
 	}
@@ -267,14 +212,4 @@ func (r *klusterletResource) leave(ctx context.Context, state *klusterletModel, 
 	}
 	diags.AddWarning(fmt.Sprintf("The agent was not removed from the cluster that was %q before", state.ClusterName.ValueString()),
 		fmt.Sprintf("The cluster at %s, with the UID %q, does not answer by the connection from before, or its agent could not be removed. The hub stops serving an agent that still runs there once the new one has joined.", was.Host, was.UID))
-}
-
-// visit looks at the agent and at which cluster it is in.
-func (a *agent) visit(ctx context.Context) (sighting, place, error) {
-	found, err := a.place(ctx)
-	if err != nil {
-		return sighting{}, place{}, err
-	}
-	seen, err := a.look(ctx)
-	return seen, found, err
 }

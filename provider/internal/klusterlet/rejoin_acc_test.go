@@ -43,14 +43,9 @@ func ownCluster(t *testing.T, dir string) *testhub.Process {
 // onboardingConfig takes a cluster into the fleet the usual way.
 func onboardingConfig(name, kubeconfig, body string) string {
 	return acctest.AcceptanceConfig(name, "") + fmt.Sprintf(`
-ephemeral "muster_bootstrap_kubeconfig" "test" {
-  managed_cluster = muster_managed_cluster.test.name
-}
 resource "muster_klusterlet" "test" {
-  cluster_name                    = muster_managed_cluster.test.name
-  cluster_connection              = { kubeconfig_path = %q }
-  bootstrap_kubeconfig_wo         = ephemeral.muster_bootstrap_kubeconfig.test.kubeconfig
-  bootstrap_kubeconfig_wo_version = 1
+  cluster_name       = muster_managed_cluster.test.name
+  cluster_connection = { kubeconfig_path = %q }
 %s
 }
 resource "muster_cluster_registration" "test" {

@@ -6,18 +6,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
@@ -25,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -33,6 +26,8 @@ var (
 	_ resource.ResourceWithImportState = (*klusterletResource)(nil)
 	_ resource.ResourceWithIdentity    = (*klusterletResource)(nil)
 	_ resource.ResourceWithModifyPlan  = (*klusterletResource)(nil)
+
+	_ resource.ResourceWithValidateConfig = (*klusterletResource)(nil)
 )
 
 const defaultInstall = 5 * time.Minute
@@ -40,21 +35,22 @@ const defaultInstall = 5 * time.Minute
 type klusterletResource struct{ crud.Resource }
 
 type klusterletModel struct {
-	ClusterName               types.String      `tfsdk:"cluster_name"`
-	Namespace                 types.String      `tfsdk:"namespace"`
-	Image                     types.String      `tfsdk:"image"`
-	Args                      types.List        `tfsdk:"args"`
-	Connection                *connection.Model `tfsdk:"cluster_connection"`
-	BootstrapKubeconfig       types.String      `tfsdk:"bootstrap_kubeconfig_wo"`
-	BootstrapKubeconfigNumber types.Int64       `tfsdk:"bootstrap_kubeconfig_wo_version"`
-	WaitForBootstrap          types.Bool        `tfsdk:"wait_for_bootstrap"`
-	KeepWorksOnDestroy        types.Bool        `tfsdk:"keep_works_on_destroy"`
-	Installed                 types.Bool        `tfsdk:"installed"`
-	Ready                     types.Bool        `tfsdk:"ready"`
-	ClusterUID                types.String      `tfsdk:"cluster_uid"`
-	OnFailure                 types.String      `tfsdk:"on_failure"`
-	Problem                   types.String      `tfsdk:"problem"`
-	Timeouts                  timeouts.Value    `tfsdk:"timeouts"`
+	ClusterName               types.String                 `tfsdk:"cluster_name"`
+	Namespace                 types.String                 `tfsdk:"namespace"`
+	Image                     types.String                 `tfsdk:"image"`
+	Args                      types.List                   `tfsdk:"args"`
+	Connection                *connection.Model            `tfsdk:"cluster_connection"`
+	Bootstrap                 *registration.BootstrapModel `tfsdk:"bootstrap"`
+	BootstrapKubeconfig       types.String                 `tfsdk:"bootstrap_kubeconfig_wo"`
+	BootstrapKubeconfigNumber types.Int64                  `tfsdk:"bootstrap_kubeconfig_wo_version"`
+	WaitForBootstrap          types.Bool                   `tfsdk:"wait_for_bootstrap"`
+	KeepWorksOnDestroy        types.Bool                   `tfsdk:"keep_works_on_destroy"`
+	Installed                 types.Bool                   `tfsdk:"installed"`
+	Ready                     types.Bool                   `tfsdk:"ready"`
+	ClusterUID                types.String                 `tfsdk:"cluster_uid"`
+	OnFailure                 types.String                 `tfsdk:"on_failure"`
+	Problems                  types.List                   `tfsdk:"problems"`
+	Timeouts                  timeouts.Value               `tfsdk:"timeouts"`
 }
 
 type klusterletIdentity struct {
@@ -99,68 +95,6 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 	}
 }
 
-// klusterletAttributes are the arguments and results of the resource.
-func klusterletAttributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it replaces the agent.",
-			attribute.ValidClusterName()),
-		"namespace": schema.StringAttribute{
-			MarkdownDescription: "Namespace for the agent. It is made, and removed with the agent. Defaults to `" + cluster.AgentNamespace + "`.",
-			Optional:            true, Computed: true, Default: stringdefault.StaticString(cluster.AgentNamespace),
-			PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
-			Validators:    []validator.String{attribute.ValidName("namespace"), stringvalidator.NoneOf("default", "kube-system", "kube-public", "kube-node-lease")},
-		},
-		"image": schema.StringAttribute{
-			MarkdownDescription: "Container image of the agent. If omitted, the image of the provider's own version, so that upgrading the provider upgrades the agents.",
-			Optional:            true,
-			Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
-		},
-		"args": schema.ListAttribute{
-			MarkdownDescription: "Further arguments of `muster agent`, such as `-v=2`.",
-			Optional:            true,
-			ElementType:         types.StringType,
-		},
-		"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because reading and destroying need it, so it has no write-only attributes: " +
-			"to keep credentials out of the state, use `kubeconfig_path` or `exec`. Its attributes are those of the provider block."),
-		"cluster_uid": schema.StringAttribute{
-			MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, which identifies it. If omitted, it is recorded when the agent is installed: " +
-				"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to another cluster at another address is refused. " +
-				"Set it to require a particular cluster, such as the one that takes over the name.",
-			Optional: true, Computed: true,
-			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
-		},
-		"bootstrap_kubeconfig_wo": schema.StringAttribute{
-			MarkdownDescription: "Kubeconfig with which the agent registers at the hub, best from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state. " +
-				"If omitted, the Secret `" + cluster.BootstrapSecret + "` in the agent's namespace has to come from elsewhere.",
-			Optional: true, Sensitive: true, WriteOnly: true,
-			Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
-		},
-		"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
-			MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for example after the hub has moved.",
-			Optional:            true,
-			Validators:          []validator.Int64{int64validator.AtLeast(0), int64validator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo"))},
-		},
-		"wait_for_bootstrap": schema.BoolAttribute{
-			MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
-				"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute. " +
-				"Needed with a bootstrap kubeconfig that is revoked when Terraform ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
-			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-		},
-		"keep_works_on_destroy": schema.BoolAttribute{
-			MarkdownDescription: "Whether to remove the agent without waiting until the hub's works are gone; what they applied stays. For a lost hub. Defaults to `false`.",
-			Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
-		},
-		"installed": schema.BoolAttribute{
-			MarkdownDescription: "Whether the agent's objects all exist unchanged. When one is missing or was changed, the plan shows this as `false -> true`.",
-			Computed:            true, Default: booldefault.StaticBool(true),
-		},
-		"ready": schema.BoolAttribute{
-			MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with `wait_for_bootstrap = false`.",
-			Computed:            true,
-		},
-	}
-}
-
 // Read needs the managed cluster, but does without it: clusters may be away.
 func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state klusterletModel
@@ -194,11 +128,23 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 		return
 	}
 	state.observe(seen)
+	if len(seen.drifts) > 0 && !state.failed() {
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was changed", agent.name),
+			fmt.Sprintf("In the cluster at %s these objects are not as they should be; the next apply restores them:\n%s", found.Host, attribute.JoinLines(indented(seen.drifts))))
+	}
 	if !rebuilt {
 		state.ClusterUID = types.StringValue(found.UID)
 		found.keep(ctx, resp.Private, &resp.Diagnostics)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+func indented(lines []string) []string {
+	out := make([]string, 0, len(lines))
+	for _, line := range lines {
+		out = append(out, "  "+line)
+	}
+	return out
 }
 
 func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -248,6 +194,7 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		ClusterName:        id.ClusterName,
 		Namespace:          id.Namespace,
 		Args:               types.ListNull(types.StringType),
+		Problems:           types.ListNull(types.StringType),
 		Connection:         connection.AtPath(id.KubeconfigPath, id.Context),
 		WaitForBootstrap:   types.BoolValue(true),
 		KeepWorksOnDestroy: types.BoolValue(false),

@@ -104,18 +104,19 @@ func describeContainer(pod string, c corev1.ContainerStatus) string {
 	return text
 }
 
-// await waits until the agent is rolled out and holds a certificate from the
-// hub. A pod that is stuck ends it early, with a stuckError. When approve is set
-// the agent's request has to be approved meanwhile.
-func (a *agent) await(ctx context.Context, j *joining, approve bool, by bearer) error {
+// await waits until the agent is rolled out and holds a certificate from the hub, of
+// its new bootstrap kubeconfig if it has got one. A pod that is stuck ends it early,
+// with a stuckError. Where need be, the agent's request is approved meanwhile.
+func (in *installation) await(ctx context.Context) error {
+	a, j := in.agent, in.joining
 	ctx, fail := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer fail(nil)
 	beside.Go(func() { a.watchPods(ctx, fail) })
-	if approve && j != nil {
+	if in.approve && j != nil {
 		beside.Go(func() {
-			if err := j.approve(ctx, by); err != nil && ctx.Err() == nil {
+			if err := j.approve(ctx, bearerOf(in.kubeconfig)); err != nil && ctx.Err() == nil {
 				fail(fmt.Errorf("the agent's certificate request was not approved: %w", err))
 			}
 		})
@@ -127,13 +128,30 @@ func (a *agent) await(ctx context.Context, j *joining, approve bool, by bearer) 
 	if err == nil {
 		secret := &corev1.Secret{}
 		err = a.client.Wait(ctx, secret, a.options.Namespace, cluster.HubKubeconfigSecret, func(exists bool) (bool, error) {
-			return exists && certified(secret, a.name, time.Now()), nil
+			return exists && certified(secret, a.name, time.Now()) && in.leadsTo(secret), nil
 		})
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
 	}
 	return err
+}
+
+// leadsTo reports whether an agent's identity is one of the hub that the new
+// bootstrap kubeconfig leads to. An agent that chooses among several hubs may have
+// another one.
+func (in *installation) leadsTo(secret *corev1.Secret) bool {
+	want, ok := endpointOf(in.kubeconfig)
+	if !ok || in.agent.choosesHub() {
+		return true
+	}
+	got, _ := endpointOf(secret.Data[cluster.KubeconfigKey])
+	return got.Equal(want)
+}
+
+// choosesHub reports whether the agent is started with several hubs.
+func (a *agent) choosesHub() bool {
+	return slices.ContainsFunc(a.options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--bootstrap-kubeconfigs") })
 }
 
 // watchPods fails a wait once the newest pod has been stuck for a while.

@@ -14,6 +14,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 )
 
 var _ resource.ResourceWithModifyPlan = (*tolerantKlusterlet)(nil)
@@ -44,9 +46,10 @@ func (r *tolerantKlusterlet) Schema(ctx context.Context, req resource.SchemaRequ
 		Optional:   true,
 		Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
 	}
-	resp.Schema.Attributes["problem"] = schema.StringAttribute{
-		MarkdownDescription: "Why the agent could not be installed or changed, with `on_failure = \"continue\"`; null when it could. A `precondition` of what needs this one cluster can ask for it.",
+	resp.Schema.Attributes["problems"] = schema.ListAttribute{
+		MarkdownDescription: "Why the agent could not be installed or changed, with `on_failure = \"continue\"`; empty when it could. A `precondition` of what needs this one cluster can ask for it.",
 		Computed:            true,
+		ElementType:         types.StringType,
 	}
 }
 
@@ -64,15 +67,15 @@ func (r *tolerantKlusterlet) ModifyPlan(ctx context.Context, req resource.Modify
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	attempt := req.State.Raw.IsNull() || !state.Problem.IsNull() || plan.Ready.IsUnknown() || plan.ClusterUID.IsUnknown() || plan.touchesCluster(&state)
+	attempt := req.State.Raw.IsNull() || state.failed() || plan.Ready.IsUnknown() || plan.ClusterUID.IsUnknown() || plan.touchesCluster(&state)
 	set := func(attribute string, value any) {
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(attribute), value)...)
 	}
 	if !attempt || (plan.OnFailure.ValueString() != onFailureContinue && !plan.OnFailure.IsUnknown()) {
-		set("problem", types.StringNull())
+		set("problems", noProblems())
 		return
 	}
-	set("problem", types.StringUnknown())
+	set("problems", types.ListUnknown(types.StringType))
 	set("installed", types.BoolUnknown())
 }
 
@@ -88,6 +91,12 @@ func (r *tolerantKlusterlet) Create(ctx context.Context, req resource.CreateRequ
 	}
 }
 
+// noProblems says that an attempt went well.
+func noProblems() types.List { return attribute.StringListValue([]string{}) }
+
+// failed reports whether the last attempt did.
+func (m *klusterletModel) failed() bool { return len(m.Problems.Elements()) > 0 }
+
 // identify gives a resource its identity, which an attempt that failed left out.
 func identify(ctx context.Context, plan tfsdk.Plan, identity *tfsdk.ResourceIdentity, diags *diag.Diagnostics) {
 	var model klusterletModel
@@ -97,10 +106,10 @@ func identify(ctx context.Context, plan tfsdk.Plan, identity *tfsdk.ResourceIden
 
 // Update implements resource.Resource.
 func (r *tolerantKlusterlet) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var was types.String
+	var was types.List
 	before := resp.State.Raw
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("problem"), &was)...)
-	if !was.IsNull() {
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("problems"), &was)...)
+	if len(was.Elements()) > 0 {
 		// The bootstrap kubeconfig of the attempt that failed may not have arrived.
 		resp.Diagnostics.Append(req.State.SetAttribute(ctx, path.Root("bootstrap_kubeconfig_wo_version"), types.Int64Null())...)
 	}
@@ -137,7 +146,7 @@ func (r *tolerantKlusterlet) Delete(ctx context.Context, req resource.DeleteRequ
 func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, unwritten bool, diags *diag.Diagnostics) bool {
 	var onFailure types.String
 	diags.Append(plan.GetAttribute(ctx, path.Root("on_failure"), &onFailure)...)
-	problem, installed := types.StringNull(), types.BoolValue(true)
+	problems, installed := noProblems(), types.BoolValue(true)
 	failed := diags.HasError()
 	if failed {
 		if onFailure.ValueString() != onFailureContinue {
@@ -160,9 +169,9 @@ func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, unwritte
 		state.Raw = raw
 		var reasons []string
 		*diags, reasons = warned(*diags)
-		problem, installed = types.StringValue(strings.Join(reasons, "\n")), types.BoolValue(false)
+		problems, installed = attribute.StringListValue(reasons), types.BoolValue(false)
 	}
-	diags.Append(state.SetAttribute(ctx, path.Root("problem"), problem)...)
+	diags.Append(state.SetAttribute(ctx, path.Root("problems"), problems)...)
 	var now types.Bool
 	diags.Append(state.GetAttribute(ctx, path.Root("installed"), &now)...)
 	if failed || now.IsUnknown() {

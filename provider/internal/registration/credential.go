@@ -19,8 +19,10 @@ import (
 
 // The kinds of credentials that an agent can introduce itself with.
 const (
-	credentialToken          = "bootstrap_token"
-	credentialServiceAccount = "service_account"
+	// CredentialToken is a Kubernetes bootstrap token.
+	CredentialToken = "bootstrap_token"
+	// CredentialServiceAccount is a token of the bootstrap service account.
+	CredentialServiceAccount = "service_account"
 
 	// minimumServiceAccountTTL is Kubernetes' own, for requested tokens.
 	minimumServiceAccountTTL = 10 * time.Minute
@@ -43,43 +45,46 @@ type credential struct {
 	Expires time.Time
 }
 
-// bootstrapTokenCredential makes a bootstrap token for clusters.
-func bootstrapTokenCredential(ctx context.Context, h *hub.Hub, client *kube.Client, clusters []string, ttl time.Duration, diags *diag.Diagnostics) (credential, error) {
-	groups, err := tokenGroups(ctx, h, client, clusters, diags)
+// bootstrapToken makes a bootstrap token.
+func (b Bootstrap) bootstrapToken(ctx context.Context, h *hub.Hub, client *kube.Client, diags *diag.Diagnostics) (credential, error) {
+	groups, err := tokenGroups(ctx, h, client, b.clusters(), diags)
 	if err != nil {
 		return credential{}, err
 	}
-	token, err := newBootstrapToken(clusters, groups, "Made by Terraform, which revokes it.")
+	token, err := newBootstrapToken(b.clusters(), groups, "Made by Terraform, which revokes it.")
 	if err != nil {
 		return credential{}, err
 	}
-	token.Expires = time.Now().Add(ttl)
+	token.Expires = time.Now().Add(b.TTL)
 	object := token.object()
+	b.mark(object)
 	if err := client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager}); err != nil {
 		return credential{}, err
 	}
 	return credential{
-		openCredential: openCredential{Namespace: object.Namespace, Name: object.Name, TTL: ttl, Renewable: true},
+		openCredential: openCredential{Namespace: object.Namespace, Name: object.Name, TTL: b.TTL, Renewable: true},
 		Token:          token.String(), Expires: token.Expires,
 	}, nil
 }
 
-// serviceAccountCredential asks for a token of the bootstrap service account. It
+// serviceAccountToken asks for a token of the bootstrap service account. It
 // is bound to a Secret made for it, which does nothing but exist: without it the
 // token is void.
-func serviceAccountCredential(ctx context.Context, client *kube.Client, ttl time.Duration) (credential, error) {
+func (b Bootstrap) serviceAccountToken(ctx context.Context, client *kube.Client) (credential, error) {
 	id, err := randomText(TokenIDLength)
 	if err != nil {
 		return credential{}, err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "terraform-bootstrap-" + id}}
+	b.mark(secret)
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, expiresAnnotation, time.Now().Add(b.TTL).UTC().Format(time.RFC3339))
 	if err := client.Create(ctx, secret); err != nil {
 		return credential{}, fmt.Errorf("make the Secret that the token is bound to: %w", err)
 	}
-	made := openCredential{Namespace: secret.Namespace, Name: secret.Name, TTL: ttl}
+	made := openCredential{Namespace: secret.Namespace, Name: secret.Name, TTL: b.TTL}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: ptr.To(int64(ttl.Seconds())),
+		ExpirationSeconds: ptr.To(int64(b.TTL.Seconds())),
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID},
 	}}
 	if err := client.CreateSubresource(ctx, account, "token", request); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -16,11 +15,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 var (
@@ -76,23 +72,22 @@ func (e *bootstrapKubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.Sch
 				Validators:          []validator.String{attribute.ValidClusterName()},
 			},
 			"credential": schema.StringAttribute{
-				MarkdownDescription: fmt.Sprintf("The credential that the agent registers with. `%s`, the default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs whose API server takes no bootstrap tokens, as those of most cloud providers; "+
-					"it can register any cluster, and Terraform does not renew it, so `ttl` has to last for the whole run. Both are revoked when Terraform closes the resource.", credentialToken, credentialServiceAccount, cluster.Namespace, cluster.BootstrapServiceAccount),
-				Optional:   true,
-				Validators: []validator.String{stringvalidator.OneOf(credentialToken, credentialServiceAccount)},
+				MarkdownDescription: credentialDescription() + " Terraform does not renew the latter, so `ttl` has to last for the whole run. Both are revoked when Terraform closes the resource.",
+				Optional:            true,
+				Validators:          []validator.String{stringvalidator.OneOf(CredentialToken, CredentialServiceAccount)},
 			},
 			"ttl": schema.StringAttribute{
-				MarkdownDescription: fmt.Sprintf("How long the token stays valid if Terraform is killed and can't revoke it, such as `30m`. At least `1m`, with a service account `%s`; defaults to `%s`.", attribute.ShortDuration(minimumServiceAccountTTL), attribute.ShortDuration(defaultBootstrapTTL)),
+				MarkdownDescription: ttlDescription(),
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
 			},
 			"server": schema.StringAttribute{
-				MarkdownDescription: "URL at which the agent reaches the hub. Defaults to what the hub publishes in `kube-public/cluster-info`, then to the provider's own host.",
+				MarkdownDescription: serverDescription,
 				Optional:            true, Computed: true,
 				Validators: []validator.String{attribute.ValidHTTPSURL()},
 			},
 			"cluster_ca_certificate": schema.StringAttribute{
-				MarkdownDescription: "PEM certificates of the authorities that vouch for the hub. Defaults like `server`.",
+				MarkdownDescription: caDescription,
 				Optional:            true, Computed: true,
 				Validators: []validator.String{attribute.ValidPEM()},
 			},
@@ -116,12 +111,7 @@ func (e *bootstrapKubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.Sch
 func (e *bootstrapKubeconfigEphemeral) ValidateConfig(ctx context.Context, req ephemeral.ValidateConfigRequest, resp *ephemeral.ValidateConfigResponse) {
 	var model bootstrapKubeconfigModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	ttl, err := time.ParseDuration(model.TTL.ValueString())
-	if err != nil || model.Credential.ValueString() != credentialServiceAccount || ttl >= minimumServiceAccountTTL {
-		return
-	}
-	resp.Diagnostics.AddAttributeError(path.Root("ttl"), "The token's life is too short",
-		fmt.Sprintf("ttl is %q, and tokens of service accounts live for %s at least. Use a longer one, or credential = %q.", model.TTL.ValueString(), attribute.ShortDuration(minimumServiceAccountTTL), credentialToken))
+	CheckTTL(path.Root("ttl"), model.Credential.ValueString(), model.TTL.ValueString(), &resp.Diagnostics)
 }
 
 func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) {
@@ -140,36 +130,20 @@ func (e *bootstrapKubeconfigEphemeral) Open(ctx context.Context, req ephemeral.O
 	}
 	name := model.ManagedCluster.ValueString()
 	doing := "make a bootstrap token"
-	var clusters []string
 	if name != "" {
-		clusters = []string{name}
 		doing += fmt.Sprintf(" for managed cluster %q", name)
 	}
-	ttl := defaultBootstrapTTL
-	if parsed, err := time.ParseDuration(model.TTL.ValueString()); err == nil {
-		ttl = parsed
-	}
-	where, err := agentEndpoint(ctx, client, model.Server.ValueString(), model.CA.ValueString())
+	ttl := ParseTTL(model.TTL.ValueString())
+	made, err := Bootstrap{
+		Cluster: name, Credential: model.Credential.ValueString(), TTL: ttl, Server: model.Server.ValueString(), CA: model.CA.ValueString(),
+	}.Issue(ctx, e.hub, client, &resp.Diagnostics)
 	if err != nil {
 		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
-	made, err := e.issue(ctx, client, &model, clusters, ttl, &resp.Diagnostics)
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	config, err := kubeconfig.Config{
-		Cluster: "hub", User: "bootstrap", Context: "bootstrap",
-		Server: where.Server, CAData: where.CA, Token: made.Token,
-	}.YAML()
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	model.Server = types.StringValue(where.Server)
-	model.CA = types.StringValue(string(where.CA))
-	model.Kubeconfig = types.StringValue(string(config))
+	model.Server = types.StringValue(made.Server)
+	model.CA = types.StringValue(made.CA)
+	model.Kubeconfig = types.StringValue(string(made.Kubeconfig))
 	model.Token = types.StringValue(made.Token)
 	model.ExpiresAt = types.StringValue(made.Expires.UTC().Format(time.RFC3339))
 	resp.Diagnostics.Append(resp.Result.Set(ctx, &model)...)
@@ -195,19 +169,6 @@ func postpone(ctx context.Context, model *bootstrapKubeconfigModel, req ephemera
 	model.Kubeconfig, model.Token, model.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
 	model.Server, model.CA = unlessSet(model.Server), unlessSet(model.CA)
 	return resp.Result.Set(ctx, model)
-}
-
-// issue makes the credential of the kind that is asked for.
-func (e *bootstrapKubeconfigEphemeral) issue(ctx context.Context, client *kube.Client, model *bootstrapKubeconfigModel, clusters []string, ttl time.Duration, diags *diag.Diagnostics) (credential, error) {
-	if model.Credential.ValueString() != credentialServiceAccount {
-		return bootstrapTokenCredential(ctx, e.hub, client, clusters, ttl, diags)
-	}
-	if len(clusters) > 0 {
-		diags.AddWarning("The token is not bound to its cluster",
-			fmt.Sprintf("credential is %q, so the token for %s can register any cluster, as the service account can. Where the hub takes bootstrap tokens, use credential = %q.",
-				credentialServiceAccount, strings.Join(quoted(clusters), ", "), credentialToken))
-	}
-	return serviceAccountCredential(ctx, client, ttl)
 }
 
 // unlessSet is an unknown value in place of one that is left out.

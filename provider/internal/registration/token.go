@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -174,51 +175,56 @@ func quoted(names []string) []string {
 	return out
 }
 
-// endpoint is where agents reach the hub and how they verify it.
-type endpoint struct {
+// Endpoint is where agents reach the hub and how they verify it.
+type Endpoint struct {
 	Server string
 	CA     []byte
 }
 
+// Equal reports whether both lead to the same server by the same authorities.
+func (e Endpoint) Equal(other Endpoint) bool {
+	return e.Server == other.Server && bytes.Equal(bytes.TrimSpace(e.CA), bytes.TrimSpace(other.CA))
+}
+
 // publishedEndpoint reads what the hub says about itself in
 // kube-public/cluster-info. ok is false when it says nothing.
-func publishedEndpoint(ctx context.Context, client *kube.Client) (e endpoint, ok bool, err error) {
+func publishedEndpoint(ctx context.Context, client *kube.Client) (e Endpoint, ok bool, err error) {
 	info := &corev1.ConfigMap{}
 	err = client.Get(ctx, info, metav1.NamespacePublic, hubinfo.ClusterInfo)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return endpoint{}, false, nil
+		return Endpoint{}, false, nil
 	}
 	if err != nil {
-		return endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+		return Endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
 	}
 	config, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
 	if err != nil {
-		return endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: it holds no kubeconfig: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+		return Endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: it holds no kubeconfig: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
 	}
 	for _, c := range config.Clusters {
 		if c.Server != "" {
-			return endpoint{Server: c.Server, CA: c.CertificateAuthorityData}, true, nil
+			return Endpoint{Server: c.Server, CA: c.CertificateAuthorityData}, true, nil
 		}
 	}
-	return endpoint{}, false, nil
+	return Endpoint{}, false, nil
 }
 
-// agentEndpoint decides where an agent's kubeconfig leads: what is configured,
+// AgentEndpoint decides where an agent's kubeconfig leads: what is configured,
 // what the hub publishes about itself, and what the provider itself uses, in
 // this order.
-func agentEndpoint(ctx context.Context, client *kube.Client, server, ca string) (endpoint, error) {
-	configured := endpoint{Server: server, CA: []byte(ca)}
+func AgentEndpoint(ctx context.Context, client *kube.Client, server, ca string) (Endpoint, error) {
+	configured := Endpoint{Server: server, CA: []byte(ca)}
 	if server != "" && ca != "" {
 		return configured, nil
 	}
 	found, ok, err := publishedEndpoint(ctx, client)
 	if err != nil {
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
 	if !ok {
 		found.Server = client.Host()
 		if found.CA, err = client.CAData(); err != nil {
-			return endpoint{}, err
+			return Endpoint{}, err
 		}
 	}
 	if server != "" {

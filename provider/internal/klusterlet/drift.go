@@ -1,0 +1,153 @@
+package klusterlet
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// How an object in the cluster is compared with the one that the agent needs: by
+// what the provider sets in it, and by nothing else. What the API server fills in
+// and what others add is theirs.
+
+// drift says in what an object is not as it should be; empty when it is. fields of
+// the bootstrap Secret are only compared when the provider has written it.
+func drift(wanted, live kube.Object) string {
+	if live.GetDeletionTimestamp() != nil {
+		return "is being deleted"
+	}
+	if secret, ok := live.(*corev1.Secret); ok {
+		return secretDrift(wanted.(*corev1.Secret), secret)
+	}
+	was, errLive := fields(live)
+	is, err := fields(wanted)
+	if err != nil || errLive != nil {
+		return "can't be compared"
+	}
+	for _, key := range []string{"apiVersion", "kind", "status"} { // not in what a client reads, or not ours
+		delete(is, key)
+	}
+	if at := difference("", is, was); at != "" {
+		return at + " was changed"
+	}
+	return ""
+}
+
+// secretDrift compares the Secret with the bootstrap kubeconfig, whose content
+// nobody remembers: it has to be a kubeconfig, and still the one that was written.
+func secretDrift(wanted, live *corev1.Secret) string {
+	if !usable(live) {
+		return "holds no bootstrap kubeconfig"
+	}
+	for key, value := range wanted.Annotations {
+		if live.Annotations[key] != value {
+			return "metadata.annotations." + key + " was changed"
+		}
+	}
+	if !ours(live) {
+		return "data." + cluster.KubeconfigKey + " was changed"
+	}
+	return ""
+}
+
+// usable reports whether the Secret has a kubeconfig that leads somewhere.
+func usable(secret *corev1.Secret) bool {
+	server, ok := serverOf(secret.Data[cluster.KubeconfigKey])
+	return ok && server != ""
+}
+
+// ours reports whether the provider is the one who wrote the bootstrap kubeconfig
+// last.
+func ours(secret *corev1.Secret) bool {
+	for _, entry := range secret.ManagedFields {
+		if entry.Manager != hub.FieldManager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+			continue
+		}
+		var owned struct {
+			Data map[string]any `json:"f:data"`
+		}
+		if json.Unmarshal(entry.FieldsV1.Raw, &owned) == nil {
+			_, found := owned.Data["f:"+cluster.KubeconfigKey]
+			return found
+		}
+	}
+	return false
+}
+
+// fields are those of an object as the API has them.
+func fields(object any) (map[string]any, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode an object: %w", err)
+	}
+	found := map[string]any{}
+	if err := json.Unmarshal(raw, &found); err != nil {
+		return nil, fmt.Errorf("decode an object: %w", err)
+	}
+	return found, nil
+}
+
+// listKey is the field by which the API tells the elements of a list apart, where
+// several may write to it. All other lists have one owner, and are compared whole.
+func listKey(at string) string {
+	switch at[strings.LastIndex(at, ".")+1:] {
+	case "containers", "volumes", "env", "imagePullSecrets":
+		return "name"
+	case "ports":
+		return "containerPort"
+	case "volumeMounts":
+		return "mountPath"
+	}
+	return ""
+}
+
+// difference is the path of the first field that is set in wanted and not the same
+// in live; empty when there is none.
+func difference(at string, wanted, live any) string {
+	switch w := wanted.(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		l, _ := live.(map[string]any)
+		for key, value := range w {
+			if found := difference(strings.TrimPrefix(at+"."+key, "."), value, l[key]); found != "" {
+				return found
+			}
+		}
+		return ""
+	case []any:
+		if key := listKey(at); key != "" {
+			return elementDifference(at, key, w, live)
+		}
+	}
+	if !reflect.DeepEqual(wanted, live) {
+		return at
+	}
+	return ""
+}
+
+// elementDifference compares the elements of a list that have the same key.
+func elementDifference(at, key string, wanted []any, live any) string {
+	elements, _ := live.([]any)
+	for _, w := range wanted {
+		name := w.(map[string]any)[key]
+		var same any
+		for _, l := range elements {
+			if l, ok := l.(map[string]any); ok && reflect.DeepEqual(l[key], name) {
+				same = l
+			}
+		}
+		if found := difference(fmt.Sprintf("%s[%v]", at, name), w, same); found != "" {
+			return found
+		}
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package klusterlet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// sighting is what of an agent is in its cluster.
+type sighting struct {
+	// any object of the agent's own namespace exists, or the namespace itself.
+	any bool
+	// drifts are the objects that are missing or not as they should be, and why.
+	drifts []string
+	// leaving is the namespace of the agent while it is being deleted.
+	leaving *corev1.Namespace
+	// bootstrap says that a Secret with a bootstrap kubeconfig exists, and foreign
+	// that somebody else has put it there.
+	bootstrap, foreign bool
+	// certified says that the agent holds a certificate that can be used, at where.
+	certified bool
+	where     registration.Endpoint
+	// number is the bootstrap kubeconfig's, if it is on record, and version that of
+	// one that the provider made.
+	number, version types.Int64
+	deployment      *appsv1.Deployment
+}
+
+// complete says that every object exists and is as it should be.
+func (s sighting) complete() bool { return len(s.drifts) == 0 }
+
+// ready says that the agent runs as it was written last and holds a certificate.
+func (s sighting) ready() bool {
+	return s.complete() && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
+}
+
+// visit looks at the agent and at which cluster it is in. All requests are sent side
+// by side, so that it takes about as long as one.
+func (a *agent) visit(ctx context.Context) (sighting, place, error) {
+	var found place
+	var unknown error
+	var asking sync.WaitGroup
+	asking.Go(func() { found, unknown = a.place(ctx) })
+	seen, err := a.look(ctx)
+	asking.Wait()
+	if unknown != nil {
+		return sighting{}, place{}, unknown
+	}
+	return seen, found, err
+}
+
+// look reads all of the agent's objects.
+func (a *agent) look(ctx context.Context) (sighting, error) {
+	wanted := a.allObjects()
+	live, err := a.read(ctx, append(wanted, a.identity()))
+	if err != nil {
+		return sighting{}, err
+	}
+	seen := sighting{number: types.Int64Null(), version: types.Int64Null()}
+	for i, object := range wanted {
+		seen.compare(a, object, live[i])
+	}
+	if secret, ok := live[len(wanted)].(*corev1.Secret); ok {
+		seen.certified = certified(secret, a.name, time.Now())
+		seen.where, _ = endpointOf(secret.Data[cluster.KubeconfigKey])
+	}
+	return seen, nil
+}
+
+// identity is the Secret in which the agent keeps its certificate.
+func (a *agent) identity() *corev1.Secret {
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = a.options.Namespace, cluster.HubKubeconfigSecret
+	return secret
+}
+
+// read reads objects by their names; nil is one that does not exist.
+func (a *agent) read(ctx context.Context, objects []kube.Object) ([]kube.Object, error) {
+	live, errs := make([]kube.Object, len(objects)), make([]error, len(objects))
+	var reading sync.WaitGroup
+	for i, object := range objects {
+		reading.Go(func() {
+			found, name := kube.Fresh(object), object.GetName()
+			switch err := a.client.Get(ctx, found, object.GetNamespace(), name); {
+			case err == nil:
+				live[i] = found
+			case !kube.IsNotFound(err, name):
+				errs[i] = fmt.Errorf("read %s %s: %w", kindOf(object), name, err)
+			}
+		})
+	}
+	reading.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+func kindOf(object kube.Object) string {
+	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	return "Secret"
+}
+
+// compare takes one object into the sighting. live is nil when it does not exist.
+func (s *sighting) compare(a *agent, wanted, live kube.Object) {
+	_, isSecret := wanted.(*corev1.Secret)
+	if live == nil {
+		if !isSecret || a.keepsBootstrap {
+			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is missing", kindOf(wanted), wanted.GetName()))
+		}
+		return
+	}
+	if wanted.GetNamespace() != "" || wanted.GetName() == a.options.Namespace {
+		s.any = true
+	}
+	why := drift(wanted, live)
+	switch object := live.(type) {
+	case *corev1.Secret:
+		s.bootstrap, s.foreign = usable(object), !ours(object)
+		s.number, s.version = numberIn(object, versionAnnotation), numberIn(object, madeVersionAnnotation)
+		if !a.keepsBootstrap || (s.bootstrap && s.foreign && a.takesForeign) {
+			why = ""
+		}
+	case *corev1.Namespace:
+		if object.DeletionTimestamp != nil {
+			s.leaving = object
+		}
+	case *appsv1.Deployment:
+		s.deployment = object
+	}
+	if why != "" {
+		s.drifts = append(s.drifts, fmt.Sprintf("%s %s: %s", kindOf(wanted), wanted.GetName(), why))
+	}
+}
+
+func numberIn(secret *corev1.Secret, annotation string) types.Int64 {
+	if number, err := strconv.ParseInt(secret.Annotations[annotation], 10, 64); err == nil {
+		return types.Int64Value(number)
+	}
+	return types.Int64Null()
+}

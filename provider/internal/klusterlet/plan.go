@@ -1,0 +1,91 @@
+package klusterlet
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+)
+
+// ModifyPlan refuses a connection that now leads to another cluster, and keeps
+// what an update will not change from being unknown.
+func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	var plan, state, config klusterletModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if req.State.Raw.IsNull() && config.ownsKubeconfig() && config.BootstrapKubeconfig.IsNull() {
+		needsKubeconfig(config.ClusterName.ValueString(), &resp.Diagnostics)
+		return
+	}
+	ready, uid := types.BoolUnknown(), config.ClusterUID
+	if uid.IsNull() {
+		uid = types.StringUnknown()
+	}
+	if !req.State.Raw.IsNull() {
+		was := placeIn(ctx, req.Private, &resp.Diagnostics)
+		moved := r.moved(ctx, was, &plan, &state, &config, &resp.Diagnostics)
+		if !moved && !plan.touchesCluster(&state) {
+			ready = state.Ready
+			if config.ClusterUID.IsNull() {
+				uid = state.ClusterUID
+			}
+		}
+	}
+	if plan.WaitForBootstrap.Equal(types.BoolValue(false)) {
+		ready = types.BoolNull()
+	}
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("cluster_uid"), uid)...)
+}
+
+// touchesCluster reports whether going from the state to the plan takes anything
+// in the managed cluster.
+func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
+	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.Image.Equal(state.Image) && m.Args.Equal(state.Args) &&
+		m.Installed.Equal(state.Installed)
+	if !same || m.renewsBootstrap(state) || (m.insists() && !state.insists()) {
+		return true
+	}
+	if !m.ClusterUID.IsUnknown() && !m.ClusterUID.Equal(state.ClusterUID) {
+		return true
+	}
+	return m.WaitForBootstrap.ValueBool() && !state.Ready.ValueBool()
+}
+
+// moved reports whether the planned connection has another address than the one
+// by which the agent was installed, and refuses one that leads to another
+// cluster. A cluster that is away is asked again when the plan is carried out.
+func (r *klusterletResource) moved(ctx context.Context, was place, plan, state, config *klusterletModel, diags *diag.Diagnostics) bool {
+	if plan.Connection == nil || len(plan.Connection.Unknown()) > 0 || was.UID == "" {
+		return false
+	}
+	var ignored diag.Diagnostics
+	agent := r.agent(plan, hub.ReadBudget, &ignored)
+	if agent == nil || agent.client.Host() == was.Host {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
+	defer cancel()
+	found, err := agent.place(ctx)
+	if err == nil {
+		checkPlace(agent.name, was, found, config.ClusterUID, diags)
+	}
+	if err != nil {
+		return !reflect.DeepEqual(plan.Connection, state.Connection)
+	}
+	return found.UID != was.UID
+}
