@@ -10,45 +10,58 @@ terraform {
   }
 }
 
+locals {
+  # Which clusters there are is no secret, even where their credentials are.
+  reached = { for name, cluster in var.clusters : name => cluster if nonsensitive(cluster.connection != null) }
+  # Nobody waits for a cluster that is not accepted.
+  awaited = { for name, cluster in local.reached : name => cluster if nonsensitive(cluster.accept) }
+}
+
 resource "muster_managed_cluster" "this" {
   for_each = var.clusters
 
   name        = each.key
   labels      = each.value.labels
+  annotations = each.value.annotations
   cluster_set = each.value.cluster_set
+  adopt       = each.value.adopt
 }
 
 # The hub's opt-in. It and the agent do not wait for each other: the cluster joins
-# when both have happened.
+# when both have happened, whichever is first.
 resource "muster_cluster_acceptance" "this" {
   for_each = var.clusters
 
   managed_cluster = muster_managed_cluster.this[each.key].name
-}
+  accepted        = each.value.accept
 
-# A token for this one cluster. It is in no state and no plan, and it is revoked
-# when Terraform is done.
-ephemeral "muster_bootstrap_kubeconfig" "this" {
-  for_each = var.clusters
-
-  managed_cluster = muster_managed_cluster.this[each.key].name
-  server          = var.hub_server
+  # A cluster that registers itself may do so much later.
+  approve_csr = each.value.connection == null ? false : null
 }
 
 # The cluster's opt-in: the agent, installed through the cluster's own kubeconfig.
+# Its bootstrap kubeconfig is made when the agent needs one, for this cluster alone,
+# and revoked when it has joined. A plan makes none.
 # Where that fails, the other clusters continue: Terraform would skip everything
 # that depends on a resource when one of its instances fails.
 resource "muster_klusterlet" "this" {
-  for_each = var.clusters
+  for_each = local.reached
 
   cluster_name       = muster_managed_cluster.this[each.key].name
-  image              = var.agent_image
   cluster_connection = each.value.connection
+  image              = try(coalesce(each.value.image, var.agent_image), null)
+  args               = each.value.args
 
-  bootstrap_kubeconfig_wo         = ephemeral.muster_bootstrap_kubeconfig.this[each.key].kubeconfig
-  bootstrap_kubeconfig_wo_version = var.bootstrap_version
+  bootstrap = each.value.bootstrap_kubeconfig_version != null ? null : {
+    server  = try(coalesce(each.value.hub_server, var.hub_server), null)
+    version = var.bootstrap_version
+  }
+  bootstrap_kubeconfig_wo         = each.value.bootstrap_kubeconfig_version == null ? null : lookup(var.bootstrap_kubeconfigs, each.key, null)
+  bootstrap_kubeconfig_wo_version = each.value.bootstrap_kubeconfig_version
 
-  on_failure = "continue"
+  wait_for_bootstrap    = each.value.accept
+  keep_works_on_destroy = each.value.keep_works_on_destroy
+  on_failure            = "continue"
 
   timeouts {
     create = var.agent_timeout
@@ -60,14 +73,14 @@ resource "muster_klusterlet" "this" {
 # says why, and the next apply only repeats the wait. It does not wait for a cluster
 # without an agent. Nothing depends on this, so it fails alone.
 resource "muster_cluster_registration" "this" {
-  for_each = var.clusters
+  for_each = local.awaited
 
   managed_cluster = muster_cluster_acceptance.this[each.key].managed_cluster
 
   lifecycle {
     precondition {
-      condition     = muster_klusterlet.this[each.key].problem == null
-      error_message = "The cluster ${each.key} has no agent, so it can't join. ${coalesce(muster_klusterlet.this[each.key].problem, "-")}"
+      condition     = length(muster_klusterlet.this[each.key].problems) == 0
+      error_message = "The cluster ${each.key} has no agent, so it can't join. ${join("\n", muster_klusterlet.this[each.key].problems)}"
     }
   }
 }

@@ -1,23 +1,52 @@
 variable "clusters" {
-  description = "The clusters of the fleet by name. The connection is how Terraform reaches the cluster to install the agent: kubeconfig_path, kubeconfig, or host with its credentials."
+  description = <<-EOT
+    The clusters of the fleet by name:
+    - connection: how Terraform reaches the cluster to install the agent: kubeconfig_path, kubeconfig, or host with its credentials. Leave it out for a cluster that registers itself: see the output join_commands.
+    - cluster_set, labels, annotations: the cluster on the hub. adopt takes over a record that exists and differs.
+    - accept: whether the hub accepts the cluster. With false the agent is installed, and joins once this is true.
+    - image, args: the agent, in place of agent_image.
+    - hub_server: the URL at which this agent reaches the hub, in place of the variable hub_server.
+    - bootstrap_kubeconfig_version: set it to hand over a bootstrap kubeconfig of your own, from bootstrap_kubeconfigs, and raise it to send a new one.
+    - keep_works_on_destroy: remove the agent without waiting for its works to go, for a lost hub.
+  EOT
   type = map(object({
-    connection = object({
+    connection = optional(object({
       kubeconfig_path        = optional(string)
       kubeconfig             = optional(string)
       context                = optional(string)
       host                   = optional(string)
       cluster_ca_certificate = optional(string)
+      tls_server_name        = optional(string)
+      insecure               = optional(bool)
+      proxy_url              = optional(string)
       token                  = optional(string)
+      client_certificate     = optional(string)
+      client_key             = optional(string)
       exec = optional(object({
         api_version = string
         command     = string
         args        = optional(list(string))
         env         = optional(map(string))
       }))
-    })
-    cluster_set = optional(string)
-    labels      = optional(map(string), {})
+    }))
+    cluster_set                  = optional(string)
+    labels                       = optional(map(string), {})
+    annotations                  = optional(map(string))
+    adopt                        = optional(bool)
+    accept                       = optional(bool, true)
+    image                        = optional(string)
+    args                         = optional(list(string))
+    hub_server                   = optional(string)
+    bootstrap_kubeconfig_version = optional(number)
+    keep_works_on_destroy        = optional(bool, false)
   }))
+}
+
+variable "bootstrap_kubeconfigs" {
+  description = "Bootstrap kubeconfigs of your own, by cluster, for those with a bootstrap_kubeconfig_version. They are in no state and no plan. Other clusters get one that the provider makes when it is needed."
+  type        = map(string)
+  default     = {}
+  ephemeral   = true
 }
 
 variable "hub_server" {
@@ -33,7 +62,7 @@ variable "agent_image" {
 }
 
 variable "bootstrap_version" {
-  description = "Raise it to give new bootstrap kubeconfigs to the agents, for example after the hub has moved."
+  description = "Raise it to give new bootstrap kubeconfigs to all agents. After the hub was rebuilt this is not needed: the plan shows the agents that belong to the previous one, and the apply gives them new kubeconfigs."
   type        = number
   default     = 1
 }

@@ -1,6 +1,8 @@
 package klusterlet
 
 import (
+	"maps"
+
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/objectvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -21,6 +23,13 @@ import (
 
 // klusterletAttributes are the arguments and results of the resource.
 func klusterletAttributes() map[string]schema.Attribute {
+	attributes := bootstrapAttributes()
+	maps.Copy(attributes, agentAttributes())
+	return attributes
+}
+
+// agentAttributes are those of the agent and its place.
+func agentAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"cluster_name": attribute.Identifying("Name of the cluster on the hub. Changing it replaces the agent.",
 			attribute.ValidClusterName()),
@@ -49,20 +58,6 @@ func klusterletAttributes() map[string]schema.Attribute {
 			Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
-		"bootstrap": registration.BootstrapAttribute("What bootstrap kubeconfig the provider makes, with which the agent registers at the hub. It is made when the agent is installed and whenever it needs another one, never for a plan or for a cluster that does not change. "+
-			"It is bound to the cluster, revoked once the agent has its certificate, and in neither state nor plan. If the wait for the agent ends before, or with `wait_for_bootstrap = false`, the token is valid for its `ttl`, so that the agent can still join. "+
-			"If neither this nor `bootstrap_kubeconfig_wo` is set, one is made as with `bootstrap = {}`, unless somebody else has put the Secret `"+cluster.BootstrapSecret+"` into the agent's namespace, which is then used as it is.",
-			objectvalidator.ConflictsWith(path.MatchRoot("bootstrap_kubeconfig_wo"), path.MatchRoot("bootstrap_kubeconfig_wo_version"))),
-		"bootstrap_kubeconfig_wo": schema.StringAttribute{
-			MarkdownDescription: "Kubeconfig of your own with which the agent registers at the hub, in place of `bootstrap`: for example of another hub, or from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state.",
-			Optional:            true, Sensitive: true, WriteOnly: true,
-			Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
-		},
-		"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
-			MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for example after the hub has moved. Without `bootstrap_kubeconfig_wo`, as after an import, the one in place stays.",
-			Optional:            true,
-			Validators:          []validator.Int64{int64validator.AtLeast(0)},
-		},
 		"wait_for_bootstrap": schema.BoolAttribute{
 			MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
 				"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute. " +
@@ -80,6 +75,26 @@ func klusterletAttributes() map[string]schema.Attribute {
 		"ready": schema.BoolAttribute{
 			MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. It is `false`, too, while the agent belongs to another hub than this one, as after the hub was rebuilt. When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with `wait_for_bootstrap = false`.",
 			Computed:            true,
+		},
+	}
+}
+
+// bootstrapAttributes are those of what the agent registers with.
+func bootstrapAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"bootstrap": registration.BootstrapAttribute("What bootstrap kubeconfig the provider makes, with which the agent registers at the hub. It is made when the agent is installed and whenever it needs another one, never for a plan or for a cluster that does not change. "+
+			"It is bound to the cluster, revoked once the agent has its certificate, and in neither state nor plan. If the wait for the agent ends before, or with `wait_for_bootstrap = false`, the token is valid for its `ttl`, so that the agent can still join. "+
+			"If neither this nor `bootstrap_kubeconfig_wo` is set, one is made as with `bootstrap = {}`, unless somebody else has put the Secret `"+cluster.BootstrapSecret+"` into the agent's namespace, which is then used as it is.",
+			objectvalidator.ConflictsWith(path.MatchRoot("bootstrap_kubeconfig_wo"), path.MatchRoot("bootstrap_kubeconfig_wo_version"))),
+		"bootstrap_kubeconfig_wo": schema.StringAttribute{
+			MarkdownDescription: "Kubeconfig of your own with which the agent registers at the hub, in place of `bootstrap`: for example of another hub, or from the ephemeral resource `muster_bootstrap_kubeconfig`. Write-only: it is never kept in the state.",
+			Optional:            true, Sensitive: true, WriteOnly: true,
+			Validators: []validator.String{kubeconfigValidator{}, stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version"))},
+		},
+		"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
+			MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for example after the hub has moved. Without `bootstrap_kubeconfig_wo`, as after an import, the one in place stays.",
+			Optional:            true,
+			Validators:          []validator.Int64{int64validator.AtLeast(0)},
 		},
 	}
 }

@@ -122,17 +122,17 @@ func TestAgentsAreSentWhereTheHubSaysItIs(t *testing.T) {
 	for name, test := range map[string]struct {
 		maps       map[string]string
 		server, ca string
-		want       func(own string) endpoint
+		want       func(own string) Endpoint
 	}{
-		"published":            {published, "", "", func(string) endpoint { return endpoint{"https://public:6443", []byte("ca")} }},
-		"nothing published":    {nil, "", "", func(own string) endpoint { return endpoint{own, nil} }},
-		"server configured":    {published, "https://lb", "", func(string) endpoint { return endpoint{"https://lb", []byte("ca")} }},
-		"authority configured": {published, "", "mine", func(string) endpoint { return endpoint{"https://public:6443", []byte("mine")} }},
-		"both configured":      {nil, "https://lb", "mine", func(string) endpoint { return endpoint{"https://lb", []byte("mine")} }},
+		"published":            {published, "", "", func(string) Endpoint { return Endpoint{"https://public:6443", []byte("ca")} }},
+		"nothing published":    {nil, "", "", func(own string) Endpoint { return Endpoint{own, nil} }},
+		"server configured":    {published, "https://lb", "", func(string) Endpoint { return Endpoint{"https://lb", []byte("ca")} }},
+		"authority configured": {published, "", "mine", func(string) Endpoint { return Endpoint{"https://public:6443", []byte("mine")} }},
+		"both configured":      {nil, "https://lb", "mine", func(string) Endpoint { return Endpoint{"https://lb", []byte("mine")} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, client := publishing(t, test.maps)
-			got, err := agentEndpoint(t.Context(), client, test.server, test.ca)
+			got, err := AgentEndpoint(t.Context(), client, test.server, test.ca)
 			want := test.want(client.Host())
 			if err != nil || got.Server != want.Server || string(got.CA) != string(want.CA) {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
