@@ -1,7 +1,7 @@
 // Package provider is the Terraform provider: managed clusters and what governs
-// them as resources, data sources and ephemeral resources. It talks to the hub
-// over the Kubernetes API, and to a managed cluster only to install the agent
-// there.
+// them as resources, data sources, ephemeral resources and list resources. It talks
+// to the hub over the Kubernetes API, and to a managed cluster only to install the
+// agent there.
 package provider
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -33,6 +34,7 @@ var (
 	_ provider.Provider                       = (*musterProvider)(nil)
 	_ provider.ProviderWithEphemeralResources = (*musterProvider)(nil)
 	_ provider.ProviderWithValidateConfig     = (*musterProvider)(nil)
+	_ provider.ProviderWithListResources      = (*musterProvider)(nil)
 )
 
 type musterProvider struct {
@@ -92,6 +94,7 @@ func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRe
 	resp.ResourceData = hub
 	resp.DataSourceData = hub
 	resp.EphemeralResourceData = hub
+	resp.ListResourceData = hub
 }
 
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
@@ -120,6 +123,24 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		replicaset.NewDataSource,
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
+	}
+}
+
+// ListResources are for all resources but muster_klusterlet: the hub does not know
+// how to reach the clusters' API servers.
+func (p *musterProvider) ListResources(context.Context) []func() list.ListResource {
+	return []func() list.ListResource{
+		managedcluster.NewListResource,
+		namespace.NewListResource,
+		registration.NewAcceptanceListResource,
+		registration.NewRegistrationListResource,
+		registration.NewTokenListResource,
+		clusterset.NewListResource,
+		clusterset.NewBindingListResource,
+		placement.NewListResource,
+		placement.NewScoreListResource,
+		manifestwork.NewListResource,
+		replicaset.NewListResource,
 	}
 }
 

@@ -97,13 +97,16 @@ func (r *managedClusterSetBindingResource) Delete(ctx context.Context, req resou
 }
 
 func (r *managedClusterSetBindingResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	var state managedClusterSetBindingModel
+	object := &clusterv1beta2.ManagedClusterSetBinding{}
 	named := func(names []string) crud.Model {
-		state.Namespace, state.ClusterSet = types.StringValue(names[0]), types.StringValue(names[1])
-		return &state
+		return &managedClusterSetBindingModel{Namespace: types.StringValue(names[0]), ClusterSet: types.StringValue(names[1])}
 	}
-	r.ImportObject(ctx, req, resp, []string{"namespace", "cluster_set"}, &clusterv1beta2.ManagedClusterSetBinding{}, named,
-		func() (crud.Model, error) { return &state, nil })
+	r.ImportObject(ctx, req, resp, []string{"namespace", "cluster_set"}, object, named,
+		func() (crud.Model, error) { return importBinding(object), nil })
+}
+
+func importBinding(object *clusterv1beta2.ManagedClusterSetBinding) *managedClusterSetBindingModel {
+	return &managedClusterSetBindingModel{Namespace: types.StringValue(object.Namespace), ClusterSet: types.StringValue(object.Name)}
 }
 
 // ModifyPlan asks the hub what would come of the change.

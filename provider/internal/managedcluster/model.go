@@ -88,7 +88,7 @@ func importManagedCluster(object *clusterv1.ManagedCluster) managedClusterModel 
 		func(key string) bool { return reservedClusterLabel(key) == "" })
 	m.Annotations = attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations,
 		func(key string) bool {
-			return !strings.Contains(key, "open-cluster-management.io") && attribute.ReservedAnnotation(key) == ""
+			return !strings.Contains(key, "open-cluster-management.io") && attribute.ImportableAnnotation(key)
 		})
 	set := object.Labels[cluster.ClusterSetLabel]
 	if slices.Contains(owned.Keys("metadata", "labels"), cluster.ClusterSetLabel) || (owned.None() && set != cluster.DefaultSet) {

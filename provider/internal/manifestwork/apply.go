@@ -67,7 +67,7 @@ func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 	owned := ownership.Of(object, hub.FieldManager)
 	all := func(string) bool { return true }
 	ours := func(key string) bool {
-		return key != work.WriteOnlyAnnotation && attribute.ReservedAnnotation(key) == ""
+		return key != work.WriteOnlyAnnotation && attribute.ImportableAnnotation(key)
 	}
 	m := manifestWorkModel{
 		ManagedCluster:  types.StringValue(object.Namespace),

@@ -143,7 +143,7 @@ func importNamespace(object *corev1.Namespace) *namespaceModel {
 			func(key string) bool { return reservedLabel(key) == "" }),
 		Annotations: attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations,
 			func(key string) bool {
-				return attribute.ReservedAnnotation(key) == "" && key != corev1.LastAppliedConfigAnnotation
+				return attribute.ImportableAnnotation(key)
 			}),
 		Timeouts: attribute.NullTimeouts("delete"),
 	}

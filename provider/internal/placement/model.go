@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
@@ -102,7 +101,7 @@ func importPlacement(object *clusterv1beta1.Placement) placementModel {
 		Name:      types.StringValue(object.Name),
 		Labels:    attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, func(string) bool { return true }),
 		Annotations: attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, func(key string) bool {
-			return key != corev1.LastAppliedConfigAnnotation && attribute.ReservedAnnotation(key) == ""
+			return attribute.ImportableAnnotation(key)
 		}),
 		Timeouts:             attribute.NullTimeouts("create", "update", "delete"),
 		placementChoiceModel: placementChoiceModel{SelectedClusters: unknown, PlannedClusters: unknown, PlannedAdded: unknown, PlannedDropped: unknown},

@@ -166,17 +166,21 @@ func (r *clusterAcceptanceResource) Delete(ctx context.Context, req resource.Del
 
 func (r *clusterAcceptanceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
 	object := &clusterv1.ManagedCluster{}
-	state := clusterAcceptanceModel{Requesters: types.ListNull(types.StringType), Timeouts: attribute.NullTimeouts("create", "update", "delete")}
 	named := func(names []string) crud.Model {
-		state.ManagedCluster = types.StringValue(names[0])
-		return &state
+		return &clusterAcceptanceModel{ManagedCluster: types.StringValue(names[0])}
 	}
-	adopt := func() (crud.Model, error) {
-		state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
-		return &state, nil
+	adopt := func() (crud.Model, error) { return importAcceptance(object), nil }
+	if state := r.Imported(ctx, req, resp, []string{"managed_cluster"}, object, named, adopt); state != nil {
+		crud.Save(ctx, state, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
-	if r.Imported(ctx, req, resp, []string{"managed_cluster"}, object, named, adopt) != nil {
-		crud.Save(ctx, &state, &resp.State, resp.Identity, &resp.Diagnostics)
+}
+
+func importAcceptance(object *clusterv1.ManagedCluster) *clusterAcceptanceModel {
+	return &clusterAcceptanceModel{
+		ManagedCluster: types.StringValue(object.Name),
+		Accepted:       types.BoolValue(object.Spec.AcceptsClient()),
+		Requesters:     types.ListNull(types.StringType),
+		Timeouts:       attribute.NullTimeouts("create", "update", "delete"),
 	}
 }
 

@@ -109,15 +109,18 @@ func (r *clusterRegistrationResource) Delete(context.Context, resource.DeleteReq
 }
 
 func (r *clusterRegistrationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	state := clusterRegistrationModel{Timeouts: attribute.NullTimeouts("create")}
+	object := &clusterv1.ManagedCluster{}
 	named := func(names []string) crud.Model {
-		state.ManagedCluster = types.StringValue(names[0])
-		return &state
+		return &clusterRegistrationModel{ManagedCluster: types.StringValue(names[0])}
 	}
-	adopt := func() (crud.Model, error) { return &state, nil }
-	if r.Imported(ctx, req, resp, []string{"managed_cluster"}, &clusterv1.ManagedCluster{}, named, adopt) != nil {
-		crud.Save(ctx, &state, &resp.State, resp.Identity, &resp.Diagnostics)
+	adopt := func() (crud.Model, error) { return importRegistration(object), nil }
+	if state := r.Imported(ctx, req, resp, []string{"managed_cluster"}, object, named, adopt); state != nil {
+		crud.Save(ctx, state, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
+}
+
+func importRegistration(object *clusterv1.ManagedCluster) *clusterRegistrationModel {
+	return &clusterRegistrationModel{ManagedCluster: types.StringValue(object.Name), Timeouts: attribute.NullTimeouts("create")}
 }
 
 func isRegistered(object *clusterv1.ManagedCluster) bool {

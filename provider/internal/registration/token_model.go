@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
@@ -31,6 +33,41 @@ type bootstrapTokenModel struct {
 	ExpiresAt       types.String `tfsdk:"expires_at"`
 	UsedBy          types.List   `tfsdk:"used_by"`
 }
+
+// importToken takes over an existing token.
+func importToken(secret *corev1.Secret) *bootstrapTokenModel {
+	token := tokenOf(secret)
+	m := &bootstrapTokenModel{
+		ManagedClusters: types.SetNull(types.StringType),
+		ClusterLabels:   labelsOf(token),
+		MaxClusters:     limitOf(token),
+		Description:     attribute.OptionalString(token.Description),
+		TTL:             attribute.OptionalString(token.TTL),
+		TokenID:         types.StringValue(token.ID),
+	}
+	switch len(token.Clusters) {
+	case 0:
+	case 1:
+		m.ManagedCluster = types.StringValue(token.Clusters[0])
+	default:
+		m.ManagedClusters = attribute.StringSetValue(token.Clusters)
+	}
+	m.observe(token)
+	return m
+}
+
+// What implements crud.Model.
+func (m *bootstrapTokenModel) What() string {
+	return fmt.Sprintf("bootstrap token %q", m.TokenID.ValueString())
+}
+
+// Key implements crud.Model.
+func (m *bootstrapTokenModel) Key() (namespace, name string) {
+	return metav1.NamespaceSystem, tokenSecretName(m.TokenID.ValueString())
+}
+
+// Identity implements crud.Model.
+func (m *bootstrapTokenModel) Identity() any { return tokenIdentity{m.TokenID} }
 
 // clusters are those that the token is bound to.
 func (m *bootstrapTokenModel) clusters() []string {

@@ -271,24 +271,8 @@ func (r *bootstrapTokenResource) ImportState(ctx context.Context, req resource.I
 		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import the bootstrap token %q", names[0]), err)
 		return
 	}
-	token := tokenOf(secret)
-	state := bootstrapTokenModel{
-		ManagedClusters: types.SetNull(types.StringType),
-		ClusterLabels:   labelsOf(token),
-		MaxClusters:     limitOf(token),
-		Description:     attribute.OptionalString(token.Description),
-		TTL:             attribute.OptionalString(token.TTL),
-		TokenID:         types.StringValue(token.ID),
-	}
-	switch len(token.Clusters) {
-	case 0:
-	case 1:
-		state.ManagedCluster = types.StringValue(token.Clusters[0])
-	default:
-		state.ManagedClusters = attribute.StringSetValue(token.Clusters)
-	}
-	state.observe(token)
+	state := importToken(secret)
 	crud.KeepClaim(ctx, resp.Private, ownership.Imported(secret), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
 }

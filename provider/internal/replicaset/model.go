@@ -113,7 +113,7 @@ func importReplicaSet(object *workv1alpha1.ManifestWorkReplicaSet) (replicaSetMo
 	owned := ownership.Of(object, hub.FieldManager)
 	all := func(string) bool { return true }
 	ours := func(key string) bool {
-		return key != work.WriteOnlyAnnotation && attribute.ReservedAnnotation(key) == ""
+		return key != work.WriteOnlyAnnotation && attribute.ImportableAnnotation(key)
 	}
 	template := object.Spec.ManifestWorkTemplate
 	m := replicaSetModel{

@@ -1,0 +1,3 @@
+list "muster_bootstrap_token" "all" {
+  provider = muster
+}

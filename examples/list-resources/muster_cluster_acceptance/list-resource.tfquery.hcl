@@ -1,0 +1,7 @@
+list "muster_cluster_acceptance" "production" {
+  provider = muster
+
+  config {
+    cluster_set = "production"
+  }
+}

@@ -1,0 +1,7 @@
+list "muster_namespace" "shop" {
+  provider = muster
+
+  config {
+    name = "shop-*"
+  }
+}

@@ -1,0 +1,111 @@
+// Package listing finds the objects of a hub that resources can manage, for
+// `terraform query` and `muster export`. Each kind says in a few lines what it
+// lists; filters, pages, what is left out, and errors are the same for all.
+package listing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/list"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+)
+
+var (
+	_ list.ListResource              = (*Resource[kube.Object])(nil)
+	_ list.ListResourceWithConfigure = (*Resource[kube.Object])(nil)
+)
+
+// Kind says how the objects of one kind are listed as resources.
+type Kind[T kube.Object] struct {
+	// Type is the resource's type without "muster_". Plural is what its objects are
+	// called.
+	Type, Plural string
+	// About is what readers should know of this list beyond what all have in common.
+	About string
+	// Objects is an empty list of the kind.
+	Objects runtime.Object
+	// Adopt makes the resource of an object, as its import does.
+	Adopt func(T) (crud.Model, error)
+	// NamespaceAttribute is the resource's attribute for the object's namespace; empty
+	// where it has none.
+	NamespaceAttribute string
+	// Within, where it is set, are the namespace and the fields of all objects.
+	Within kube.ListOptions
+
+	// What follows may be nil.
+
+	// Is leaves out objects that are no such resource at all.
+	Is func(T) bool
+	// Managed tells whether a resource in Terraform manages the object. If nil, the
+	// provider's mark and its field manager tell.
+	Managed func(T) bool
+	// Generated tells what the hub or a controller makes and keeps itself, beyond
+	// what owner references tell.
+	Generated func(T) bool
+	// Cluster is the name of the cluster that the object is about. It allows to list
+	// those of the clusters in a set.
+	Cluster func(T) string
+	// Sets are the cluster sets that the object names itself.
+	Sets func(T) []string
+	// Describe says in a few words what people want to know of the object.
+	Describe func(T) string
+}
+
+// Resource lists the objects of one kind.
+type Resource[T kube.Object] struct {
+	crud.Resource
+	kind Kind[T]
+}
+
+// New is the list resource of a kind.
+func New[T kube.Object](kind Kind[T]) list.ListResource { return &Resource[T]{kind: kind} }
+
+// Metadata implements list.ListResource.
+func (r *Resource[T]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_" + r.kind.Type
+}
+
+// inTerraform tells by the provider's mark on an object, and by its fields.
+func inTerraform(object kube.Object) bool {
+	return ownership.Mark(object) != "" || !ownership.Of(object, hub.FieldManager).None()
+}
+
+func (k Kind[T]) managed(object T) bool {
+	if k.Managed != nil {
+		return k.Managed(object)
+	}
+	return inTerraform(object)
+}
+
+func (k Kind[T]) generated(object T) bool {
+	return len(object.GetOwnerReferences()) > 0 || (k.Generated != nil && k.Generated(object))
+}
+
+// title is the object's name for people.
+func (k Kind[T]) title(object T) string {
+	title := object.GetName()
+	if k.NamespaceAttribute != "" {
+		title = object.GetNamespace() + "/" + title
+	}
+	if k.Describe != nil {
+		if text := k.Describe(object); text != "" {
+			title += " (" + text + ")"
+		}
+	}
+	return title
+}
+
+// Count says how many: "1 object", "3 objects".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

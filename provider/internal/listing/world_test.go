@@ -1,0 +1,103 @@
+package listing_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/embedded"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// world makes objects of every kind with kubectl, all named after a test. It has
+// the clusters NAME-a, which has joined the set NAME, and NAME-b, which is not
+// accepted.
+func world(t *testing.T, name string) *acctest.Outsider {
+	t.Helper()
+	someone := acctest.Someone(t)
+	someone.Namespace(name)
+	accepted := true
+	a := &clusterv1.ManagedCluster{Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: &accepted}}
+	a.Name, a.Labels = name+"-a", map[string]string{cluster.ClusterSetLabel: name, "env": "test"}
+	b := &clusterv1.ManagedCluster{}
+	b.Name = name + "-b"
+	set := &clusterv1beta2.ManagedClusterSet{}
+	set.Name = name
+	binding := &clusterv1beta2.ManagedClusterSetBinding{Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: name}}
+	binding.Namespace, binding.Name = name, name
+	placement := &clusterv1beta1.Placement{Spec: clusterv1beta1.PlacementSpec{ClusterSets: []string{name}}}
+	placement.Namespace, placement.Name = name, "where"
+	token := &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: map[string][]byte{
+		"token-id": []byte(name[:6]), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true"),
+		"auth-extra-groups": []byte(cluster.BootstrapGroup),
+	}}
+	token.Namespace, token.Name = metav1.NamespaceSystem, "bootstrap-token-"+name[:6]
+	for _, object := range []kube.Object{a, b, set, binding, placement, token} {
+		someone.Apply(object)
+	}
+	someone.Wait(&corev1.Namespace{}, "", a.Name, func() bool { return true })
+	someone.Wait(&clusterv1beta2.ManagedClusterSet{}, "", cluster.DefaultSet, func() bool { return true })
+	someone.Wait(&clusterv1beta2.ManagedClusterSet{}, "", cluster.GlobalSet, func() bool { return true })
+	manifests := []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x"}}`)}}}
+	plain, made := &workv1.ManifestWork{}, &workv1.ManifestWork{}
+	plain.Namespace, plain.Name, plain.Spec.Workload.Manifests = a.Name, "web", manifests
+	made.Namespace, made.Name, made.Spec.Workload.Manifests = a.Name, "made", manifests
+	made.Labels = map[string]string{work.ReplicaSetLabel: "some.set"}
+	replicas := &workv1alpha1.ManifestWorkReplicaSet{}
+	replicas.Namespace, replicas.Name = name, "everywhere"
+	replicas.Spec.PlacementRefs = []workv1alpha1.LocalPlacementReference{{Name: "nowhere"}}
+	replicas.Spec.ManifestWorkTemplate.Workload.Manifests = manifests
+	score := &clusterv1alpha1.AddOnPlacementScore{}
+	score.Namespace, score.Name = a.Name, "latency"
+	for _, object := range []kube.Object{plain, made, replicas, score} {
+		someone.Apply(object)
+	}
+	someone.Joined(a.Name)
+	return someone
+}
+
+// provider is the provider at the shared hub, and its warnings.
+func provider(t *testing.T) (*embedded.Provider, *[]string) {
+	t.Helper()
+	if acctest.Acc.Hub == nil {
+		t.Skip("acceptance tests run with TF_ACC=1")
+	}
+	p, err := embedded.New(t.Context(), "test", map[string]any{"kubeconfig_path": acctest.Acc.HubKubeconfig()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	warnings := &[]string{}
+	p.Warn = func(d embedded.Diagnostic) { *warnings = append(*warnings, d.Error()) }
+	return p, warnings
+}
+
+// list are the names of what is listed, joined.
+func list(t *testing.T, p *embedded.Provider, resource string, config map[string]any, limit int64) string {
+	t.Helper()
+	var names []string
+	for listed, err := range p.ListResources(t.Context(), "muster_"+resource, config, limit) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var values []string
+		for _, key := range slices.Sorted(maps.Keys(listed.Identity)) {
+			values = append(values, listed.Identity[key])
+		}
+		names = append(names, strings.Join(values, "/"))
+	}
+	return strings.Join(names, " ")
+}
