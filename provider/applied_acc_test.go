@@ -6,8 +6,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -149,4 +151,58 @@ func logins(t *testing.T, cluster *testhub.Process) {
 		}
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+// TestAccProgressiveRollout breaks a rollout: it ends at the canary, and the other
+// cluster keeps what it has.
+func TestAccProgressiveRollout(t *testing.T) {
+	paris := acctest.DevCluster(t)
+	rome := sibling(t, paris)
+	home(t, map[string]string{"hub": acctest.Acc.Hub.Kubeconfig, "paris": paris.Kubeconfig, "rome": rome.Kubeconfig})
+	e := copyExamples(t)
+	w := e.at(t, acctest.NewWorkspace(t), "modules/progressive-rollout/examples/canary")
+	apply := func(message string) (said string, ok bool) {
+		return w.Run("apply", "-no-color", "-input=false", "-auto-approve", "-var", "message="+message)
+	}
+	if said, ok := apply("first"); !ok || !strings.Contains(said, `"rolled_out" = true`) {
+		t.Fatal(said)
+	}
+	defer w.MustRun("destroy", "-no-color", "-input=false", "-auto-approve")
+
+	replace(t, filepath.Join(w.Dir, "main.tf"), `namespace = "default" }`, `namespace = "missing" }`, `"2m"`, `"5s"`)
+	said, ok := apply("second")
+	if ok {
+		t.Error("a rollout that stops is a success")
+	}
+	acctest.Says(t, said, "The rollout of default/hello has stopped", "1 of 2 works are not done: paris/")
+	greeting := &corev1.ConfigMap{}
+	acctest.OutsiderOf(t, rome).Get(greeting, "default", "hello")
+	if got := greeting.Data["message"]; got != "first" {
+		t.Errorf("behind a canary that fails the other cluster has %q", got)
+	}
+
+	replace(t, filepath.Join(w.Dir, "main.tf"), `namespace = "missing" }`, `namespace = "default" }`)
+	if said, ok := apply("third"); !ok || !strings.Contains(said, `"rolled_out" = true`) {
+		t.Error(said)
+	}
+	acctest.OutsiderOf(t, rome).Get(greeting, "default", "hello")
+	if got := greeting.Data["message"]; got != "third" {
+		t.Errorf("after the correction the other cluster has %q", got)
+	}
+}
+
+// replace edits a file: each second text takes the place of the one before it.
+func replace(t *testing.T, file string, texts ...string) {
+	t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := strings.NewReplacer(texts...).Replace(string(before))
+	if after == string(before) {
+		t.Fatalf("%s holds none of %q", file, texts)
+	}
+	if err := os.WriteFile(file, []byte(after), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

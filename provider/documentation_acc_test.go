@@ -194,7 +194,7 @@ func TestAccExamplesPassTheirTests(t *testing.T) {
 			})
 		}
 	})
-	if tested < 4 {
+	if tested < 5 {
 		t.Errorf("only %d examples and modules have tests", tested)
 	}
 }
