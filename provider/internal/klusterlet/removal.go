@@ -69,6 +69,9 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 	var kept keptWorksError
 	switch {
 	case err == nil, kube.IsKindNotServed(err):
+		if j != nil {
+			j.waitForFinalizers(ctx)
+		}
 		return true
 	case errors.As(context.Cause(waiting), &kept):
 		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q, and nobody deletes them", a.name),
@@ -167,6 +170,21 @@ func (j *joining) watchWorks(ctx context.Context, fail context.CancelCauseFunc) 
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// waitForFinalizers waits until the agent has taken its finalizer off the works that
+// are being deleted. It does so after it has removed the objects, and nobody else
+// does: with the agent gone, these works and their cluster could not be deleted. An
+// agent or a hub that does not answer is not waited for long.
+func (j *joining) waitForFinalizers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, worksPatience)
+	defer cancel()
+	works := &workv1.ManifestWorkList{}
+	_ = j.client.WaitList(ctx, works, &workv1.ManifestWork{}, kube.ListOptions{Namespace: j.name}, func() (bool, error) {
+		return !slices.ContainsFunc(works.Items, func(w workv1.ManifestWork) bool {
+			return w.DeletionTimestamp != nil && slices.Contains(w.Finalizers, work.ManifestWorkFinalizer)
+		}), nil
+	})
 }
 
 // keptWorks lists the works that nobody deletes; deleting tells whether others
