@@ -67,6 +67,13 @@ func world(t *testing.T, name string) *acctest.Outsider {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)
+	someone.Get(score, score.Namespace, score.Name)
+	score.Status.Scores = []clusterv1alpha1.AddOnPlacementScoreItem{{Name: "ms", Value: 12}}
+	ctx, cancel := someone.Context()
+	defer cancel()
+	if err := someone.Client.UpdateSubresource(ctx, score, "status", acctest.OutsiderManager); err != nil {
+		t.Fatal(err)
+	}
 	return someone
 }
 
