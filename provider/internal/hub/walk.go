@@ -58,6 +58,9 @@ func (h *Hub) NoteRead(object kube.Object, namespace, name string, foreign bool)
 
 // WasRead reports whether an object was refreshed, and found to be another owner's.
 func (h *Hub) WasRead(object kube.Object, namespace, name string) (read, foreign bool) {
+	if h == nil {
+		return false, false
+	}
 	h.walk.mu.Lock()
 	defer h.walk.mu.Unlock()
 	foreign, read = h.walk.read[keyOf(object, namespace, name)]

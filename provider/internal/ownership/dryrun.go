@@ -27,7 +27,7 @@ type DryRun struct {
 // replaces, if any. The error is the server's refusal; with a Live object and an
 // error that the writer may not write, the two could not be compared.
 func (w Write) DryRunCreate(ctx context.Context, client *kube.Client, claim Claim) (DryRun, error) {
-	refusal := w.dryRun(ctx, client, kube.ApplyOptions{Manager: w.Manager, Force: true, CreateOnly: true}, "")
+	_, refusal := w.dryRun(ctx, client, kube.ApplyOptions{Manager: w.Manager, Force: true, CreateOnly: true}, "")
 	if refusal == nil || (!isStale(refusal) && !apierrors.IsForbidden(refusal)) {
 		return DryRun{}, refusal
 	}
@@ -47,7 +47,7 @@ func (w Write) DryRunCreate(ctx context.Context, client *kube.Client, claim Clai
 	}
 	differences, err := w.Compare(ctx, client, live)
 	if err == nil && !w.Force {
-		err = w.dryRun(ctx, client, kube.ApplyOptions{Manager: w.Manager}, live.GetUID())
+		_, err = w.dryRun(ctx, client, kube.ApplyOptions{Manager: w.Manager}, live.GetUID())
 	}
 	return DryRun{Live: live, Differences: differences}, err
 }
@@ -64,7 +64,18 @@ func (w Write) DryRunUpdate(ctx context.Context, client *kube.Client, claim Clai
 		}
 		return err
 	}
-	err := try(func(options kube.ApplyOptions) error { return w.dryRun(ctx, client, options, claim.UID) })
+	var would kube.Object
+	err := try(func(options kube.ApplyOptions) (err error) {
+		would, err = w.dryRun(ctx, client, options, claim.UID)
+		return err
+	})
+	if err == nil {
+		if unwanted := w.unwanted(would); len(unwanted) > 0 && w.Force {
+			run.Taken = append(run.Taken, w.owners(would, unwanted)...)
+		} else if len(unwanted) > 0 {
+			err = w.conflict(would, unwanted)
+		}
+	}
 	if err == nil && w.Status != nil {
 		err = try(func(options kube.ApplyOptions) error {
 			options.DryRun = true
@@ -78,10 +89,10 @@ func (w Write) DryRunUpdate(ctx context.Context, client *kube.Client, claim Clai
 }
 
 // dryRun has the server tell what would come of writing the object.
-func (w Write) dryRun(ctx context.Context, client *kube.Client, options kube.ApplyOptions, uid types.UID) error {
+func (w Write) dryRun(ctx context.Context, client *kube.Client, options kube.ApplyOptions, uid types.UID) (kube.Object, error) {
 	options.DryRun = true
 	would := w.copyOf(w.Object)
 	NewClaim().On(would)
 	would.SetUID(uid)
-	return client.Apply(ctx, would, options)
+	return would, client.Apply(ctx, would, options)
 }

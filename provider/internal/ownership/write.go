@@ -38,6 +38,10 @@ type Write struct {
 	// Harmless reports whether a difference of an object that nobody has marked is
 	// nobody's loss, so that it needs no Adopt. Nil says no.
 	Harmless func(Difference) bool
+	// Unwanted lists fields, by path, that somebody else has set and whose absence
+	// from the configuration has a meaning, such as "all clusters". A write removes
+	// them. Nil lists none.
+	Unwanted func(live kube.Object) [][]string
 	// Further adds differences that Object does not show; nil adds none.
 	Further func(live kube.Object) []Difference
 }
@@ -147,6 +151,9 @@ func (w Write) Compare(ctx context.Context, client *kube.Client, live kube.Objec
 			return nil, err
 		}
 		differences = append(differences, more...)
+	}
+	if differences, err = w.withUnwanted(would, differences); err != nil {
+		return nil, err
 	}
 	if w.Further != nil {
 		differences = append(differences, w.Further(live)...)
@@ -259,6 +266,9 @@ func (w Write) apply(ctx context.Context, client *kube.Client, claim *Claim, opt
 		return err
 	}
 	claim.UID = wanted.GetUID()
+	if err := w.removeUnwanted(ctx, client, wanted); err != nil {
+		return err
+	}
 	return w.take(wanted)
 }
 

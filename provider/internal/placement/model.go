@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -65,7 +66,9 @@ func (m *placementModel) Identity() any {
 
 // owned is the placement as an object of the hub.
 func (m *placementModel) owned(object *clusterv1beta1.Placement) crud.Owned {
-	return crud.Own(object, m.What(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o := crud.Own(object, m.What(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Write.Unwanted = m.unwanted
+	return o
 }
 
 func (m *placementModel) object() *clusterv1beta1.Placement {
@@ -81,15 +84,35 @@ func (m *placementModel) observe(object *clusterv1beta1.Placement) {
 	m.Labels = attribute.ObservedMap(m.Labels, object.Labels)
 	m.Annotations = attribute.ObservedMap(m.Annotations, object.Annotations)
 	m.placementSpecModel.observe(object.Spec)
-	if !m.ScoreRateLimit.IsNull() {
+	if !m.ScoreRateLimit.IsNull() || !unlimited(object) {
 		m.ScoreRateLimit = attribute.OptionalString(object.Spec.ScoreRateLimit)
 	}
+}
+
+// unlimited reports whether nothing is asked for about the time between changes.
+func unlimited(object *clusterv1beta1.Placement) bool {
+	return object.Spec.ScoreRateLimit == "" || object.Spec.ScoreRateLimit == defaultScoreRateLimit
+}
+
+// unwanted are the fields that somebody has set on the hub and the model leaves out,
+// which means something.
+func (m *placementModel) unwanted(live kube.Object) [][]string {
+	object, ok := live.(*clusterv1beta1.Placement)
+	if !ok {
+		return nil
+	}
+	paths := m.placementSpecModel.unwanted(object.Spec)
+	if m.ScoreRateLimit.IsNull() && !unlimited(object) {
+		paths = append(paths, []string{"spec", "scoreRateLimit"})
+	}
+	return paths
 }
 
 // The values that the API fills in where nothing is asked for.
 const (
 	defaultSortBy         = clusterv1beta1.PlacementSortByClusterName
 	defaultScoreRateLimit = "1m"
+	defaultGroupSize      = "100%"
 )
 
 func importPlacement(object *clusterv1beta1.Placement) placementModel {
@@ -107,7 +130,7 @@ func importPlacement(object *clusterv1beta1.Placement) placementModel {
 		placementChoiceModel: placementChoiceModel{SelectedClusters: unknown, PlannedClusters: unknown, PlannedAdded: unknown, PlannedDropped: unknown},
 	}
 	m.take(owned, spec)
-	if owned.Has("spec", "scoreRateLimit") || spec.ScoreRateLimit != defaultScoreRateLimit {
+	if owned.Has("spec", "scoreRateLimit") || !unlimited(object) {
 		m.ScoreRateLimit = attribute.OptionalString(spec.ScoreRateLimit)
 	}
 	return m

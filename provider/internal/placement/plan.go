@@ -65,7 +65,10 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	if state != nil && (!state.Namespace.Equal(plan.Namespace) || !state.Name.Equal(plan.Name)) {
 		return // Terraform plans again, for a new placement.
 	}
-	resp.Diagnostics.Append(r.warnOfChange(ctx, plan, state == nil)...)
+	// The apply plans again, and what is planned first has to be told once.
+	if read, _ := r.Hub.WasRead(&clusterv1beta1.Placement{}, plan.Namespace.ValueString(), plan.Name.ValueString()); state != nil && read {
+		resp.Diagnostics.Append(r.warnOfChange(ctx, plan)...)
+	}
 }
 
 // dryRun asks the hub what would come of the change.
@@ -165,8 +168,9 @@ func (r *placementResource) Plan(ctx context.Context, resp *resource.ModifyPlanR
 }
 
 // warnOfChange warns of the effect of a change on the selection, if the hub
-// answers.
-func (r *placementResource) warnOfChange(ctx context.Context, plan *placementModel, creating bool) diag.Diagnostics {
+// answers. Of a new placement nothing is said: the same apply is likely to make the
+// sets and clusters that it selects from, and nobody loses anything.
+func (r *placementResource) warnOfChange(ctx context.Context, plan *placementModel) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if !plan.previews() || r.Hub == nil || r.Hub.IsUnknown() {
 		return diags
@@ -178,7 +182,7 @@ func (r *placementResource) warnOfChange(ctx context.Context, plan *placementMod
 		return diags // A plan needs no hub.
 	}
 	preview := snapshot.Preview(plan.scheduled(), false)
-	if summary, detail := changeWarning(plan.What(), preview, creating); summary != "" {
+	if summary, detail := changeWarning(plan.What(), preview); summary != "" {
 		diags.AddWarning(summary, detail)
 	}
 	return diags
@@ -192,31 +196,21 @@ func (m *placementModel) previews() bool {
 // shownClusters is how many clusters a diagnostic lists.
 const shownClusters = 20
 
-// changeWarning describes the effect of a change, or is empty. Of a new placement
-// that has no clusters to choose from nothing is said: the same apply is likely
-// to make the sets and their clusters.
-func changeWarning(what string, p fleet.Preview, creating bool) (summary, detail string) {
+// changeWarning describes the effect of a change, or is empty.
+func changeWarning(what string, p fleet.Preview) (summary, detail string) {
+	if len(p.Added)+len(p.Dropped) == 0 {
+		return "", ""
+	}
 	var lines []string
 	list := func(verb string, names []string) {
 		if len(names) > 0 {
 			lines = append(lines, fmt.Sprintf("%s %s: %s.", verb, counted(len(names)), some(names, shownClusters)))
 		}
 	}
-	matched := p.Satisfied().Reason == cluster.ReasonNoManagedClusterMatched
-	switch {
-	case creating && len(p.Clusters) == 0 && !matched:
-		return "", ""
-	case creating:
-		summary = fmt.Sprintf("%s would select %s", attribute.Capitalize(what), counted(len(p.Clusters)))
-		list("It would select", p.Clusters)
-	case len(p.Added)+len(p.Dropped) == 0:
-		return "", ""
-	default:
-		summary = fmt.Sprintf("%s would add %d and drop %d of its clusters", attribute.Capitalize(what), len(p.Added), len(p.Dropped))
-		list("It would add", p.Added)
-		list("It would drop", p.Dropped)
-		lines = append(lines, fmt.Sprintf("That leaves it with %s.", counted(len(p.Clusters))))
-	}
+	summary = fmt.Sprintf("%s would add %d and drop %d of its clusters", attribute.Capitalize(what), len(p.Added), len(p.Dropped))
+	list("It would add", p.Added)
+	list("It would drop", p.Dropped)
+	lines = append(lines, fmt.Sprintf("That leaves it with %s.", counted(len(p.Clusters))))
 	if c := p.Misconfigured(); c != "" {
 		lines = append(lines, "The placement is misconfigured: "+c)
 	} else if c := p.Satisfied(); c.Status != metav1.ConditionTrue {

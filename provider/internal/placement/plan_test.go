@@ -67,29 +67,23 @@ func TestWhatAWarningSaysOfAChange(t *testing.T) {
 		many = append(many, fmt.Sprintf("c%02d", i))
 	}
 	for name, test := range map[string]struct {
-		preview  fleet.Preview
-		creating bool
-		want     []string // summary, then parts of the detail; none: nothing is said
-		not      string
+		preview fleet.Preview
+		want    []string // summary, then parts of the detail; none: nothing is said
+		not     string
 	}{
-		"new": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"a", "b"}}, true,
-			[]string{`Placement "n/p" would select 2 clusters`, "It would select 2 clusters: a, b.", "preview = false"}, "satisfied"},
-		"new, in a fleet without a match": {fleet.Preview{Result: scheduling.Result{Conditions: conditions("False", cluster.ReasonNoManagedClusterMatched, "No match")}}, true,
-			[]string{`Placement "n/p" would select no cluster`, "would not be satisfied (NoManagedClusterMatched): No match"}, ""},
-		"new, before there is a fleet": {fleet.Preview{Result: scheduling.Result{Conditions: conditions("False", cluster.ReasonNoManagedClusterSetBindings, "x")}}, true, nil, ""},
-		"no effect":                    {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a"}}, false, nil, ""},
-		"changed": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"b"}, Dropped: []string{"x", "y"}}, false,
+		"no effect": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a"}}, nil, ""},
+		"changed": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"b"}, Dropped: []string{"x", "y"}},
 			[]string{`Placement "n/p" would add 1 and drop 2 of its clusters`, "It would add 1 cluster: b.", "It would drop 2 clusters: x, y.", "leaves it with 2 clusters"}, ""},
-		"nothing left": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Dropped: []string{"x"}}, false,
+		"nothing left": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Dropped: []string{"x"}},
 			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "leaves it with no cluster"}, "It would add"},
-		"many": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: many, Added: many}, true,
-			[]string{`Placement "n/p" would select 25 clusters`, "c19 and 5 more."}, "c20"},
+		"many": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: many, Added: many},
+			[]string{`Placement "n/p" would add 25 and drop 0 of its clusters`, "c19 and 5 more."}, "c20"},
 		"misconfigured": {fleet.Preview{Result: scheduling.Result{Conditions: append(conditions("False", cluster.ReasonNoManagedClusterMatched, "No match"),
-			metav1.Condition{Type: cluster.ConditionPlacementMisconfigured, Status: "True", Message: "Predicate:bad"})}, Dropped: []string{"x"}}, false,
+			metav1.Condition{Type: cluster.ConditionPlacementMisconfigured, Status: "True", Message: "Predicate:bad"})}, Dropped: []string{"x"}},
 			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "misconfigured: Predicate:bad"}, "No match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			summary, detail := changeWarning(`placement "n/p"`, test.preview, test.creating)
+			summary, detail := changeWarning(`placement "n/p"`, test.preview)
 			if len(test.want) == 0 {
 				if summary != "" {
 					t.Errorf("said %q, %q, want nothing", summary, detail)

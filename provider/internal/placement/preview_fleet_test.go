@@ -56,12 +56,12 @@ func plannedPlacementOf(namespace, name string) *placementModel {
 	return &placementModel{Namespace: types.StringValue(namespace), Name: types.StringValue(name)}
 }
 
-func TestAPlanTellsWhatItWouldSelect(t *testing.T) {
+func TestAPlanTellsWhatAChangeSelects(t *testing.T) {
 	h, requests := stubHub(t, oneCluster)
 	r := &placementResource{crud.Resource{Hub: h}}
 	for range 2 {
-		diags := r.warnOfChange(t.Context(), plannedPlacementOf("n", "p"), true)
-		if len(diags) != 1 || diags[0].Severity() != diag.SeverityWarning || diags[0].Summary() != `Placement "n/p" would select 1 cluster` || !strings.Contains(diags[0].Detail(), "c1.") {
+		diags := r.warnOfChange(t.Context(), plannedPlacementOf("n", "p"))
+		if len(diags) != 1 || diags[0].Severity() != diag.SeverityWarning || diags[0].Summary() != `Placement "n/p" would add 1 and drop 0 of its clusters` || !strings.Contains(diags[0].Detail(), "c1.") {
 			t.Fatalf("got %v", diags)
 		}
 	}
@@ -92,7 +92,7 @@ func TestAPlanSaysNothingWhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			if diags := (&placementResource{crud.Resource{Hub: test.hub}}).warnOfChange(t.Context(), test.plan, true); len(diags) > 0 {
+			if diags := (&placementResource{crud.Resource{Hub: test.hub}}).warnOfChange(t.Context(), test.plan); len(diags) > 0 {
 				t.Errorf("got %v", diags)
 			}
 			if took := time.Since(start); took > hub.PreviewTimeout/2 {

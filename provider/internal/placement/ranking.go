@@ -99,7 +99,7 @@ func decisionStrategyAttribute() schema.SingleNestedAttribute {
 		Attributes: map[string]schema.Attribute{
 			"clusters_per_decision_group": schema.StringAttribute{
 				MarkdownDescription: "The most clusters that a group may have: a number such as `\"5\"`, or a percentage of the selected clusters such as `\"20%\"`. Defaults to `100%`.",
-				Optional:            true, Computed: true, Default: stringdefault.StaticString("100%"),
+				Optional:            true, Computed: true, Default: stringdefault.StaticString(defaultGroupSize),
 				Validators: []validator.String{groupSizeValidator{"a number from 1, or a percentage from 1% to 100%"}},
 			},
 			"decision_groups": schema.ListNestedAttribute{

@@ -59,7 +59,7 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 				"a rate limit is a whole number with the unit h, m or s, such as 5m")},
 		},
 		"preview": schema.BoolAttribute{
-			MarkdownDescription: "Whether a plan that changes the selection asks the hub for the fleet and warns of the clusters that it would add and drop. A hub that does not answer at once is no error. Defaults to `true`.",
+			MarkdownDescription: "Whether a plan that changes the selection of an existing placement asks the hub for the fleet and warns of the clusters that it would add and drop. A hub that does not answer at once is no error. Defaults to `true`.",
 			Optional:            true,
 		},
 		"wait":            placementWaitAttribute(),
@@ -73,7 +73,8 @@ func (r *placementResource) Schema(ctx context.Context, _ resource.SchemaRequest
 		MarkdownDescription: "Selects managed clusters out of the cluster sets that are bound to its namespace, and keeps the selection current. " +
 			"The data source `muster_placement_decisions` reads it by groups.\n\n" +
 			"A cluster that is not accepted, or whose agent is silent, carries the taint `cluster.open-cluster-management.io/unreachable` and is not selected unless a toleration excuses it.\n\n" +
-			"A plan that changes the selection warns of the clusters that it would add and drop, computed by the hub's scheduling library from the fleet at that moment. " +
+			"What is left out means something, such as all clusters for `number_of_clusters`: where somebody else sets such a field on the hub, a plan shows it, and an apply removes it.\n\n" +
+			"A plan that changes the selection of an existing placement warns of the clusters that it would add and drop, computed by the hub's scheduling library from the fleet at that moment (with `-refresh=false` it says nothing). " +
 			"They are not planned values, because the fleet may change before the apply, and Terraform would report that as an error. " +
 			"To have them in the plan, for example for a `precondition`, set `planned_clusters` to what the data source `muster_placement_preview` predicts: Terraform reads it once and keeps the result.",
 		Attributes: attributes,

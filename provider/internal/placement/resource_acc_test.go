@@ -2,7 +2,9 @@ package placement_test
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -118,6 +120,75 @@ func TestAccPlacementImport(t *testing.T) {
 	})
 }
 
+// What is left out means something: all clusters, no predicate, one group. A value
+// that somebody adds is drift, and is removed.
+func TestAccPlacementSeesWhatSomebodyAddsToIt(t *testing.T) {
+	const n = "placement-drift"
+	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
+	o.Namespace(n)
+	config := func(more string) string { return acctest.PlacementConfig(n, "  tolerations = []\n"+more) }
+	if said, ok := w.Apply(config("")); !ok {
+		t.Fatal(said)
+	}
+	object := &clusterv1beta1.Placement{}
+	o.Get(object, n, "where")
+	bare := object.Spec
+	o.Patch(object, n, "where", `{"spec":{
+		"numberOfClusters": 1, "clusterSets": ["blue"], "sortBy": "Score", "scoreRateLimit": "5m",
+		"predicates": [{"requiredClusterSelector": {"labelSelector": {"matchLabels": {"a": "b"}}}}],
+		"prioritizerPolicy": {"mode": "Exact"},
+		"spreadPolicy": {"spreadConstraints": [{"topologyKey": "region", "topologyKeyType": "Label"}]},
+		"tolerations": [{"operator": "Exists"}],
+		"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": 3}}}}`)
+	said := w.Plan(config(""))
+	acctest.Says(t, said, "1 to change",
+		"- number_of_clusters = 1", "- cluster_sets", "- sort_by", "- score_rate_limit", "- predicates", "- prioritizer_policy", "- spread_policy", "- decision_strategy", "~ tolerations",
+		"Takes fields from another owner", `field .spec.numberOfClusters is owned by "kubectl-edit"`)
+	said = w.Plan(config("force_conflicts = false"))
+	acctest.Says(t, said, "Error: Fields of another owner", `field .spec.decisionStrategy is owned by "kubectl-edit"`)
+	if said, ok := w.Apply(config("")); !ok {
+		t.Fatal(said)
+	}
+	o.Get(object, n, "where")
+	if !reflect.DeepEqual(object.Spec, bare) {
+		t.Errorf("got %+v, want %+v", object.Spec, bare)
+	}
+	if said := w.Plan(config("")); !strings.Contains(said, "No changes") {
+		t.Error(said)
+	}
+	// What others put beside it is theirs.
+	o.Patch(object, n, "where", `{"metadata":{"labels":{"theirs":"x"},"annotations":{"theirs":"x"}}}`)
+	if said := w.Plan(config("")); !strings.Contains(said, "No changes") {
+		t.Error(said)
+	}
+	if said, ok := w.Destroy(); !ok {
+		t.Error(said)
+	}
+}
+
+// A new placement is no reason for a warning. What a change adds and drops is one,
+// told once.
+func TestAccPlacementWarnsOfChangesAlone(t *testing.T) {
+	const n = "placement-quiet"
+	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
+	o.Namespace(n)
+	config := func(body string) string {
+		return choosing(n, "  tolerations = [{ operator = \"Exists\" }]\n  depends_on = [muster_managed_cluster.many, muster_managed_cluster_set_binding.test]\n"+body)
+	}
+	said, ok := w.Apply(config(""))
+	if !ok || strings.Contains(said, "Warning") {
+		t.Errorf("the first apply: %s", said)
+	}
+	said, ok = w.Apply(config("number_of_clusters = 1"))
+	if !ok || strings.Count(said, "Warning") != 1 {
+		t.Errorf("the second apply: %s", said)
+	}
+	acctest.Says(t, said, "would add 0 and drop 2 of its clusters")
+	if said, ok := w.Destroy(); !ok {
+		t.Error(said)
+	}
+}
+
 // What other resources make may go into every part of a placement.
 func TestAccPlacementWithUnknownInputs(t *testing.T) {
 	acctest.Run(t, resource.TestStep{
@@ -159,8 +230,11 @@ func TestAccPlacementBadInput(t *testing.T) {
 		"no score":                {`prioritizer_policy = { configurations = [{ weight = 1 }] }`, `(?s)built_in.*add_on`},
 		"same set twice":          {`cluster_sets = ["a", "a"]`, `(?s)[Dd]uplicate`},
 		"group name":              {`decision_strategy = { decision_groups = [{ name = "x" }] }`, `2 to 63`},
-		"CEL":                     {`predicates = [{ cel_expressions = ["true", "managedCluster.metadata.name ="] }]`, `(?s)predicates\[0\].cel_expressions\[1\]\s+can't\s+be\s+evaluated\s+on\s+any\s+cluster:\s+compilation\s+failed`},
-		"CEL function":            {`predicates = [{ cel_expressions = ["managedCluster.luck()"] }]`, `(?s)undeclared reference to 'luck'`},
+		"CEL":                     {`predicates = [{ cel_expressions = ["true", "managedCluster.metadata.name ="] }]`, `(?s)predicates\[0\].cel_expressions\[1\],.*can't\s+be\s+evaluated\s+on\s+any\s+cluster:\s+compilation\s+failed`},
+		"CEL typo":                {`predicates = [{ cel_expressions = ["managedCluster.status.version.kubernets == 'v1'"] }]`, `(?s)predicates\[0\].cel_expressions\[0\],.*selects\s+no\s+cluster:.*no\s+field\s+kubernets:\s+did\s+you\s+mean\s+kubernetes`},
+		"CEL, no truth value":     {`predicates = [{}, { cel_expressions = ["managedCluster.metadata.name"] }]`, `(?s)predicates\[1\].cel_expressions\[0\],.*always\s+of\s+the\s+type\s+string`},
+		"too many predicates":     {`predicates = [for i in range(101) : { label_selector = { match_labels = { a = tostring(i) } } }]`, `(?s)Longer than a hub accepts.*101\s+entries\s+are\s+more\s+than\s+the\s+100`},
+		"CEL function":            {`predicates = [{ cel_expressions = ["managedCluster.luck()"] }]`, `(?s)undeclared\s+reference\s+to\s+'luck'`},
 		"selector value":          {`predicates = [{ label_selector = { match_expressions = [{ key = "a", operator = "In", values = ["b c"] }] } }]`, `(?s)predicates\[0\].label_selector.match_expressions\[0\].values:\s+"b\s+c"\s+can't\s+be\s+selected\s+by`},
 		"claim value":             {`predicates = [{ claim_selector = { match_expressions = [{ key = "a", operator = "In", values = ["b/c"] }] } }]`, `(?s)"b/c"\s+can't\s+be\s+selected\s+by.*cel_expressions`},
 		"group's selector value":  {`decision_strategy = { decision_groups = [{ name = "gold", label_selector = { match_expressions = [{ key = "a", operator = "In", values = ["b c"] }] } }] }`, `(?s)decision_groups\[0\].*"b\s+c"\s+can't\s+be\s+selected\s+by`},

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
@@ -24,8 +25,11 @@ type specField struct {
 	read func(m *placementSpecModel, spec *clusterv1beta1.PlacementSpec)
 	// part is the place in the spec, to compare two by.
 	part func(spec *clusterv1beta1.PlacementSpec) any
-	// imported reports whether an import takes the attribute over. Nil is always.
-	imported func(owned ownership.Fields, spec *clusterv1beta1.PlacementSpec) bool
+	// field is the name of the place.
+	field string
+	// absent reports whether the place is as the hub leaves it where nothing is asked
+	// for. Leaving the attribute out means just that, so anything else is drift.
+	absent func(spec *clusterv1beta1.PlacementSpec) bool
 }
 
 func specFields() []specField {
@@ -39,6 +43,8 @@ func specFields() []specField {
 			write:  func(m *model, s *spec) { s.ClusterSets = attribute.Texts(m.ClusterSets) },
 			read:   func(m *model, s *spec) { m.ClusterSets = attribute.TextValues(s.ClusterSets) },
 			part:   func(s *spec) any { return s.ClusterSets },
+			field:  "clusterSets",
+			absent: func(s *spec) bool { return len(s.ClusterSets) == 0 },
 		},
 		{
 			name:   "number_of_clusters",
@@ -56,7 +62,9 @@ func specFields() []specField {
 					m.NumberOfClusters = types.Int64Value(int64(*s.NumberOfClusters))
 				}
 			},
-			part: func(s *spec) any { return s.NumberOfClusters },
+			part:   func(s *spec) any { return s.NumberOfClusters },
+			field:  "numberOfClusters",
+			absent: func(s *spec) bool { return s.NumberOfClusters == nil },
 		},
 		{
 			name:   "predicates",
@@ -65,6 +73,8 @@ func specFields() []specField {
 			write:  func(m *model, s *spec) { s.Predicates = predicates(m.Predicates) },
 			read:   func(m *model, s *spec) { m.Predicates = predicateModels(s.Predicates) },
 			part:   func(s *spec) any { return s.Predicates },
+			field:  "predicates",
+			absent: func(s *spec) bool { return len(s.Predicates) == 0 },
 		},
 		{
 			name:   "prioritizer_policy",
@@ -73,18 +83,20 @@ func specFields() []specField {
 			write:  func(m *model, s *spec) { s.PrioritizerPolicy = m.PrioritizerPolicy.policy() },
 			read:   func(m *model, s *spec) { m.PrioritizerPolicy = prioritizerPolicyModelOf(s.PrioritizerPolicy) },
 			part:   func(s *spec) any { return s.PrioritizerPolicy },
-			imported: func(owned ownership.Fields, s *spec) bool {
-				return owned.Has("spec", "prioritizerPolicy") || len(s.PrioritizerPolicy.Configurations) > 0
+			field:  "prioritizerPolicy",
+			absent: func(s *spec) bool {
+				return len(s.PrioritizerPolicy.Configurations) == 0 && s.PrioritizerPolicy.Mode != clusterv1beta1.PrioritizerPolicyModeExact
 			},
 		},
 		{
-			name:     "spread_policy",
-			target:   func(m *model) any { return &m.SpreadPolicy },
-			isSet:    func(m *model) bool { return m.SpreadPolicy != nil },
-			write:    func(m *model, s *spec) { s.SpreadPolicy = m.SpreadPolicy.policy() },
-			read:     func(m *model, s *spec) { m.SpreadPolicy = spreadPolicyModelOf(s.SpreadPolicy) },
-			part:     func(s *spec) any { return s.SpreadPolicy },
-			imported: func(_ ownership.Fields, s *spec) bool { return len(s.SpreadPolicy.SpreadConstraints) > 0 },
+			name:   "spread_policy",
+			target: func(m *model) any { return &m.SpreadPolicy },
+			isSet:  func(m *model) bool { return m.SpreadPolicy != nil },
+			write:  func(m *model, s *spec) { s.SpreadPolicy = m.SpreadPolicy.policy() },
+			read:   func(m *model, s *spec) { m.SpreadPolicy = spreadPolicyModelOf(s.SpreadPolicy) },
+			part:   func(s *spec) any { return s.SpreadPolicy },
+			field:  "spreadPolicy",
+			absent: func(s *spec) bool { return len(s.SpreadPolicy.SpreadConstraints) == 0 },
 		},
 		{
 			name:   "tolerations",
@@ -93,6 +105,8 @@ func specFields() []specField {
 			write:  func(m *model, s *spec) { s.Tolerations = tolerations(m.Tolerations) },
 			read:   func(m *model, s *spec) { m.Tolerations = tolerationModels(s.Tolerations) },
 			part:   func(s *spec) any { return s.Tolerations },
+			field:  "tolerations",
+			absent: func(s *spec) bool { return len(s.Tolerations) == 0 },
 		},
 		{
 			name:   "decision_strategy",
@@ -101,9 +115,8 @@ func specFields() []specField {
 			write:  func(m *model, s *spec) { s.DecisionStrategy = m.DecisionStrategy.strategy() },
 			read:   func(m *model, s *spec) { m.DecisionStrategy = decisionStrategyModelOf(s.DecisionStrategy) },
 			part:   func(s *spec) any { return s.DecisionStrategy },
-			imported: func(owned ownership.Fields, s *spec) bool {
-				return owned.Has("spec", "decisionStrategy") || !attribute.Same(s.DecisionStrategy, clusterv1beta1.DecisionStrategy{})
-			},
+			field:  "decisionStrategy",
+			absent: func(s *spec) bool { return undivided(s.DecisionStrategy.GroupStrategy) },
 		},
 		{
 			name:   "sort_by",
@@ -112,9 +125,8 @@ func specFields() []specField {
 			write:  func(m *model, s *spec) { s.SortBy = clusterv1beta1.PlacementSortBy(m.SortBy.ValueString()) },
 			read:   func(m *model, s *spec) { m.SortBy = attribute.OptionalString(string(s.SortBy)) },
 			part:   func(s *spec) any { return s.SortBy },
-			imported: func(owned ownership.Fields, s *spec) bool {
-				return owned.Has("spec", "sortBy") || s.SortBy != defaultSortBy
-			},
+			field:  "sortBy",
+			absent: func(s *spec) bool { return s.SortBy == "" || s.SortBy == defaultSortBy },
 		},
 	}
 }
@@ -128,12 +140,12 @@ func (m *placementSpecModel) spec() clusterv1beta1.PlacementSpec {
 	return spec
 }
 
-// observe brings up to date what the model asks for, and keeps its wording where it
-// means the same as what the hub has.
+// observe brings the model up to date, and keeps its wording where it means the same
+// as what the hub has.
 func (m *placementSpecModel) observe(live clusterv1beta1.PlacementSpec) {
 	own := m.spec()
 	for _, field := range specFields() {
-		if field.isSet(m) && !attribute.Same(field.part(&own), field.part(&live)) {
+		if field.isSet(m) && !attribute.Same(field.part(&own), field.part(&live)) || !field.isSet(m) && !field.absent(&live) {
 			field.read(m, &live)
 		}
 	}
@@ -142,10 +154,29 @@ func (m *placementSpecModel) observe(live clusterv1beta1.PlacementSpec) {
 // take is the part of a spec that an import takes over.
 func (m *placementSpecModel) take(owned ownership.Fields, live clusterv1beta1.PlacementSpec) {
 	for _, field := range specFields() {
-		if field.imported == nil || field.imported(owned, &live) {
+		if owned.Has("spec", field.field) || !field.absent(&live) {
 			field.read(m, &live)
 		}
 	}
+}
+
+// unwanted are the fields of the spec that somebody has set and the model leaves
+// out.
+func (m *placementSpecModel) unwanted(live clusterv1beta1.PlacementSpec) [][]string {
+	var paths [][]string
+	own := m.spec()
+	for _, field := range specFields() {
+		if attribute.Same(field.part(&own), field.part(&clusterv1beta1.PlacementSpec{})) && !field.absent(&live) {
+			paths = append(paths, []string{"spec", field.field})
+		}
+	}
+	return paths
+}
+
+// undivided reports whether all clusters are in one group without a name.
+func undivided(s clusterv1beta1.GroupStrategy) bool {
+	size := s.ClustersPerDecisionGroup
+	return len(s.DecisionGroups) == 0 && (size == intstr.IntOrString{} || size.String() == defaultGroupSize)
 }
 
 // asksForNothing reports whether nothing about the selection is set.

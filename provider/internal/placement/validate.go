@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -48,8 +50,8 @@ func checkPlacement(ctx context.Context, config attributeGetter) diag.Diagnostic
 		}
 		checkSelectors(at, predicate, &diags)
 		if list, ok := predicate.Attributes()["cel_expressions"].(types.List); ok {
-			for j, expression := range list.Elements() {
-				if text, ok := expression.(types.String); ok && !text.IsNull() && !text.IsUnknown() {
+			for j, element := range list.Elements() {
+				if text, ok := element.(types.String); ok && !text.IsNull() && !text.IsUnknown() {
 					checkExpression(at.AtName("cel_expressions").AtListIndex(j), text.ValueString(), expressions, &diags)
 				}
 			}
@@ -62,7 +64,34 @@ func checkPlacement(ctx context.Context, config attributeGetter) diag.Diagnostic
 			}
 		}
 	}
+	if !diags.HasError() {
+		checkSize(ctx, config, expressions, &diags)
+	}
 	return diags
+}
+
+// checkSize refuses what the hub refuses for its length, as far as it is known.
+func checkSize(ctx context.Context, config attributeGetter, expressions *scheduling.Expressions, diags *diag.Diagnostics) {
+	var model placementSpecModel
+	for _, field := range specFields() {
+		_ = config.GetAttribute(ctx, path.Root(field.name), field.target(&model)) // An error is that of unknown values.
+	}
+	spec := model.spec()
+	err := scheduling.CheckSize(&spec, expressions)
+	if err == nil {
+		return
+	}
+	detail := attribute.Capitalize(err.Error()) + "."
+	for field, name := range map[string]string{
+		"spec.predicates": "predicates", "spec.decisionStrategy": "decision_strategy", "spec.tolerations": "tolerations",
+		"spec.prioritizerPolicy": "prioritizer_policy", "spec.spreadPolicy": "spread_policy",
+	} {
+		if strings.Contains(err.Error(), field) && !strings.Contains(err.Error(), "the selectors of") {
+			diags.AddAttributeError(path.Root(name), "Longer than a hub accepts", detail)
+			return
+		}
+	}
+	diags.AddError("Longer than a hub accepts", detail)
 }
 
 // checkSelectors checks the values in the selectors of a predicate or group. The
@@ -113,7 +142,10 @@ func checkExpression(at path.Path, text string, expressions *scheduling.Expressi
 		scheduling.Options{Expressions: expressions})
 	for _, problem := range compiled.Problems() {
 		diags.AddAttributeError(at, "Invalid expression",
-			fmt.Sprintf("%s can't be evaluated on any cluster: %s\n\nIt has to be an expression in CEL over the variable managedCluster, such as managedCluster.metadata.labels[\"env\"] == \"prod\".",
-				at, problem.Message))
+			fmt.Sprintf("%s, %q, can't be evaluated on any cluster: %s\n\nIt has to be an expression in CEL over the variable managedCluster, such as managedCluster.metadata.labels[\"env\"] == \"prod\".",
+				at, expression.Excerpt(text), problem.Message))
+	}
+	if problem := expressionProblem(text); problem != "" {
+		diags.AddAttributeError(at, "Invalid expression", fmt.Sprintf("%s, %q, selects no cluster: %s", at, expression.Excerpt(text), problem))
 	}
 }
