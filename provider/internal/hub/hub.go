@@ -38,9 +38,8 @@ type Hub struct {
 	kubeClient  *kube.Client
 	connectErr  error
 
-	featuresMu   sync.Mutex
-	featuresRead bool
-	features     map[string]string
+	publishedMu sync.Mutex
+	published   map[string]map[string]string
 
 	fleets   fleetCache
 	planning impatientClient
@@ -130,17 +129,31 @@ func logExchange(ctx context.Context, x kube.Exchange) {
 // Has reports whether the hub has a feature of muster's hubs, which an upstream
 // hub has not.
 func (h *Hub) Has(ctx context.Context, client *kube.Client, feature string) (bool, error) {
-	h.featuresMu.Lock()
-	defer h.featuresMu.Unlock()
-	if !h.featuresRead {
-		info := &corev1.ConfigMap{}
-		err := client.Get(ctx, info, metav1.NamespacePublic, hubinfo.Name)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return false, fmt.Errorf("read the hub's features from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.Name, err)
-		}
-		h.features, h.featuresRead = info.Data, true
+	features, err := h.Published(ctx, client, hubinfo.Name)
+	if err != nil {
+		return false, err
 	}
-	return hubinfo.Has(h.features, feature), nil
+	return hubinfo.Has(features, feature), nil
+}
+
+// Published is what a config map in kube-public says, in which hubs tell about
+// themselves. It is read once, and empty where there is none or nobody may read it.
+func (h *Hub) Published(ctx context.Context, client *kube.Client, name string) (map[string]string, error) {
+	h.publishedMu.Lock()
+	defer h.publishedMu.Unlock()
+	if data, read := h.published[name]; read {
+		return data, nil
+	}
+	info := &corev1.ConfigMap{}
+	err := client.Get(ctx, info, metav1.NamespacePublic, name)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("read what the hub says about itself from ConfigMap %s/%s: %w", metav1.NamespacePublic, name, err)
+	}
+	if h.published == nil {
+		h.published = map[string]map[string]string{}
+	}
+	h.published[name] = info.Data
+	return info.Data, nil
 }
 
 // Configured takes the hub out of what Configure was given. Terraform calls

@@ -32,6 +32,8 @@ type agent struct {
 	// keepsBootstrap says that this Secret is the provider's to keep, and takesForeign
 	// that one of somebody else is as good.
 	keepsBootstrap, takesForeign bool
+	// own says that the configuration brings the bootstrap kubeconfig.
+	own bool
 }
 
 // agent prepares the connection to the managed cluster. budget is how long the
@@ -56,6 +58,7 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 		annotations:    m.annotations(),
 		keepsBootstrap: m.ownsKubeconfig() || m.makesKubeconfig(),
 		takesForeign:   !m.insists(),
+		own:            m.ownsKubeconfig(),
 		options: klusterlet.Options{
 			ClusterName: name,
 			Namespace:   m.Namespace.ValueString(),

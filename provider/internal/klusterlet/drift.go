@@ -3,7 +3,9 @@ package klusterlet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,9 +118,13 @@ func difference(at string, wanted, live any) string {
 	case nil:
 		return ""
 	case map[string]any:
-		l, _ := live.(map[string]any)
-		for key, value := range w {
-			if found := difference(strings.TrimPrefix(at+"."+key, "."), value, l[key]); found != "" {
+		l, exists := live.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(w)) {
+			found := difference(strings.TrimPrefix(at+"."+key, "."), w[key], l[key])
+			if found != "" && !exists {
+				return at
+			}
+			if found != "" {
 				return found
 			}
 		}

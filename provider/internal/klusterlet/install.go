@@ -122,6 +122,9 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 	if !checkPlace(a.name, was, in.found, in.wanted, diags) {
 		return false
 	}
+	if in.makes && in.joining.strayed(ctx, a, in.kind.Bootstrap(a.name, ""), in.seen) != "" {
+		in.seen.certified = false
+	}
 	if other := serves(in.seen.deployment); other != "" && other != a.name {
 		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The cluster at %s has an agent of another name", in.found.Host),
 			fmt.Sprintf("The Deployment %s in the namespace %s serves the cluster %q, and not %q. One cluster joins a hub once. "+

@@ -73,6 +73,42 @@ func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok b
 	return other, other != "" && other != uid && meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
 }
 
+// strayed says why the agent that was seen belongs to another hub than this one;
+// empty when it does not, or nobody can tell. That is so when its kubeconfig leads
+// elsewhere than a new one would, and this hub does not hear from it.
+func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Bootstrap, seen sighting) string {
+	if j == nil || !seen.certified || !a.keepsBootstrap || a.choosesHub() {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	defer cancel()
+	here, err := kind.Endpoint(ctx, j.hub, j.client)
+	if err != nil || here.Equal(seen.where) {
+		return ""
+	}
+	object := &clusterv1.ManagedCluster{}
+	err = j.client.Get(ctx, object, "", j.name)
+	if err != nil && !kube.IsNotFound(err, j.name) {
+		return ""
+	}
+	standing := "has no ManagedCluster of this name"
+	switch available := meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionAvailable); {
+	case err != nil && a.own:
+		return "" // It may well be another hub's on purpose.
+	case err != nil:
+	case available != nil && available.Status == metav1.ConditionTrue:
+		return ""
+	case available == nil:
+		standing = "has never heard from it"
+	default:
+		standing = fmt.Sprintf("does not hear from it (%s)", available.Message)
+	}
+	if here.Server == seen.where.Server {
+		return fmt.Sprintf("Its kubeconfig leads to a hub at %s with another certificate authority than the hub that is there now, and this hub %s. The hub was probably rebuilt.", seen.where.Server, standing)
+	}
+	return fmt.Sprintf("Its kubeconfig leads to the hub at %s. This hub is at %s, and %s.", seen.where.Server, here.Server, standing)
+}
+
 // note writes down on the hub which cluster the agent is in. That is a service
 // to other configurations, which may go wrong.
 func (j *joining) note(ctx context.Context, object *clusterv1.ManagedCluster, uid string) {

@@ -132,7 +132,7 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 	case *corev1.Secret:
 		s.bootstrap, s.foreign = usable(object), !ours(object)
 		s.number, s.version = numberIn(object, versionAnnotation), numberIn(object, madeVersionAnnotation)
-		if !a.keepsBootstrap || (s.bootstrap && s.foreign && a.takesForeign) {
+		if !a.keepsBootstrap || (s.bootstrap && s.foreign && a.takesForeign && !a.own) {
 			why = ""
 		}
 	case *corev1.Namespace:

@@ -127,6 +127,7 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 		resp.State.RemoveResource(ctx)
 		return
 	}
+	r.reportStray(ctx, agent, &state, &seen, &resp.Diagnostics)
 	state.observe(seen)
 	if len(seen.drifts) > 0 && !state.failed() {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was changed", agent.name),
@@ -137,6 +138,27 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 		found.keep(ctx, resp.Private, &resp.Diagnostics)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+}
+
+// reportStray warns of an agent that belongs to another hub, and has the next apply
+// take it back where the provider makes the bootstrap kubeconfig.
+func (r *klusterletResource) reportStray(ctx context.Context, a *agent, state *klusterletModel, seen *sighting, diags *diag.Diagnostics) {
+	if r.Hub.PlanClient() == nil {
+		return
+	}
+	j := &joining{hub: r.Hub, client: r.Hub.PlanClient(), name: a.name}
+	why := j.strayed(ctx, a, state.bootstrapAttribute().Bootstrap(a.name, ""), *seen)
+	if why == "" {
+		return
+	}
+	next := "The next apply hands a bootstrap kubeconfig of this hub over to it, and it joins."
+	if state.makesKubeconfig() {
+		seen.drifts = append(seen.drifts, "the agent belongs to another hub")
+		seen.certified = false
+	} else {
+		next = "If it is to join this one, give it a new bootstrap_kubeconfig_wo and raise bootstrap_kubeconfig_wo_version."
+	}
+	diags.AddWarning(fmt.Sprintf("The agent in cluster %q belongs to another hub", a.name), why+"\n\n"+next)
 }
 
 func indented(lines []string) []string {

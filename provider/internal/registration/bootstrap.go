@@ -54,9 +54,14 @@ type Issued struct {
 	Server, CA string
 }
 
+// Endpoint is where the kubeconfig leads.
+func (b Bootstrap) Endpoint(ctx context.Context, h *hub.Hub, client *kube.Client) (Endpoint, error) {
+	return agentEndpoint(ctx, h, client, b.Server, b.CA)
+}
+
 // Issue makes a credential on the hub and the kubeconfig around it.
 func (b Bootstrap) Issue(ctx context.Context, h *hub.Hub, client *kube.Client, diags *diag.Diagnostics) (Issued, error) {
-	where, err := AgentEndpoint(ctx, client, b.Server, b.CA)
+	where, err := b.Endpoint(ctx, h, client)
 	if err != nil {
 		return Issued{}, err
 	}

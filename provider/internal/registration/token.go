@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -188,16 +187,12 @@ func (e Endpoint) Equal(other Endpoint) bool {
 
 // publishedEndpoint reads what the hub says about itself in
 // kube-public/cluster-info. ok is false when it says nothing.
-func publishedEndpoint(ctx context.Context, client *kube.Client) (e Endpoint, ok bool, err error) {
-	info := &corev1.ConfigMap{}
-	err = client.Get(ctx, info, metav1.NamespacePublic, hubinfo.ClusterInfo)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return Endpoint{}, false, nil
+func publishedEndpoint(ctx context.Context, h *hub.Hub, client *kube.Client) (e Endpoint, ok bool, err error) {
+	info, err := h.Published(ctx, client, hubinfo.ClusterInfo)
+	if err != nil || info == nil {
+		return Endpoint{}, false, err
 	}
-	if err != nil {
-		return Endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
-	}
-	config, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
+	config, err := clientcmd.Load([]byte(info["kubeconfig"]))
 	if err != nil {
 		return Endpoint{}, false, fmt.Errorf("read where the hub is from ConfigMap %s/%s: it holds no kubeconfig: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
 	}
@@ -209,15 +204,15 @@ func publishedEndpoint(ctx context.Context, client *kube.Client) (e Endpoint, ok
 	return Endpoint{}, false, nil
 }
 
-// AgentEndpoint decides where an agent's kubeconfig leads: what is configured,
+// agentEndpoint decides where an agent's kubeconfig leads: what is configured,
 // what the hub publishes about itself, and what the provider itself uses, in
 // this order.
-func AgentEndpoint(ctx context.Context, client *kube.Client, server, ca string) (Endpoint, error) {
+func agentEndpoint(ctx context.Context, h *hub.Hub, client *kube.Client, server, ca string) (Endpoint, error) {
 	configured := Endpoint{Server: server, CA: []byte(ca)}
 	if server != "" && ca != "" {
 		return configured, nil
 	}
-	found, ok, err := publishedEndpoint(ctx, client)
+	found, ok, err := publishedEndpoint(ctx, h, client)
 	if err != nil {
 		return Endpoint{}, err
 	}

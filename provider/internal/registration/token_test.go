@@ -131,8 +131,8 @@ func TestAgentsAreSentWhereTheHubSaysItIs(t *testing.T) {
 		"both configured":      {nil, "https://lb", "mine", func(string) Endpoint { return Endpoint{"https://lb", []byte("mine")} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, client := publishing(t, test.maps)
-			got, err := AgentEndpoint(t.Context(), client, test.server, test.ca)
+			h, client := publishing(t, test.maps)
+			got, err := agentEndpoint(t.Context(), h, client, test.server, test.ca)
 			want := test.want(client.Host())
 			if err != nil || got.Server != want.Server || string(got.CA) != string(want.CA) {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)

@@ -1,0 +1,93 @@
+package klusterlet
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// rendered is one of the agent's objects.
+func rendered[T kube.Object](t *testing.T, name string) T {
+	t.Helper()
+	for _, object := range klusterlet.Render(klusterlet.Options{ClusterName: "c"}) {
+		if found, ok := object.(T); ok && object.GetName() == name {
+			return found
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	panic("unreachable")
+}
+
+func TestADeploymentIsComparedByWhatTheProviderSets(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   string
+	}{
+		"nothing": {func(*appsv1.Deployment) {}, ""},
+		"what the server fills in": {func(d *appsv1.Deployment) {
+			d.Generation, d.Status.Replicas = 3, 1
+			d.Spec.RevisionHistoryLimit = ptr.To[int32](10)
+			d.Spec.Template.Spec.DNSPolicy = corev1.DNSClusterFirst
+			d.Spec.Template.Spec.Containers[0].LivenessProbe.TimeoutSeconds = 1
+			d.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+		}, ""},
+		"what others add": {func(d *appsv1.Deployment) {
+			metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "kubectl.kubernetes.io/restartedAt", "now")
+			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}}, d.Spec.Template.Spec.Containers...)
+			d.Spec.Template.Spec.Volumes = append([]corev1.Volume{{Name: "theirs"}}, d.Spec.Template.Spec.Volumes...)
+			d.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "X", Value: "y"}}
+		}, ""},
+		"replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) }, "spec.replicas was changed"},
+		"image":    {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, "spec.template.spec.containers[klusterlet-agent].image was changed"},
+		"an argument": {func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "-v=9")
+		}, "spec.template.spec.containers[klusterlet-agent].args was changed"},
+		"no container": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }, "spec.template.spec.containers[klusterlet-agent] was changed"},
+		"privileges": {func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].SecurityContext.Privileged = ptr.To(true)
+		}, "spec.template.spec.containers[klusterlet-agent].securityContext.privileged was changed"},
+		"account":      {func(d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = "default" }, "spec.template.spec.serviceAccountName was changed"},
+		"label":        {func(d *appsv1.Deployment) { d.Labels = nil }, "metadata.labels was changed"},
+		"on its way":   {func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) }, "is being deleted"},
+		"memory limit": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Resources.Limits = nil }, "spec.template.spec.containers[klusterlet-agent].resources.limits was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted := rendered[*appsv1.Deployment](t, klusterlet.Name)
+			live := wanted.DeepCopy()
+			test.change(live)
+			if got := drift(wanted, live); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Rules and subjects have one owner: one that somebody adds is a right that nobody
+// has decided on.
+func TestRightsAreComparedWhole(t *testing.T) {
+	role := rendered[*rbacv1.ClusterRole](t, klusterlet.RegistrationRole)
+	for name, change := range map[string]func(*rbacv1.ClusterRole){
+		"none":     func(r *rbacv1.ClusterRole) { r.Rules = nil },
+		"one more": func(r *rbacv1.ClusterRole) { r.Rules = append(r.Rules, rbacv1.PolicyRule{Verbs: []string{"*"}}) },
+		"narrowed": func(r *rbacv1.ClusterRole) { r.Rules[0].ResourceNames = []string{"x"} },
+	} {
+		live := role.DeepCopy()
+		change(live)
+		if got := drift(role, live); got != "rules was changed" {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	binding := rendered[*rbacv1.ClusterRoleBinding](t, klusterlet.WorkRole)
+	live := binding.DeepCopy()
+	live.Subjects = append(live.Subjects, rbacv1.Subject{Kind: "User", Name: "mallory"})
+	if got := drift(binding, live); got != "subjects was changed" {
+		t.Errorf("a subject more: got %q", got)
+	}
+}
