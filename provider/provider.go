@@ -110,7 +110,9 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		placement.New,
 		placement.NewScore,
 		manifestwork.New,
+		manifestwork.NewWait,
 		replicaset.New,
+		replicaset.NewWait,
 	}
 }
 

@@ -64,6 +64,14 @@ resource "muster_manifest_work" "hello" {
   ]
 
   wait = { conditions = ["Applied", "Available"] }
+
+  # A work that does not get there fails the run, and stays to be corrected.
+  lifecycle {
+    postcondition {
+      condition     = self.ready
+      error_message = "The work hello is not in place on ${each.key}: see the warning about it."
+    }
+  }
 }
 
 data "muster_placement_decisions" "everywhere" {

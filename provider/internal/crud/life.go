@@ -143,6 +143,9 @@ type Follow struct {
 	Report func()
 	// Kind is what the object is called in a message, such as "placement".
 	Kind string
+	// Failing is the resource that waits for the same, and whose failure fails the
+	// run; empty where there is none.
+	Failing string
 }
 
 // Created saves the plan, waits, and saves it again. It is saved before the wait, so
@@ -160,7 +163,11 @@ func (f Follow) Created(ctx context.Context, plan Model, resp *resource.CreateRe
 	summary, problem := f.wait()
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	if problem != "" {
-		resp.Diagnostics.AddWarning(summary, problem+"\n\nThe "+f.Kind+" stays as it is, and the next apply waits again.")
+		text := "The " + f.Kind + " stays as it is, and the next apply waits again. This run succeeds all the same, because Terraform would destroy what an error leaves behind. To make it fail, "
+		if f.Failing != "" {
+			text += "wait with " + f.Failing + ", or "
+		}
+		resp.Diagnostics.AddWarning(summary, problem+"\n\n"+text+"add a lifecycle postcondition on self.ready.")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -78,10 +77,6 @@ func (f Fields) WriteOnly() []string {
 	return keys
 }
 
-// MayBeSecret reports whether the object has values that are not to be shown: it
-// is a Secret, or the name of a field or a variable says so.
-func (o Object) MayBeSecret() bool { return len(leaves(o).secrets) > 0 }
-
 func masked(version string) string {
 	if version == "" {
 		return "(sensitive)"
@@ -137,36 +132,6 @@ func (f found) object(path string, fields map[string]any, secret bool) {
 			f.value(at, value, false)
 		}
 	}
-}
-
-// soundsSecret reports whether a field that is no Secret's holds a text that is
-// not to be shown, going by its name or, in a list of environment variables, by
-// the name of its variable: DB_PASSWORD, say, but not secretName, which only
-// tells where a secret is.
-func soundsSecret(fields map[string]any, name string) bool {
-	if _, ok := fields[name].(string); !ok {
-		return false
-	}
-	if variable, ok := fields["name"].(string); ok && name == "value" {
-		name = variable
-	}
-	name = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r == '.' {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-	for _, end := range []string{"name", "ref", "path", "file", "namespace", "class", "url", "type"} {
-		if strings.HasSuffix(name, end) {
-			return false
-		}
-	}
-	for _, word := range []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "credential"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
 }
 
 // secretMetadata masks the copy of a Secret in its own annotations.

@@ -3,17 +3,13 @@
 package manifest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
@@ -25,6 +21,9 @@ type Object struct {
 	// JSON is the manifest in canonical form: sorted keys, no insignificant
 	// white space.
 	JSON []byte
+	// Document is the number of the YAML document, from 1, in a text of several; else
+	// 0.
+	Document int
 }
 
 // String is the object in words, such as Deployment apps/v1 shop/web.
@@ -58,63 +57,6 @@ func (o Object) identity() identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// SyntaxError is that of a text which is neither YAML nor JSON. Its message may
-// quote the text.
-type SyntaxError struct{ cause error }
-
-func (e *SyntaxError) Error() string { return "it is neither YAML nor JSON: " + e.cause.Error() }
-
-// Unwrap returns what the parser said.
-func (e *SyntaxError) Unwrap() error { return e.cause }
-
-// Parse reads one text, which may hold several YAML documents. Empty documents
-// are passed over. Errors say what is wrong and what would be right.
-func Parse(text string) ([]Object, error) {
-	var objects []Object
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
-	for n := 1; ; n++ {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		object, empty, err := parseDocument(document)
-		if err != nil {
-			if n > 1 {
-				return nil, fmt.Errorf("document %d: %w", n, err)
-			}
-			return nil, err
-		}
-		if !empty {
-			objects = append(objects, object)
-		}
-	}
-	if len(objects) == 0 {
-		return nil, fmt.Errorf("it holds no object; write a Kubernetes object as YAML or JSON")
-	}
-	return objects, nil
-}
-
-func parseDocument(document []byte) (object Object, empty bool, err error) {
-	raw, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return Object{}, false, &SyntaxError{err}
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return Object{}, false, &SyntaxError{err}
-	}
-	if value == nil {
-		return Object{}, true, nil
-	}
-	object, err = New(value)
-	return object, false, err
-}
-
 // New makes an object of a value in JSON's terms: maps with text keys, lists,
 // texts, truth values, and numbers as json.Number. The value is the object's from
 // then on. Errors say what is wrong and what would be right.
@@ -133,10 +75,12 @@ func New(value any) (Object, error) {
 	object.Name, _ = metadata["name"].(string)
 	object.Namespace, _ = metadata["namespace"].(string)
 	switch {
+	case object.APIVersion == "" && object.Kind == "":
+		return Object{}, fmt.Errorf("it has no apiVersion and no kind; add them, such as v1 and ConfigMap")
 	case object.APIVersion == "":
-		return Object{}, fmt.Errorf("it has no apiVersion; add one, such as v1")
+		return Object{}, fmt.Errorf("it has no apiVersion; add one, such as v1, to %s %s", object.Kind, object.Name)
 	case object.Kind == "":
-		return Object{}, fmt.Errorf("it has no kind; add one, such as ConfigMap")
+		return Object{}, fmt.Errorf("it has no kind; add one, such as ConfigMap, to %q", object.Name)
 	case object.Name == "" && metadata["generateName"] != nil:
 		return Object{}, fmt.Errorf("%s has metadata.generateName and no metadata.name; an object that is to be kept as described needs a fixed name", object.Kind)
 	case object.Name == "" && metadata["name"] != nil:
@@ -147,24 +91,6 @@ func New(value any) (Object, error) {
 	var err error
 	object.JSON, err = canonical(fields)
 	return object, err
-}
-
-// ParseAll reads several texts in order. Errors name the text as an element of
-// the attribute manifests.
-func ParseAll(texts []string) ([]Object, error) { return ParseList("manifests", texts) }
-
-// ParseList reads several texts in order. Errors name the text as an element of
-// the attribute.
-func ParseList(attribute string, texts []string) ([]Object, error) {
-	var objects []Object
-	for i, text := range texts {
-		parsed, err := Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", attribute, i, err)
-		}
-		objects = append(objects, parsed...)
-	}
-	return objects, nil
 }
 
 // Duplicate finds an object that appears a second time, and is -1 without one.

@@ -115,3 +115,25 @@ func TestEqualKnowsNumbersAndNulls(t *testing.T) {
 		})
 	}
 }
+
+// An error says which text and which document it is about, and what that seems to
+// be; of a Secret it quotes nothing.
+func TestErrorsNameTheirPlace(t *testing.T) {
+	const fine = "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n"
+	for name, test := range map[string]struct {
+		texts []string
+		want  string
+	}{
+		"second text":     {[]string{fine, "kind: ConfigMap\nmetadata:\n  name: cm\n"}, "manifests[1]: it has no apiVersion; add one, such as v1, to ConfigMap cm"},
+		"third document":  {[]string{"---\n" + fine + "---\n" + fine + "---\napiVersion: v1\nkind: ConfigMap\n"}, "manifests[0]: document 3: ConfigMap has no metadata.name"},
+		"first of two":    {[]string{"kind: ConfigMap\n---\n" + fine}, "manifests[0]: document 1: it has no apiVersion"},
+		"the only one":    {[]string{"---\nkind: ConfigMap\n"}, "manifests[0]: it has no apiVersion"},
+		"broken":          {[]string{fine, "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  labels:\n    a: b\n  name: web\nspec: {a: [}\n"}, "manifests[1]: Deployment web: it is neither YAML nor JSON: yaml: line 6"},
+		"a broken Secret": {[]string{"apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n  password: !!int hunter2\n"}, "manifests[0]: Secret login: it is neither YAML nor JSON (the parser's message is withheld"},
+	} {
+		_, err := ParseAll(test.texts)
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+	}
+}

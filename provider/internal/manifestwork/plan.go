@@ -31,6 +31,7 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 	if req.Plan.Raw.IsNull() {
 		return
 	}
+	defer func() { workload.Of(ctx, resp.Plan, &diag.Diagnostics{}).MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	changed := workload.Plan(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
 		return

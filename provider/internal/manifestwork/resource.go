@@ -111,6 +111,7 @@ func workAttributes() map[string]schema.Attribute {
 func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan manifestWorkModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	defer func() { plan.MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	object := plan.complete(ctx, req.Config, &resp.Diagnostics)
@@ -130,18 +131,23 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 		return
 	}
 	report := plan.written(object)
-	plan.follow(ctx, waiting, client, object, timeout, report).Created(ctx, &plan, resp)
+	plan.follow(ctx, waiting, client, object, timeout, plan.PlacesWith(ctx, req.Config), report).Created(ctx, &plan, resp)
 }
 
 func (r *manifestWorkResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state manifestWorkModel
 	object := &workv1.ManifestWork{}
-	r.ReadObject(ctx, req, resp, &state, object, func() error { return state.observe(object) })
+	defer func() { state.Mask(&resp.Diagnostics) }()
+	r.ReadObject(ctx, req, resp, &state, object, func() error {
+		state.warnOfFailure(object, &resp.Diagnostics)
+		return state.observe(object)
+	})
 }
 
 func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan manifestWorkModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	defer func() { plan.MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	object := plan.complete(ctx, req.Config, &resp.Diagnostics)
@@ -161,7 +167,7 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 		return
 	}
 	report := plan.written(object)
-	plan.follow(ctx, waiting, client, object, timeout, report).Updated(ctx, &plan, resp)
+	plan.follow(ctx, waiting, client, object, timeout, plan.PlacesWith(ctx, req.Config), report).Updated(ctx, &plan, resp)
 }
 
 func (r *manifestWorkResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
@@ -232,19 +238,19 @@ func (m *manifestWorkModel) Key() (namespace, name string) {
 
 // follow is what comes after the work was written. waiting ends with the timeout,
 // ctx does not.
-func (m *manifestWorkModel) follow(ctx, waiting context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration, report func()) crud.Follow {
-	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "work", Report: report}
+func (m *manifestWorkModel) follow(ctx, waiting context.Context, client *kube.Client, object *workv1.ManifestWork, timeout time.Duration, places workload.Places, report func()) crud.Follow {
+	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "work", Report: report, Failing: "muster_manifest_work_wait"}
 	if m.Wait == nil || !m.Ready.IsUnknown() {
 		return f
 	}
 	f.Wait = func() (summary, problem string) {
 		wanted := m.Wait.conditions()
-		err := waitForWork(waiting, client, object, wanted, failurePatience)
+		err := waitForWork(waiting, client, object, wanted, patience)
 		switch {
 		case err == nil:
 			return "", ""
 		case hub.IsTimeout(err), isFailure(err):
-			return "Not ready: " + m.What(), describeWork(ctx, client, object, wanted, timeout, err)
+			return "Not ready: " + m.What(), describeWork(ctx, client, object, wanted, timeout, err, places)
 		default:
 			return "Not ready: " + m.What(), hub.Explain(client.Host(), "wait for it", err)
 		}

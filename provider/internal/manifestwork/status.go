@@ -1,7 +1,6 @@
 package manifestwork
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -107,12 +105,7 @@ func secretive(object *workv1.ManifestWork, reported workv1.ManifestResourceMeta
 	if reported.Group == "" && (reported.Kind == "Secret" || reported.Resource == "secrets") {
 		return true
 	}
-	version := reported.Version
-	if reported.Group != "" {
-		version = reported.Group + "/" + version
-	}
-	key := manifest.Object{APIVersion: version, Kind: reported.Kind, Namespace: reported.Namespace, Name: reported.Name}.Key()
-	return slices.Contains(workload.WriteOnlyOf(object.Annotations), key)
+	return workload.IsWriteOnly(object.Annotations, reported)
 }
 
 func feedbackTexts(feedback workv1.StatusFeedbackResult) map[string]string {

@@ -70,7 +70,7 @@ func TestTimeoutTellsWhatTheWorkLacks(t *testing.T) {
 		},
 	}
 	wanted := (&waitModel{Conditions: attribute.TextValues([]string{"Progressing=False", "Complete", "Available", "Applied"})}).conditions()
-	got := attribute.JoinLines(describeWait(object, wanted, 10*time.Minute, now))
+	got := attribute.JoinLines(describeWait(object, wanted, 10*time.Minute, now, nil))
 	want := `Within 10m0s these conditions were not met for generation 2:
   Available: it is False
   Complete: nobody has reported it; a condition other than Applied and Available may take a rule in manifest_configs
@@ -93,7 +93,7 @@ Reported values:
 }
 
 func TestTimeoutOfAWorkThatNoAgentHasSeen(t *testing.T) {
-	got := attribute.JoinLines(describeWait(&workv1.ManifestWork{}, []attribute.WaitCondition{{Type: "Applied", Status: metav1.ConditionTrue}}, time.Second, time.Now()))
+	got := attribute.JoinLines(describeWait(&workv1.ManifestWork{}, []attribute.WaitCondition{{Type: "Applied", Status: metav1.ConditionTrue}}, time.Second, time.Now(), nil))
 	want := `Within 1s these conditions were not met for generation 0:
   Applied: the agent has not reported it
 All conditions of the work:

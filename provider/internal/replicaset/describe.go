@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -91,7 +91,7 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 			if away[w.Namespace] {
 				trouble += "; the cluster is not available"
 			}
-			lines = append(lines, fmt.Sprintf("  %s: %s", manifestwork.Qualified(w.Namespace, w.Name), trouble))
+			lines = append(lines, fmt.Sprintf("  %s: %s", workload.Qualified(w.Namespace, w.Name), trouble))
 		} else if meta.FindStatusCondition(w.Status.Conditions, work.ConditionProgressing) == nil {
 			silent++
 		}
@@ -172,7 +172,7 @@ func describeReplicaSetDeletion(ctx context.Context, client *kube.Client, object
 	default:
 		lines = append(lines, fmt.Sprintf("Works that are left: %d. Their agents have to remove the objects first:", len(works)))
 		for _, w := range works[:min(len(works), shownWorks)] {
-			lines = append(lines, "  "+manifestwork.Qualified(w.Namespace, w.Name))
+			lines = append(lines, "  "+workload.Qualified(w.Namespace, w.Name))
 		}
 	}
 	lines = append(lines, "", "Apply again when the agents are back. To let the replica set go now, give its finalizer up; works that are left then have to be deleted by hand:",

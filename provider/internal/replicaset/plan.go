@@ -38,6 +38,7 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 	if !req.State.Raw.IsNull() {
 		keepWording(ctx, req, resp, "placements", func(a, b types.List) bool { return samePlacements(ctx, a, b) })
 	}
+	defer func() { workload.Of(ctx, resp.Plan, &diag.Diagnostics{}).MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	changed := workload.Plan(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
 		return

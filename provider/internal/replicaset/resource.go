@@ -98,6 +98,7 @@ func replicaSetAttributes() map[string]schema.Attribute {
 func (r *replicaSetResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan replicaSetModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	defer func() { plan.MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	waiting, cancel := context.WithTimeout(ctx, timeout)
@@ -125,6 +126,7 @@ func (r *replicaSetResource) Update(ctx context.Context, req resource.UpdateRequ
 	var plan, state replicaSetModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	defer func() { plan.MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
 	resp.Diagnostics.Append(diags...)
 	written := noted(ctx, req.Private, &resp.Diagnostics)
@@ -233,7 +235,7 @@ func (r *replicaSetResource) write(
 func (m *replicaSetModel) follow(
 	ctx, waiting context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, timeout time.Duration, report func(),
 ) crud.Follow {
-	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "replica set", Report: report}
+	f := crud.Follow{Waits: m.Wait != nil, Ready: &m.Ready, Kind: "replica set", Report: report, Failing: "muster_manifest_work_replica_set_wait"}
 	if m.Wait == nil || !m.Ready.IsUnknown() {
 		return f
 	}

@@ -222,8 +222,13 @@ func (v replicaSetWaitValidator) ValidateObject(_ context.Context, req validator
 	}
 	rolledOut, _ := req.ConfigValue.Attributes()["rolled_out"].(types.Bool)
 	conditions, _ := req.ConfigValue.Attributes()["conditions"].(types.Set)
+	checkWait(req.Path, rolledOut, conditions, &resp.Diagnostics)
+}
+
+// checkWait reports a wait for nothing.
+func checkWait(at path.Path, rolledOut types.Bool, conditions types.Set, diags *diag.Diagnostics) {
 	if !rolledOut.IsUnknown() && !rolledOut.ValueBool() && !conditions.IsUnknown() && len(conditions.Elements()) == 0 {
-		resp.Diagnostics.AddAttributeError(req.Path, "Nothing to wait for",
-			fmt.Sprintf("wait has rolled_out = %s and conditions = %s, so there is nothing to wait for. Set rolled_out = true, name conditions, or remove wait.", valueText(rolledOut), valueText(conditions)))
+		diags.AddAttributeError(at, "Nothing to wait for",
+			fmt.Sprintf("rolled_out = %s and conditions = %s leave nothing to wait for. Set rolled_out = true, name conditions, or remove the wait.", valueText(rolledOut), valueText(conditions)))
 	}
 }

@@ -34,20 +34,25 @@ func replicaSetWaitAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Waits, after creating or changing the replica set, until the hub reports everything that is set here. " +
 			"A wait that fails makes an update fail. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and re-create the replica set and all of its works; " +
-			"the next apply waits again. To stop there, add a `postcondition` on `self.ready`.",
+			"the next apply waits again. To make the run fail there, too, without losing the works, use `muster_manifest_work_replica_set_wait`, or `lifecycle { postcondition { condition = self.ready ... } }`.",
 		Optional:   true,
 		Validators: []validator.Object{replicaSetWaitValidator{"rolled_out = true, or conditions, or both"}},
-		Attributes: map[string]schema.Attribute{
-			"rolled_out": schema.BoolAttribute{
-				MarkdownDescription: "Whether to wait until the manifests have succeeded in every cluster that the placements select, as `rolled_out` of the replica set reports. It also waits for placements that select no cluster.",
-				Optional:            true,
-			},
-			"conditions": schema.SetAttribute{
-				MarkdownDescription: "Conditions of the replica set to wait for, each as its type, which then has to be true, or as `type=status`, such as `ManifestworkApplied` or `PlacementVerified=True`.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidWaitCondition())},
-			},
+		Attributes: replicaSetWaitAttributes(),
+	}
+}
+
+// replicaSetWaitAttributes are what there is to wait for.
+func replicaSetWaitAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"rolled_out": schema.BoolAttribute{
+			MarkdownDescription: "Whether to wait until the manifests have succeeded in every cluster that the placements select, as `rolled_out` of the replica set reports. It also waits for placements that select no cluster.",
+			Optional:            true,
+		},
+		"conditions": schema.SetAttribute{
+			MarkdownDescription: "Conditions of the replica set to wait for, each as its type, which then has to be true, or as `type=status`, such as `ManifestworkApplied` or `PlacementVerified=True`.",
+			Optional:            true,
+			ElementType:         types.StringType,
+			Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidWaitCondition())},
 		},
 	}
 }

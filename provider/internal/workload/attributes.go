@@ -77,3 +77,11 @@ func Generation(kind string) schema.Int64Attribute {
 		Computed:            true,
 	}
 }
+
+// GenerationToWaitFor is on the resources that wait for those of Generation.
+func GenerationToWaitFor(kind string) schema.Int64Attribute {
+	return schema.Int64Attribute{
+		MarkdownDescription: "The attribute `generation` of the `" + kind + "`: another one lets it wait again.",
+		Required:            true,
+	}
+}

@@ -25,7 +25,7 @@ func (c Content) Check() diag.Diagnostics {
 	k.objects(c.Objects)
 	k.texts("manifests_wo", c.WriteOnly, discreet)
 	if i := manifest.Duplicate(k.found); i >= 0 {
-		k.diags.AddAttributeError(k.places[i], "Duplicate manifest", attribute.Capitalize(duplicate(k.found[i]).Error())+".")
+		k.diags.AddAttributeError(k.at[i], "Duplicate manifest", fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
 	}
 	if err := fitsLimit(manifest.Size(k.found)); err != nil {
 		k.diags.AddError("Too large", attribute.Capitalize(err.Error())+".")
@@ -36,16 +36,18 @@ func (c Content) Check() diag.Diagnostics {
 // checker goes through the inputs of a work.
 type checker struct {
 	diags diag.Diagnostics
-	// found are the objects that can be read, and where each stands.
+	// found are the objects that can be read; at and places say where each is, for
+	// Terraform and in words.
 	found  []manifest.Object
-	places []path.Path
+	at     []path.Path
+	places []string
 	// count is that of all elements, known or not; unknown tells of inputs whose
 	// elements are not known.
 	count   int
 	unknown bool
 }
 
-func (k *checker) texts(attribute string, list types.List, tell func(error) error) {
+func (k *checker) texts(attr string, list types.List, tell func(error) error) {
 	k.unknown = k.unknown || list.IsUnknown()
 	for i, element := range list.Elements() {
 		k.count++
@@ -54,12 +56,14 @@ func (k *checker) texts(attribute string, list types.List, tell func(error) erro
 			continue
 		}
 		parsed, err := manifest.Parse(text.ValueString())
-		at := path.Root(attribute).AtListIndex(i)
+		at := path.Root(attr).AtListIndex(i)
 		if err != nil {
-			k.invalid(at, tell(err))
+			k.invalid(at, fmt.Errorf("%s[%d]: %w", attr, i, tell(err)))
 			continue
 		}
-		k.add(at, parsed...)
+		for _, object := range parsed {
+			k.add(at, place(attr, i, object), object)
+		}
 	}
 }
 
@@ -89,7 +93,7 @@ func (k *checker) objects(objects types.Dynamic) {
 		case err != nil:
 			k.invalid(root, fmt.Errorf("objects[%d]: %w", i, err))
 		default:
-			k.add(root, object)
+			k.add(root, fmt.Sprintf("objects[%d]", i), object)
 		}
 	}
 }
@@ -98,10 +102,8 @@ func (k *checker) invalid(at path.Path, err error) {
 	k.diags.AddAttributeError(at, "Invalid manifest", fmt.Sprintf("The manifest can't be applied: %s.", err))
 }
 
-func (k *checker) add(at path.Path, objects ...manifest.Object) {
-	for _, object := range objects {
-		k.found, k.places = append(k.found, object), append(k.places, at)
-	}
+func (k *checker) add(at path.Path, place string, object manifest.Object) {
+	k.found, k.at, k.places = append(k.found, object), append(k.at, at), append(k.places, place)
 }
 
 // fits checks what only all objects of a work together show.

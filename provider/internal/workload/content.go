@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -159,7 +160,7 @@ func (c Content) closed() ([]manifest.Object, error) {
 func discreet(err error) error {
 	var syntax *manifest.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Errorf("it is neither YAML nor JSON (the parser's message is withheld, because it might quote a secret; try the same in manifests with harmless values)")
+		return errors.New(strings.Replace(err.Error(), syntax.Error(), syntax.Discreet(), 1))
 	}
 	return err
 }

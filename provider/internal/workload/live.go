@@ -48,6 +48,12 @@ func WriteOnlyOf(annotations map[string]string) []string {
 	return keys
 }
 
+// IsWriteOnly reports whether an object that an agent reports on must not be read
+// back, as the annotations of its work say.
+func IsWriteOnly(annotations map[string]string, reported workv1.ManifestResourceMeta) bool {
+	return slices.Contains(WriteOnlyOf(annotations), keyOf(reported))
+}
+
 // Import is the content of a work that no configuration of this state has written
 // yet: see imported.
 func Import(live Live) (Content, error) {
