@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
+	functions "github.com/muster-fleet/terraform-provider-muster/provider/internal/function"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/managedcluster"
@@ -33,6 +35,7 @@ const Address = "registry.terraform.io/muster-fleet/muster"
 var (
 	_ provider.Provider                       = (*musterProvider)(nil)
 	_ provider.ProviderWithEphemeralResources = (*musterProvider)(nil)
+	_ provider.ProviderWithFunctions          = (*musterProvider)(nil)
 	_ provider.ProviderWithValidateConfig     = (*musterProvider)(nil)
 	_ provider.ProviderWithListResources      = (*musterProvider)(nil)
 )
@@ -149,5 +152,16 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 func (p *musterProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{
 		registration.NewKubeconfig,
+	}
+}
+
+func (p *musterProvider) Functions(context.Context) []func() function.Function {
+	return []func() function.Function{
+		functions.NewManifestsFromYAML,
+		functions.NewKubeconfig,
+		functions.NewClusterName,
+		functions.NewLabelSelector,
+		functions.NewParseLabelSelector,
+		functions.NewKlusterletManifests,
 	}
 }

@@ -1,6 +1,8 @@
 package connection
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -20,6 +23,48 @@ func (m Model) Check(diags *diag.Diagnostics) {
 	for _, problem := range m.problems(false) {
 		diags.AddAttributeError(path.Root(problem.attribute), problem.summary, problem.detail)
 	}
+}
+
+// Validate is the first error of a connection that no schema has checked.
+func (m Model) Validate(ctx context.Context) error {
+	values := m.values()
+	for _, s := range settings() {
+		if object, ok := values[s.name].(types.Object); ok {
+			for _, part := range s.nested {
+				if value := object.Attributes()[part.name]; value != nil {
+					if err := part.validate(ctx, path.Root(s.name).AtName(part.name), value); err != nil {
+						return err
+					}
+				}
+			}
+			continue
+		}
+		if err := s.validate(ctx, path.Root(s.name), values[s.name]); err != nil {
+			return err
+		}
+	}
+	for _, problem := range m.problems(true) {
+		return errors.New(problem.detail)
+	}
+	return nil
+}
+
+func (s setting) validate(ctx context.Context, at path.Path, value attr.Value) error {
+	text, ok := value.(types.String)
+	if !ok {
+		return nil
+	}
+	if s.required && text.IsNull() {
+		return fmt.Errorf("%s is missing: %s", at, s.description)
+	}
+	for _, v := range s.validators {
+		resp := validator.StringResponse{}
+		v.ValidateString(ctx, validator.StringRequest{Path: at, ConfigValue: text}, &resp)
+		if resp.Diagnostics.HasError() {
+			return fmt.Errorf("%s: %s", at, resp.Diagnostics[0].Detail())
+		}
+	}
+	return nil
 }
 
 // problems finds what does not go together. Values that are not known yet are no

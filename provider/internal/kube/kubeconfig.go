@@ -142,6 +142,29 @@ func (c Connection) entries(base *clientcmdapi.Config) (*clientcmdapi.Cluster, *
 	return cluster, user, nil
 }
 
+// Render writes a kubeconfig whose only cluster, user and context have this name.
+// The connection has to name a host.
+func (c Connection) Render(name, namespace string) (string, error) {
+	cluster, user := &clientcmdapi.Cluster{}, &clientcmdapi.AuthInfo{}
+	if err := c.overrideCluster(cluster); err != nil {
+		return "", err
+	}
+	c.overrideUser(user)
+	if user.Exec != nil {
+		user.Exec.InteractiveMode = clientcmdapi.IfAvailableExecInteractiveMode // kubectl may have a terminal
+	}
+	text, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: user},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name, Namespace: namespace}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return "", fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	return string(text), nil
+}
+
 // missing tells that a kubeconfig lacks an entry, and which ones it has. attribute
 // is where another one can be chosen.
 func missing(source, kind, name string, names []string, attribute string) error {

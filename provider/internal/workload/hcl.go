@@ -21,9 +21,9 @@ import (
 // ErrUnknown is that of a value that will be known after apply.
 var ErrUnknown = errors.New("it is not known yet")
 
-// jsonValue is a value of the configuration in JSON's terms. Attributes that are
+// JSONValue is a value of the configuration in JSON's terms. Attributes that are
 // null are left out, as if they were not there.
-func jsonValue(value attr.Value) (any, error) {
+func JSONValue(value attr.Value) (any, error) {
 	if value == nil || value.IsNull() {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func jsonValue(value attr.Value) (any, error) {
 	}
 	switch value := value.(type) {
 	case types.Dynamic:
-		return jsonValue(value.UnderlyingValue())
+		return JSONValue(value.UnderlyingValue())
 	case types.String:
 		return value.ValueString(), nil
 	case types.Bool:
@@ -46,7 +46,7 @@ func jsonValue(value attr.Value) (any, error) {
 	case attribute.Elements:
 		list := make([]any, 0, len(value.Elements()))
 		for i, element := range value.Elements() {
-			converted, err := jsonValue(element)
+			converted, err := JSONValue(element)
 			if err != nil {
 				return nil, at(fmt.Sprintf("[%d]", i), err)
 			}
@@ -61,7 +61,7 @@ func jsonValue(value attr.Value) (any, error) {
 func jsonMap(fields map[string]attr.Value) (any, error) {
 	converted := make(map[string]any, len(fields))
 	for name, field := range fields {
-		value, err := jsonValue(field)
+		value, err := JSONValue(field)
 		if err != nil {
 			return nil, at("."+name, err)
 		}
@@ -90,9 +90,9 @@ func jsonNumber(number *big.Float) json.Number {
 	return json.Number(strconv.FormatFloat(float, 'g', -1, 64))
 }
 
-// hclValue is a value in JSON's terms as one of HCL: an object for each map and
+// HCLValue is a value in JSON's terms as one of HCL: an object for each map and
 // a tuple for each list, since their elements may be of any type.
-func hclValue(value any) (attr.Value, error) {
+func HCLValue(value any) (attr.Value, error) {
 	switch value := value.(type) {
 	case nil:
 		return types.StringNull(), nil // In a list; anywhere else it is left out.
@@ -112,7 +112,7 @@ func hclValue(value any) (attr.Value, error) {
 			if field == nil {
 				continue
 			}
-			converted, err := hclValue(field)
+			converted, err := HCLValue(field)
 			if err != nil {
 				return nil, err
 			}
@@ -122,7 +122,7 @@ func hclValue(value any) (attr.Value, error) {
 	case []any:
 		list, kinds := []attr.Value{}, []attr.Type{}
 		for _, element := range value {
-			converted, err := hclValue(element)
+			converted, err := HCLValue(element)
 			if err != nil {
 				return nil, err
 			}
@@ -202,7 +202,7 @@ func hasSecret(value attr.Value) bool {
 // objectManifest is one element of objects. It is ErrUnknown's if any part of it
 // is not known.
 func objectManifest(value attr.Value) (manifest.Object, error) {
-	converted, err := jsonValue(value)
+	converted, err := JSONValue(value)
 	if err != nil {
 		return manifest.Object{}, err
 	}
@@ -242,7 +242,7 @@ func hclObjects(objects []manifest.Object) (types.Dynamic, error) {
 		}
 		list = append(list, value)
 	}
-	value, err := hclValue(list)
+	value, err := HCLValue(list)
 	if err != nil {
 		return types.DynamicNull(), fmt.Errorf("write the objects in HCL: %w", err)
 	}

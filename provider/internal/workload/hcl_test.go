@@ -60,7 +60,7 @@ func TestHCLInJSON(t *testing.T) {
 		"null":           {types.StringNull(), `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			value, err := jsonValue(test.value)
+			value, err := JSONValue(test.value)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestWhatIsUnknownInsideMakesTheWholeUnknown(t *testing.T) {
 		"deep in the tree": object(map[string]attr.Value{"a": tuple(object(map[string]attr.Value{"b": types.NumberUnknown()}))}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := jsonValue(value); !errors.Is(err, ErrUnknown) {
+			if _, err := JSONValue(value); !errors.Is(err, ErrUnknown) {
 				t.Errorf("got %v", err)
 			}
 		})

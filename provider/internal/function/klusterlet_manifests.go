@@ -1,0 +1,127 @@
+package function
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+)
+
+type klusterletManifests struct{}
+
+// NewKlusterletManifests is klusterlet_manifests.
+func NewKlusterletManifests() function.Function { return klusterletManifests{} }
+
+type klusterletArgument struct {
+	ClusterName         string            `json:"cluster_name"`
+	Namespace           string            `json:"namespace"`
+	Image               string            `json:"image"`
+	Args                []string          `json:"args"`
+	Labels              map[string]string `json:"labels"`
+	BootstrapKubeconfig string            `json:"bootstrap_kubeconfig"`
+}
+
+func (klusterletManifests) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = "klusterlet_manifests"
+}
+
+func (klusterletManifests) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	resp.Definition = function.Definition{
+		Summary: "The objects that muster_klusterlet installs in a cluster",
+		MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be applied, for those who install it by another way than `muster_klusterlet`: GitOps, cloud-init, or the provider that makes the cluster. Write them with `yamlencode`.\n\n" +
+			"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. Otherwise create the Secret `bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
+		Parameters: []function.Parameter{function.DynamicParameter{
+			Name: "klusterlet",
+			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, `image` and `args`. Further `labels`, which every object gets, and `bootstrap_kubeconfig`, the text of a kubeconfig, " +
+				"which is a secret: the result is sensitive or ephemeral when it is.",
+		}},
+		Return: function.DynamicReturn{},
+	}
+}
+
+func (klusterletManifests) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	var argument types.Dynamic
+	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
+		return
+	}
+	objects, err := renderKlusterlet(ctx, argument)
+	if err != nil {
+		resp.Error = refuse(err)
+		return
+	}
+	result, err := workload.HCLValue(objects)
+	if err != nil {
+		resp.Error = function.NewFuncError(err.Error())
+		return
+	}
+	resp.Error = resp.Result.Set(ctx, types.DynamicValue(result))
+}
+
+func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error) {
+	var a klusterletArgument
+	if err := read(argument, &a); err != nil {
+		return nil, err
+	}
+	if a.ClusterName == "" {
+		return nil, fmt.Errorf("cluster_name is missing; it is the cluster's name on the hub")
+	}
+	if err := checked(ctx, "cluster_name", a.ClusterName, attribute.ValidClusterName()); err != nil {
+		return nil, err
+	}
+	if a.Namespace != "" {
+		if err := checked(ctx, "namespace", a.Namespace, attribute.ValidName("namespace")); err != nil {
+			return nil, err
+		}
+	}
+	resp := validator.MapResponse{}
+	attribute.ValidLabels(nil).ValidateMap(ctx, validator.MapRequest{Path: path.Root("labels"), ConfigValue: attribute.StringMapValue(a.Labels)}, &resp)
+	if resp.Diagnostics.HasError() {
+		return nil, fmt.Errorf("labels: %s", resp.Diagnostics[0].Detail())
+	}
+	if a.BootstrapKubeconfig != "" {
+		if _, err := (kube.Connection{Kubeconfig: a.BootstrapKubeconfig}).RESTConfig(); err != nil {
+			return nil, fmt.Errorf("bootstrap_kubeconfig: %w", err)
+		}
+	}
+	objects := []any{}
+	for _, object := range klusterlet.Render(klusterlet.Options{
+		ClusterName: a.ClusterName, Namespace: a.Namespace, Image: a.Image, Args: a.Args, Labels: a.Labels,
+		BootstrapKubeconfig: []byte(a.BootstrapKubeconfig),
+	}) {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("write %s as JSON: %w", object.GetName(), err)
+		}
+		parsed, err := manifest.FromJSON(text)
+		if err != nil {
+			return nil, err
+		}
+		value, err := parsed.Value()
+		if err != nil {
+			return nil, err
+		}
+		delete(value, "status")
+		objects = append(objects, value)
+	}
+	return objects, nil
+}
+
+// checked applies a validator of attributes to an attribute of an argument.
+func checked(ctx context.Context, name, value string, v validator.String) error {
+	resp := validator.StringResponse{}
+	v.ValidateString(ctx, validator.StringRequest{Path: path.Root(name), ConfigValue: types.StringValue(value)}, &resp)
+	if resp.Diagnostics.HasError() {
+		return fmt.Errorf("%s: %s", name, resp.Diagnostics[0].Detail())
+	}
+	return nil
+}

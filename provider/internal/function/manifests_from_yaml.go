@@ -1,0 +1,176 @@
+package function
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+)
+
+type manifestsFromYAML struct{}
+
+// NewManifestsFromYAML is manifests_from_yaml.
+func NewManifestsFromYAML() function.Function { return manifestsFromYAML{} }
+
+func (manifestsFromYAML) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = "manifests_from_yaml"
+}
+
+func (manifestsFromYAML) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	resp.Definition = function.Definition{
+		Summary: "The Kubernetes objects in YAML or JSON texts",
+		MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, and returns them as a list of HCL objects, in order: for `objects` of `muster_manifest_work`, for `for` expressions, and to add labels with `merge`. " +
+			"Empty documents are left out, and the items of a `List` are returned one by one. An object without `apiVersion`, `kind` or `metadata.name`, and a key that is there twice, are errors that name file, document and line.\n\n" +
+			"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` and `file` make; the files are then read in the order of their names. The function itself reads no files, because Terraform expects functions to depend on their arguments alone.",
+		Parameters: []function.Parameter{function.DynamicParameter{
+			Name:                "text",
+			MarkdownDescription: "One text, a list of texts, or a map from file names to texts.",
+		}},
+		Return: function.DynamicReturn{},
+	}
+}
+
+func (manifestsFromYAML) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	var argument types.Dynamic
+	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
+		return
+	}
+	objects, err := objectsOf(argument)
+	if err != nil {
+		resp.Error = refuse(err)
+		return
+	}
+	result, err := workload.HCLValue(objects)
+	if err != nil {
+		resp.Error = function.NewFuncError(err.Error())
+		return
+	}
+	resp.Error = resp.Result.Set(ctx, types.DynamicValue(result))
+}
+
+// objectsOf reads one text, or several.
+func objectsOf(argument types.Dynamic) ([]any, error) {
+	value, err := workload.JSONValue(argument)
+	if err != nil {
+		return nil, err
+	}
+	objects := []any{}
+	add := func(source string, value any) error {
+		text, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("%sit has to be a text with YAML or JSON; read a file with file()", source)
+		}
+		found, err := documents(text)
+		if err != nil {
+			return fmt.Errorf("%s%w", source, err)
+		}
+		objects = append(objects, found...)
+		return nil
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if err := add(name+": ", value[name]); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, text := range value {
+			if err := add(fmt.Sprintf("element %d: ", i), text); err != nil {
+				return nil, err
+			}
+		}
+	default:
+		return objects, add("", value)
+	}
+	return objects, nil
+}
+
+// documents reads the objects of one text. Errors name the document and its line.
+func documents(text string) ([]any, error) {
+	objects := []any{}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	for n, line := 1, 1; ; n++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d, line %d: %w", n, line, err)
+		}
+		found, err := objectsIn(document, line)
+		if err != nil {
+			return nil, fmt.Errorf("document %d, line %d: %w", n, beginning(document, line), err)
+		}
+		objects = append(objects, found...)
+		line += bytes.Count(document, []byte("\n")) + 1 // The separator is no part of it.
+	}
+}
+
+// beginning is the line of the first thing in a document that begins at line.
+func beginning(document []byte, line int) int {
+	for text := range strings.Lines(string(document)) {
+		if trimmed := strings.TrimSpace(text); trimmed != "" && !strings.HasPrefix(trimmed, "#") && !strings.HasPrefix(trimmed, "---") {
+			break
+		}
+		line++
+	}
+	return line
+}
+
+// objectsIn are the objects of one document: none, one, or the items of a list.
+func objectsIn(document []byte, line int) ([]any, error) {
+	raw, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, fmt.Errorf("it is neither YAML nor JSON: %s", inTheText(err.Error(), line))
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("it is neither YAML nor JSON: %w", err)
+	}
+	fields, ok := value.(map[string]any)
+	switch {
+	case value == nil:
+		return nil, nil
+	case !ok || fields["kind"] != "List" || fields["apiVersion"] != "v1":
+		_, err := manifest.New(value)
+		return []any{value}, err
+	}
+	items, _ := fields["items"].([]any)
+	for i, item := range items {
+		if _, err := manifest.New(item); err != nil {
+			return nil, fmt.Errorf("items[%d]: %w", i, err)
+		}
+	}
+	return items, nil
+}
+
+// inTheText makes the line numbers of a parser, which counts from the beginning of
+// the document, those of the whole text.
+func inTheText(message string, line int) string {
+	return regexp.MustCompile(`\bline (\d+)`).ReplaceAllStringFunc(message, func(found string) string {
+		number, err := strconv.Atoi(strings.TrimPrefix(found, "line "))
+		if err != nil {
+			return found
+		}
+		return fmt.Sprintf("line %d", number+line-1)
+	})
+}
