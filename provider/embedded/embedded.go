@@ -97,6 +97,17 @@ func (p *Provider) Listed() []string {
 	return slices.Sorted(maps.Keys(p.schemas.ListResourceSchemas))
 }
 
+// Filters are the attributes by which ListResources can choose among the resources
+// of a type.
+func (p *Provider) Filters(resource string) []string {
+	var names []string
+	for _, a := range p.schemas.ListResourceSchemas[resource].Block.Attributes {
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // unknown is the error about a name that the provider does not have.
 func unknown[V any](what, name string, all map[string]V) error {
 	names := slices.Sorted(maps.Keys(all))

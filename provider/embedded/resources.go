@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -19,6 +22,21 @@ type Resource struct {
 	Identity map[string]string
 	// State is what a state would hold of it, with the type of the resource's schema.
 	State tftypes.Value
+}
+
+// ID is the import ID: the texts of the identity, the one that names where the object
+// is first.
+func (r Resource) ID() string {
+	var where, which []string
+	for _, name := range slices.Sorted(maps.Keys(r.Identity)) {
+		alone := len(r.Identity) == 1
+		if !alone && (name == "namespace" || name == "managed_cluster") {
+			where = append(where, r.Identity[name])
+		} else {
+			which = append(which, r.Identity[name])
+		}
+	}
+	return strings.Join(append(where, which...), "/")
 }
 
 // ListResources lists the objects of the hub that a resource type can manage.

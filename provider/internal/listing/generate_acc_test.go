@@ -15,7 +15,7 @@ import (
 
 // Terraform 1.5 and later write the configuration of what import blocks name.
 func TestAccTheConfigurationThatTerraformGeneratesPlansEmptyForEveryKind(t *testing.T) {
-	world(t, "blocks")
+	acctest.World(t, "blocks")
 	p, _ := provider(t)
 	var imports strings.Builder
 	kinds := 0
@@ -27,7 +27,7 @@ func TestAccTheConfigurationThatTerraformGeneratesPlansEmptyForEveryKind(t *test
 		}
 		kinds++
 		for i, one := range found {
-			fmt.Fprintf(&imports, "import {\n  to = %s.x%d\n  id = %q\n}\n", kind, i, importID(one))
+			fmt.Fprintf(&imports, "import {\n  to = %s.x%d\n  id = %q\n}\n", kind, i, one.ID())
 		}
 	}
 	w := acctest.NewWorkspace(t)
@@ -44,7 +44,7 @@ func TestAccQueriesGenerateConfigurationThatPlansEmpty(t *testing.T) {
 	if !knowsQuery(w) {
 		t.Skip("this Terraform has no command query")
 	}
-	world(t, "queries")
+	acctest.World(t, "queries")
 	p, _ := provider(t)
 	query := &strings.Builder{}
 	for _, kind := range p.Listed() {
@@ -103,7 +103,7 @@ func mine(t *testing.T, p *embedded.Provider, kind, world string) []embedded.Res
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(importID(listed), world) {
+		if strings.Contains(listed.ID(), world) {
 			found = append(found, listed)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestAccEveryKindIsListedByWhatItHas(t *testing.T) {
-	world(t, "listed")
+	acctest.World(t, "listed")
 	p, _ := provider(t)
 	for name, test := range map[string]struct {
 		resource string
@@ -54,7 +54,7 @@ func TestAccEveryKindIsListedByWhatItHas(t *testing.T) {
 
 // What a list says of an object is what an import of it says.
 func TestAccListsTellWhatImportsTell(t *testing.T) {
-	world(t, "equals")
+	acctest.World(t, "equals")
 	p, _ := provider(t)
 	for _, resource := range p.Listed() {
 		for listed, err := range p.ListResources(t.Context(), resource, map[string]any{"name": "*"}, 0) {
@@ -65,7 +65,7 @@ func TestAccListsTellWhatImportsTell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			imported, err := p.Import(t.Context(), resource, importID(listed))
+			imported, err := p.Import(t.Context(), resource, listed.ID())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,26 +91,8 @@ func TestAccListsTellWhatImportsTell(t *testing.T) {
 	}
 }
 
-func importID(r embedded.Resource) string {
-	first := map[string]string{"muster_managed_cluster_set_binding": "namespace", "muster_placement": "namespace", "muster_manifest_work_replica_set": "namespace"}[r.Type]
-	if first == "" {
-		first = "managed_cluster"
-	}
-	last := "name"
-	if r.Type == "muster_managed_cluster_set_binding" {
-		last = "cluster_set"
-	}
-	var parts []string
-	for _, attribute := range []string{first, last, "token_id"} {
-		if text := r.Identity[attribute]; text != "" {
-			parts = append(parts, text)
-		}
-	}
-	return strings.Join(parts, "/")
-}
-
 func TestAccWhatTerraformOrADeletionHoldsIsLeftOutAndSaid(t *testing.T) {
-	someone := world(t, "leaves")
+	someone := acctest.World(t, "leaves")
 	w := acctest.NewWorkspace(t)
 	if said, ok := w.Apply(`resource "muster_placement" "p" {
   namespace = "leaves"

@@ -23,15 +23,24 @@ func (f *hubFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub, instead of the one in the data directory")
 }
 
-// client reaches the hub with the rights of its kubeconfig.
-func (f *hubFlags) client() (client.Client, error) {
+// path is the kubeconfig of the hub, which exists.
+func (f *hubFlags) path() (string, error) {
 	path := f.kubeconfig
 	if path == "" {
 		path = fleet.HubKubeconfig(f.dataDir)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("there is no kubeconfig %s: "+
+		return "", fmt.Errorf("there is no kubeconfig %s: "+
 			"start a hub with \"muster up\", or name its kubeconfig with --kubeconfig", path)
+	}
+	return path, nil
+}
+
+// client reaches the hub with the rights of its kubeconfig.
+func (f *hubFlags) client() (client.Client, error) {
+	path, err := f.path()
+	if err != nil {
+		return nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {

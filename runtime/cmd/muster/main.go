@@ -28,6 +28,6 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`
   muster hub --data-dir ./hub`
 	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.AddCommand(newHubCommand(), cli.NewAgentCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(),
-		newStatusCommand(), newRejoinCommand(), cli.NewVersionCommand())
+		newStatusCommand(), newRejoinCommand(), newExportCommand(), cli.NewVersionCommand())
 	return root
 }

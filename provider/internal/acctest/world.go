@@ -1,17 +1,12 @@
-package listing_test
+package acctest
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/embedded"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -23,12 +18,12 @@ import (
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
-// world makes objects of every kind with kubectl, all named after a test. It has
+// World makes objects of every kind with kubectl, all named after a test. It has
 // the clusters NAME-a, which has joined the set NAME, and NAME-b, which is not
 // accepted.
-func world(t *testing.T, name string) *acctest.Outsider {
+func World(t *testing.T, name string) *Outsider {
 	t.Helper()
-	someone := acctest.Someone(t)
+	someone := Someone(t)
 	someone.Namespace(name)
 	accepted := true
 	a := &clusterv1.ManagedCluster{Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: &accepted}}
@@ -71,40 +66,8 @@ func world(t *testing.T, name string) *acctest.Outsider {
 	score.Status.Scores = []clusterv1alpha1.AddOnPlacementScoreItem{{Name: "ms", Value: 12}}
 	ctx, cancel := someone.Context()
 	defer cancel()
-	if err := someone.Client.UpdateSubresource(ctx, score, "status", acctest.OutsiderManager); err != nil {
+	if err := someone.Client.UpdateSubresource(ctx, score, "status", OutsiderManager); err != nil {
 		t.Fatal(err)
 	}
 	return someone
-}
-
-// provider is the provider at the shared hub, and its warnings.
-func provider(t *testing.T) (*embedded.Provider, *[]string) {
-	t.Helper()
-	if acctest.Acc.Hub == nil {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
-	p, err := embedded.New(t.Context(), "test", map[string]any{"kubeconfig_path": acctest.Acc.HubKubeconfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	warnings := &[]string{}
-	p.Warn = func(d embedded.Diagnostic) { *warnings = append(*warnings, d.Error()) }
-	return p, warnings
-}
-
-// list are the names of what is listed, joined.
-func list(t *testing.T, p *embedded.Provider, resource string, config map[string]any, limit int64) string {
-	t.Helper()
-	var names []string
-	for listed, err := range p.ListResources(t.Context(), "muster_"+resource, config, limit) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		var values []string
-		for _, key := range slices.Sorted(maps.Keys(listed.Identity)) {
-			values = append(values, listed.Identity[key])
-		}
-		names = append(names, strings.Join(values, "/"))
-	}
-	return strings.Join(names, " ")
 }
