@@ -1,5 +1,3 @@
-// Package chaos_test kills processes of a fleet in the middle of their work and
-// looks whether anything is lost or doubled.
 package chaos_test
 
 import (

@@ -1,5 +1,3 @@
-// Package addon_test checks the controllers below this folder against a real API
-// server.
 package addon_test
 
 import (

@@ -1,5 +1,3 @@
-// Package clusterset_test checks the controllers below this folder against a
-// real API server. They share its start, and one test binary that links it.
 package clusterset_test
 
 import (

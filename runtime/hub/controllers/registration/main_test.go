@@ -1,5 +1,3 @@
-// Package registration_test checks the rules of the controllers below this
-// folder against a real API server.
 package registration_test
 
 import (
