@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -177,6 +178,43 @@ func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
 	if want := cluster.CommonName(f.name, was[cluster.AgentNameKey]); !slices.Contains(usernames, want) {
 		t.Errorf("requests came from %q, want one from %q", usernames, want)
 	}
+}
+
+func TestCertificateIsRenewedWhenTheHubAsksForIt(t *testing.T) {
+	f := newCluster(t, "renew")
+	f.options.Clock = clocktesting.NewFakeClock(time.Now()) // stands still: nothing is due
+	f.join()
+	was := f.identity()
+	for _, request := range []string{"first", "second"} {
+		f.annotate(cluster.RenewCertificateAnnotation, request)
+		f.eventually(func(mc *clusterv1.ManagedCluster) error {
+			c := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionCertificateRotated)
+			switch {
+			case mc.Annotations[cluster.RenewCertificateAnnotation] != "":
+				return fmt.Errorf("the request is not answered")
+			case c == nil || c.Status != metav1.ConditionTrue:
+				return fmt.Errorf("condition %+v", c)
+			}
+			return nil
+		})
+		now := f.identity()
+		if now[cluster.TLSCertKey] == was[cluster.TLSCertKey] || now[cluster.AgentNameKey] != was[cluster.AgentNameKey] {
+			t.Errorf("after the %s request: a certificate that is new: %t, of the agent %s, want a new one of %s",
+				request, now[cluster.TLSCertKey] != was[cluster.TLSCertKey], now[cluster.AgentNameKey], was[cluster.AgentNameKey])
+		}
+		was = now
+	}
+	// Another change of the cluster is no request.
+	f.annotate("note", "x")
+	if n := len(f.requests()); n != 3 {
+		t.Errorf("%d certificate requests, want the first one and one for each time that it was asked", n)
+	}
+}
+
+func (f *fleetCluster) annotate(key, value string) {
+	f.t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	must(f.t, fleet.client.Patch(context.Background(), f.get(), client.RawPatch(types.MergePatchType, patch)))
 }
 
 func TestExpiredIdentityIsReplacedWithTheBootstrapKubeconfig(t *testing.T) {

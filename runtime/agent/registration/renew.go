@@ -17,16 +17,24 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// renewals renews the certificate in good time, and when the stored one was
-// lost or changed.
+// renewals renews the certificate in good time, when the stored one was lost or
+// changed, and when the hub's administrators ask for it.
 func (s *session) renewals(ctx context.Context) {
 	requester := s.requester(s.identity().Names, func(level slog.Level, what string, args ...any) { s.Log.Log(ctx, level, what, args...) })
 	requester.Renewing = true
 	requester.Halted = func() { s.reportCertificate(metav1.ConditionFalse, cluster.MessageTooManyRequests) }
-	due := s.renewAt()
+	due, answered := s.renewAt(), ""
 	loop.Run(ctx, s.Clock, s.stored, due.Sub(s.Clock.Now()), func(ctx context.Context) time.Duration {
-		if !s.Clock.Now().Before(due) || s.adoptStored(ctx) {
+		asked := s.renewalAsked()
+		if asked != answered && asked != "" {
+			s.Log.Info("the hub's administrators ask for another certificate", "request", asked)
 			s.renew(ctx, requester)
+			answered = asked
+		} else if !s.Clock.Now().Before(due) || s.adoptStored(ctx) {
+			s.renew(ctx, requester)
+		}
+		if asked != "" {
+			s.answerRenewal(ctx, answered)
 		}
 		due = s.renewAt()
 		return due.Sub(s.Clock.Now())

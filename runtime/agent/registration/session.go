@@ -90,6 +90,7 @@ func (s *session) run(ctx context.Context) {
 	}
 	s.status = s.newStatus()
 	running.Go(func() { s.renewals(ctx) })
+	running.Go(func() { s.followRenewalRequests(ctx) })
 	running.Go(func() { s.status.Run(ctx) })
 	running.Go(func() { heartbeat.Run(ctx, s.heartbeatOptions()) })
 	running.Go(func() { s.runAccepted(ctx) })

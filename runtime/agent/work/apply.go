@@ -72,7 +72,7 @@ func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManif
 	pending, err := a.bookkeep(ctx, mw, amw, l.manifests, outcomes)
 	next := report.Status(mw, l.manifests, outcomes, a.derive)
 	report.SetPruned(&next.Conditions, a.readable(ctx, mw.Spec.Executor, pending), mw.Generation)
-	err = errors.Join(err, a.report(ctx, mw, next))
+	err = errors.Join(err, a.answer(ctx, mw, next))
 	a.events.failing(mw, outcomes, a.works.failures(mw.Name))
 	for i, o := range outcomes {
 		if o.Applied != nil && !decide.RetriedRarely(o.Applied) {
@@ -204,7 +204,7 @@ func (a *agent) watchOver(ctx context.Context, l *look) (reconcile.Result, error
 	for i := range outcomes {
 		outcomes[i].Kept = true
 	}
-	if err := a.report(ctx, mw, report.Status(mw, l.manifests, outcomes, a.derive)); err != nil {
+	if err := a.answer(ctx, mw, report.Status(mw, l.manifests, outcomes, a.derive)); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !decide.IsComplete(mw, l.manifests) {

@@ -120,12 +120,13 @@ func (a *agent) appliedOfWorks() workHandler {
 }
 
 // workChanged reports whether the spec, labels, finalizers or deletion of a work
-// have changed. What this agent reports in the status is no news to it. A resync
+// have changed, or it is to be applied once more. What this agent reports in the status is no news to it. A resync
 // counts as a change.
 func workChanged(before, after *workv1.ManifestWork) bool {
 	return before.ResourceVersion == after.ResourceVersion || before.Generation != after.Generation ||
 		len(before.Finalizers) != len(after.Finalizers) || !maps.Equal(before.Labels, after.Labels) ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		before.Annotations[apiwork.ReplayAnnotation] != after.Annotations[apiwork.ReplayAnnotation] && after.Annotations[apiwork.ReplayAnnotation] != ""
 }
 
 // appliedChanged reports whether others have changed an AppliedManifestWork: its

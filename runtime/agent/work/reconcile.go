@@ -46,6 +46,7 @@ func (a *agent) reconcileWork(ctx context.Context, r reconcile.Request) (reconci
 			return reconcile.Result{}, err
 		}
 	}
+	a.beginReplay(mw)
 	manifests := manifest.Read(mw, a.mapper)
 	wasSlow := a.memory.IsSlow(name)
 	rules := a.inspector.Begin(wasSlow)

@@ -3,7 +3,9 @@ package work_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +77,57 @@ func TestDriftIsMended(t *testing.T) {
 			f.value("a", "one")
 		})
 	}
+}
+
+func TestWorkIsAppliedOnceMoreWhenAsked(t *testing.T) {
+	applies := &atomic.Int32{}
+	f := newFixtureBehind(t, func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/a") {
+				applies.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	mw := f.create("w", strategy(workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply}), f.configMap("a", "one"))
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
+	for i := range 2 {
+		before := applies.Load()
+		f.replay(mw, fmt.Sprint(i))
+		if applies.Load() == before {
+			t.Errorf("the object was not applied after request %d", i)
+		}
+	}
+}
+
+func TestReplayLiftsTheCompletionOfNoWork(t *testing.T) {
+	f := newFixture(t)
+	mw := f.create("w", func(s *workv1.ManifestWorkSpec) {
+		s.ManifestConfigs = []workv1.ManifestConfigOption{{
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: f.target, Name: "a"},
+			ConditionRules:     []workv1.ConditionRule{{Condition: apiwork.ConditionComplete, Type: workv1.ConditionRuleTypeCEL, CELExpressions: []string{"object.data.key != ''"}}},
+		}}
+	}, f.configMap("a", "one"))
+	f.wait(mw, apiwork.ConditionComplete, metav1.ConditionTrue)
+	cm := f.value("a", "one")
+	cm.Data["key"] = "edited"
+	f.must(f.client.Update(context.Background(), cm))
+	f.replay(mw, "x")
+	f.value("a", "edited")
+}
+
+// replay asks for a work to be applied once more, and waits for the answer.
+func (f *fixture) replay(mw *workv1.ManifestWork, request string) {
+	f.t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, apiwork.ReplayAnnotation, request)
+	f.must(f.client.Patch(context.Background(), mw, client.RawPatch(types.MergePatchType, patch)))
+	testenv.Eventually(f.t, func() error {
+		f.must(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw))
+		if mw.Annotations[apiwork.ReplayAnnotation] != "" {
+			return fmt.Errorf("the request is not answered")
+		}
+		return nil
+	})
 }
 
 func TestCreateOnlyAndReadOnlyLeaveTheObjectAlone(t *testing.T) {

@@ -53,6 +53,10 @@ const (
 	// AgentAnnotationPrefix is what the keys of annotations begin with that an
 	// agent may put on its own ManagedCluster.
 	AgentAnnotationPrefix = "agent.open-cluster-management.io"
+	// RenewCertificateAnnotation on a ManagedCluster asks its agent to renew its
+	// client certificate now. The agent removes the annotation once it has the new
+	// one; another value asks again. It is muster's own: upstream agents leave it.
+	RenewCertificateAnnotation = "muster-fleet.io/renew-certificate"
 	// CleanupPriorityAnnotation on an object in a cluster's namespace orders its
 	// deletion with the cluster: 0 to 100, lowest first.
 	CleanupPriorityAnnotation = "open-cluster-management.io/cleanup-priority"

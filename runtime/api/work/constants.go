@@ -45,6 +45,11 @@ const (
 	// content the author of the work does not want to read back, each as
 	// "apiVersion/Kind namespace/name". It is muster's own.
 	WriteOnlyAnnotation = "muster-fleet.io/write-only-manifests"
+	// ReplayAnnotation on a ManifestWork asks the agent to forget what it knows of
+	// the work's objects and to apply all manifests once more. The agent removes the
+	// annotation when it has reported on that; another value asks again. It is
+	// muster's own: upstream agents leave it.
+	ReplayAnnotation = "muster-fleet.io/replay"
 )
 
 // Condition types.

@@ -17,7 +17,8 @@ import (
 // agent update the whole object, so a hostile agent could otherwise choose
 // which placements select it. An agent may change the addresses of its cluster,
 // annotations with the agents' prefix, and its status except for the hub's own
-// conditions.
+// conditions. It may also take back the request to renew its certificate, once it
+// has done so.
 //
 // Everything else is restored without an error, because agents send back what
 // they have read. What upstream refuses (an agent that accepts its cluster or
@@ -73,7 +74,9 @@ func keepDecisions(now, before *unstructured.Unstructured) {
 		}
 	}
 	for k, v := range before.GetAnnotations() {
-		if !strings.HasPrefix(k, cluster.AgentAnnotationPrefix) {
+		_, sent := now.GetAnnotations()[k]
+		answered := k == cluster.RenewCertificateAnnotation && !sent
+		if !strings.HasPrefix(k, cluster.AgentAnnotationPrefix) && !answered {
 			annotations[k] = v
 		}
 	}

@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,8 +35,8 @@ func TestAgentsChangeOnlyWhatIsTheirs(t *testing.T) {
 		"annotations":{"note":"x","agent.open-cluster-management.io/a":"1"},"finalizers":["f"],"managedFields":[{"manager":"admin"}]},
 		"spec":{"hubAcceptsClient":true,"leaseDurationSeconds":60,"taints":[{"key":"k","effect":"NoSelect","timeAdded":"2026-01-01T00:00:00Z"}],"managedClusterClientConfigs":[{"url":"https://a"}]}}`
 	for name, x := range map[string]struct {
-		now, want string
-		groups    []string
+		before, now, want string // before is the one above by default
+		groups            []string
 	}{
 		"what it read": {now: before, want: before},
 		"its addresses and annotations": {
@@ -44,6 +46,12 @@ func TestAgentsChangeOnlyWhatIsTheirs(t *testing.T) {
 			want: `{"metadata":{"labels":{"env":"edge","muster-fleet.io/bootstrap-token":"abcdef","cluster.open-cluster-management.io/clusterset":"blue"},
 				"annotations":{"note":"x","agent.open-cluster-management.io/b":"2"},"finalizers":["f"],"managedFields":[{"manager":"agent"}]},
 				"spec":{"hubAcceptsClient":true,"leaseDurationSeconds":60,"taints":[{"key":"k","effect":"NoSelect","timeAdded":"2026-01-01T00:00:00Z"}],"managedClusterClientConfigs":[{"url":"https://b"}]}}`,
+		},
+		"the request to renew its certificate, once it has": {
+			before: strings.Replace(before, `"note":"x"`, `"note":"x","muster-fleet.io/renew-certificate":"1"`, 1), now: before, want: before,
+		},
+		"no such request of its own": {
+			now: strings.Replace(before, `"note":"x"`, `"note":"x","muster-fleet.io/renew-certificate":"1"`, 1), want: before,
 		},
 		"nothing else": {
 			now: `{"metadata":{"labels":{"env":"prod","own":"x"},"annotations":{"note":"y","open-cluster-management.io/automatically-accepted-on":"now","agent.open-cluster-management.io/a":"1"},
@@ -72,7 +80,7 @@ func TestAgentsChangeOnlyWhatIsTheirs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := asAgent(t, "", x.now, before, x.groups...)
+			got := asAgent(t, "", x.now, cmp.Or(x.before, before), x.groups...)
 			if want := object([]byte(x.want)).Object; !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%v, want\n%v", got, want)
 			}
