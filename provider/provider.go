@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/function"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	actions "github.com/muster-fleet/terraform-provider-muster/provider/internal/action"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	functions "github.com/muster-fleet/terraform-provider-muster/provider/internal/function"
@@ -34,6 +36,7 @@ const Address = "registry.terraform.io/muster-fleet/muster"
 
 var (
 	_ provider.Provider                       = (*musterProvider)(nil)
+	_ provider.ProviderWithActions            = (*musterProvider)(nil)
 	_ provider.ProviderWithEphemeralResources = (*musterProvider)(nil)
 	_ provider.ProviderWithFunctions          = (*musterProvider)(nil)
 	_ provider.ProviderWithValidateConfig     = (*musterProvider)(nil)
@@ -98,6 +101,7 @@ func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRe
 	resp.DataSourceData = hub
 	resp.EphemeralResourceData = hub
 	resp.ListResourceData = hub
+	resp.ActionData = hub
 }
 
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
@@ -165,3 +169,5 @@ func (p *musterProvider) Functions(context.Context) []func() function.Function {
 		functions.NewKlusterletManifests,
 	}
 }
+
+func (p *musterProvider) Actions(context.Context) []func() action.Action { return actions.All() }

@@ -81,11 +81,11 @@ func (r *clusterRegistrationResource) Create(ctx context.Context, req resource.C
 	case err == nil:
 		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	case hub.IsTimeout(err):
-		detail := describeRegistration(object, name, time.Now())
+		detail := DescribeRegistration(object, name, time.Now())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
 			looking, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 			defer cancel()
-			detail += "\n\n" + attribute.JoinLines(describeWaitingRequests(looking, client, name, time.Now()))
+			detail += "\n\n" + attribute.JoinLines(DescribeWaitingRequests(looking, client, name, time.Now()))
 		}
 		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q has not registered within %s", name, timeout), detail)
 	default:
@@ -128,9 +128,9 @@ func isRegistered(object *clusterv1.ManagedCluster) bool {
 		meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
 }
 
-// describeRegistration tells how far a registration has come and what the next
+// DescribeRegistration tells how far a registration has come and what the next
 // step is.
-func describeRegistration(object *clusterv1.ManagedCluster, name string, now time.Time) string {
+func DescribeRegistration(object *clusterv1.ManagedCluster, name string, now time.Time) string {
 	conditions := object.Status.Conditions
 	switch {
 	case object.Name == "":

@@ -36,7 +36,7 @@ func TestDescribeRegistration(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := describeRegistration(&test.object, "c1", now)
+			got := DescribeRegistration(&test.object, "c1", now)
 			for _, want := range test.want {
 				if !strings.Contains(got, want) {
 					t.Errorf("got\n%s\nwant it to say %q", got, want)

@@ -46,11 +46,11 @@ func DescribeJoining(ctx context.Context, client *kube.Client, name string) []st
 	default:
 		lines = append(lines, hub.DescribeConditions(object.Status.Conditions, now))
 	}
-	return append(lines, describeWaitingRequests(ctx, client, name, now)...)
+	return append(lines, DescribeWaitingRequests(ctx, client, name, now)...)
 }
 
-// describeWaitingRequests lists requests that are not approved, newest first.
-func describeWaitingRequests(ctx context.Context, client *kube.Client, name string, now time.Time) []string {
+// DescribeWaitingRequests lists requests that are not approved, newest first.
+func DescribeWaitingRequests(ctx context.Context, client *kube.Client, name string, now time.Time) []string {
 	const shown = 5
 	requests := &certificatesv1.CertificateSigningRequestList{}
 	if err := client.List(ctx, requests, RequestsOf(name)); err != nil {
@@ -76,6 +76,22 @@ func describeWaitingRequests(ctx context.Context, client *kube.Client, name stri
 		lines = append(lines, fmt.Sprintf("  and %d older ones", more))
 	}
 	return lines
+}
+
+// PendingRequests are the names of a cluster's certificate requests that nobody
+// has decided about, in alphabetical order.
+func PendingRequests(ctx context.Context, client *kube.Client, name string) ([]string, error) {
+	requests := &certificatesv1.CertificateSigningRequestList{}
+	if err := client.List(ctx, requests, RequestsOf(name)); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range requests.Items {
+		if v := judge(&requests.Items[i], name, nil); v == pending || v == foreign {
+			names = append(names, requests.Items[i].Name)
+		}
+	}
+	return attribute.Sorted(names), nil
 }
 
 // describeRequest tells requests apart.

@@ -122,7 +122,7 @@ func (d *replicaSetDataSource) Read(ctx context.Context, req datasource.ReadRequ
 		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
 		return
 	}
-	works, err := replicaSetWorks(ctx, client, namespace, name)
+	works, err := Works(ctx, client, namespace, name)
 	if err != nil {
 		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("list the works of manifest work replica set %q", namespace+"/"+name), err)
 		return

@@ -41,9 +41,9 @@ func describeReplicaSet(ctx context.Context, client *kube.Client, object *workv1
 		lines = append(lines, hub.DescribeConditions(object.Status.Conditions, now))
 	}
 	for _, p := range object.Status.PlacementsSummary {
-		lines = append(lines, fmt.Sprintf("Placement %s: %s; %s", p.Name, p.AvailableDecisionGroups, describeSummary(p.Summary)))
+		lines = append(lines, fmt.Sprintf("Placement %s: %s; %s", p.Name, p.AvailableDecisionGroups, DescribeSummary(p.Summary)))
 	}
-	lines = append(lines, describeReplicaSetWorks(ctx, client, object)...)
+	lines = append(lines, DescribeHeldUp(ctx, client, object)...)
 	lines = append(lines, "", "Next:", fmt.Sprintf("  kubectl describe manifestworkreplicaset -n %s %s", object.Namespace, object.Name),
 		fmt.Sprintf("  kubectl get manifestworks -A -l %s=%s", work.ReplicaSetLabel, replicaSetLabel(object.Namespace, object.Name)))
 	return attribute.JoinLines(lines)
@@ -53,16 +53,17 @@ func replicaSetGateRemedy() string {
 	return fmt.Sprintf("Its feature gate has to be on: muster hub --feature-gates %s=true; on an upstream hub, in workConfiguration.featureGates of its ClusterManager.", replicaSetGate)
 }
 
-func describeSummary(s workv1alpha1.ManifestWorkReplicaSetSummary) string {
+// DescribeSummary counts works in words.
+func DescribeSummary(s workv1alpha1.ManifestWorkReplicaSetSummary) string {
 	return fmt.Sprintf("works: %d, applied %d, available %d, progressing %d, degraded %d", s.Total, s.Applied, s.Available, s.Progressing, s.Degraded)
 }
 
-// describeReplicaSetWorks lists the works that hold a rollout up, if the hub
+// DescribeHeldUp lists the works that hold a rollout up, if the hub
 // answers soon.
-func describeReplicaSetWorks(ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet) []string {
+func DescribeHeldUp(ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	works, err := replicaSetWorks(ctx, client, object.Namespace, object.Name)
+	works, err := Works(ctx, client, object.Namespace, object.Name)
 	if err != nil {
 		return []string{fmt.Sprintf("Its works could not be listed: %s.", err)}
 	}
@@ -87,7 +88,7 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 	silent := 0
 	for i := range works {
 		w := &works[i]
-		if trouble := workTrouble(w); trouble != "" {
+		if trouble := WorkTrouble(w); trouble != "" {
 			if away[w.Namespace] {
 				trouble += "; the cluster is not available"
 			}
@@ -112,8 +113,8 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 	return text
 }
 
-// workTrouble tells why a work is not done, or "".
-func workTrouble(w *workv1.ManifestWork) string {
+// WorkTrouble tells why a work is not done, or "".
+func WorkTrouble(w *workv1.ManifestWork) string {
 	var unreported, reasons []string
 	for _, wanted := range []struct {
 		attribute.WaitCondition
@@ -139,8 +140,8 @@ func workTrouble(w *workv1.ManifestWork) string {
 	return strings.Join(reasons, "; ")
 }
 
-// replicaSetWorks are the works of a replica set, by cluster and name.
-func replicaSetWorks(ctx context.Context, client *kube.Client, namespace, name string) ([]workv1.ManifestWork, error) {
+// Works are the works of a replica set, by cluster and name.
+func Works(ctx context.Context, client *kube.Client, namespace, name string) ([]workv1.ManifestWork, error) {
 	label := replicaSetLabel(namespace, name)
 	if len(validation.IsValidLabelValue(label)) > 0 {
 		return nil, nil // the hub can't make any
@@ -163,7 +164,7 @@ func describeReplicaSetDeletion(ctx context.Context, client *kube.Client, object
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	works, err := replicaSetWorks(ctx, client, object.Namespace, object.Name)
+	works, err := Works(ctx, client, object.Namespace, object.Name)
 	switch {
 	case err != nil:
 		lines = append(lines, fmt.Sprintf("Its works could not be listed: %s.", err))

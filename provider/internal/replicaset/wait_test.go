@@ -185,7 +185,7 @@ func TestWorkTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fleetWork("paris", test.conditions...)
-			if got := workTrouble(&w); got != test.want {
+			if got := WorkTrouble(&w); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

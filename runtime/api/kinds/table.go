@@ -23,7 +23,9 @@ func Wire() []Kind { return slices.Concat(Provider(), addOns(), clusterPropertie
 
 // Provider are those of them that the provider handles. It links no types of the
 // others.
-func Provider() []Kind { return slices.Concat(clusters(), works(), clusterProfiles()) }
+func Provider() []Kind {
+	return slices.Concat(clusters(), works(), clusterProfiles(), managedClusterAddOns())
+}
 
 func clusters() []Kind {
 	return []Kind{
@@ -75,12 +77,15 @@ func works() []Kind {
 	}
 }
 
+func managedClusterAddOns() []Kind {
+	return []Kind{{
+		GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
+		Object: &addonv1alpha1.ManagedClusterAddOn{}, List: &addonv1alpha1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
+	}}
+}
+
 func addOns() []Kind {
 	return []Kind{
-		{
-			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
-			Object: &addonv1alpha1.ManagedClusterAddOn{}, List: &addonv1alpha1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
-		},
 		{
 			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ClusterManagementAddOn"), Resource: "clustermanagementaddons", Scope: meta.RESTScopeRoot,
 			Object: &addonv1alpha1.ClusterManagementAddOn{}, List: &addonv1alpha1.ClusterManagementAddOnList{}, Server: Hub, Converted: true,

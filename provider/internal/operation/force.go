@@ -1,0 +1,142 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// force does in the place of a lost cluster's agent what the hub waits for.
+func (d *detaching) force(ctx context.Context) {
+	d.mu.Lock()
+	silent, works, addOns := d.silent, maps.Clone(d.works), maps.Clone(d.addOns)
+	d.mu.Unlock()
+	patient := d.Clock.Now().Sub(d.begun) < d.Grace
+	if !d.Force || patient && !silent {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(addOns)) {
+		a := addOns[name]
+		d.push(ctx, "add-on", a, &addonv1alpha1.ManagedClusterAddOn{}, a.Finalizers, patient)
+	}
+	for _, name := range slices.Sorted(maps.Keys(works)) {
+		w := works[name]
+		if d.push(ctx, "work", w, &workv1.ManifestWork{}, []string{work.ManifestWorkFinalizer}, patient) {
+			d.mu.Lock()
+			d.left = append(d.left, fmt.Sprintf("%s: %s", name, describeObjects(w)))
+			d.mu.Unlock()
+		}
+	}
+}
+
+// push deletes an object if the hub has not, and removes finalizers from it. It
+// reports whether it has removed any. What the hub may still come to is left to it
+// for a while.
+func (d *detaching) push(ctx context.Context, what string, object, empty kube.Object, finalizers []string, patient bool) bool {
+	if object.GetDeletionTimestamp() == nil {
+		if !patient {
+			_, err := d.client.Delete(ctx, empty, d.Cluster, object.GetName(), object.GetUID())
+			d.tell(ctx, fmt.Sprintf("delete the %s %s", what, object.GetName()), err)
+		}
+		return false
+	}
+	kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return slices.Contains(finalizers, f) })
+	if len(kept) == len(object.GetFinalizers()) {
+		return false
+	}
+	empty.SetNamespace(d.Cluster)
+	empty.SetName(object.GetName())
+	patch := map[string]any{"metadata": map[string]any{"resourceVersion": object.GetResourceVersion(), "finalizers": kept}}
+	err := d.client.MergePatch(ctx, empty, hub.FieldManager, patch)
+	if apierrors.IsConflict(err) || kube.IsNotFound(err, object.GetName()) {
+		return false // it changed: the next look has the news
+	}
+	d.tell(ctx, fmt.Sprintf("remove the finalizer of the %s %s", what, object.GetName()), err)
+	if err == nil {
+		d.say("The %s %s goes without its agent.", what, object.GetName())
+	}
+	return err == nil
+}
+
+// tell says once that something of force failed.
+func (d *detaching) tell(ctx context.Context, doing string, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	text := hub.Explain(d.client.Host(), doing, err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told[text] {
+		return
+	}
+	if d.told == nil {
+		d.told = map[string]bool{}
+	}
+	d.told[text] = true
+	d.warn("Cannot "+doing, "%s", text)
+}
+
+// tellLeftBehind explains what force has left in the cluster.
+func (d *detaching) tellLeftBehind() {
+	if len(d.left) == 0 {
+		return
+	}
+	d.warn(fmt.Sprintf("Objects are left in the cluster %q", d.Cluster),
+		"The agent did not clean up, so the hub no longer knows of what these works have made there, and nothing will remove it:\n  %s\n\n"+
+			"If the cluster still exists, remove from it these objects, the agent (kubectl delete namespace %s) and the agent's records (kubectl get appliedmanifestworks; they carry the finalizer %s).",
+		strings.Join(d.left, "\n  "), cluster.AgentNamespace, work.AppliedManifestWorkFinalizer)
+}
+
+// describeWorks lists works and what each waits for.
+func describeWorks(works map[string]*workv1.ManifestWork, silent bool) string {
+	var told []string
+	for _, name := range slices.Sorted(maps.Keys(works)) {
+		w := works[name]
+		text := name
+		deleting := meta.FindStatusCondition(w.Status.Conditions, work.ConditionDeleting)
+		switch {
+		case w.DeletionTimestamp == nil:
+			text += " (the hub has not begun to delete it)"
+		case silent && slices.Contains(w.Finalizers, work.ManifestWorkFinalizer):
+			text += " (waits for the agent, which the hub does not hear from)"
+		case deleting != nil:
+			text += " (" + deleting.Message + ")"
+		case len(w.Finalizers) > 0:
+			text += " (finalizers: " + strings.Join(w.Finalizers, ", ") + ")"
+		}
+		told = append(told, text)
+	}
+	return some(told, 5)
+}
+
+// describeObjects lists the objects of a work.
+func describeObjects(w *workv1.ManifestWork) string {
+	var told []string
+	for _, m := range w.Spec.Workload.Manifests {
+		var object struct {
+			Kind     string `json:"kind"`
+			Metadata struct{ Namespace, Name string }
+		}
+		if json.Unmarshal(m.Raw, &object) != nil {
+			continue
+		}
+		told = append(told, object.Kind+" "+strings.TrimPrefix(object.Metadata.Namespace+"/"+object.Metadata.Name, "/"))
+	}
+	return some(told, 10)
+}
+
+func sorted(list []string) []string { return attribute.Sorted(list) }

@@ -1,0 +1,104 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+)
+
+// nearest are the names that somebody may have meant by another one, the best
+// first: those that differ by a few letters, and those that it is a part of.
+func nearest(name string, names []string) []string {
+	const most = 3
+	type candidate struct {
+		name string
+		far  int
+	}
+	var near []candidate
+	for _, other := range names {
+		far := distance(name, other)
+		if far > max(1, len(name)/3) && !strings.Contains(other, name) {
+			continue
+		}
+		near = append(near, candidate{other, far})
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int {
+		if a.far != b.far {
+			return a.far - b.far
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	var best []string
+	for _, c := range near[:min(len(near), most)] {
+		best = append(best, c.name)
+	}
+	return best
+}
+
+// distance is how many letters have to be added, dropped or replaced to make b of
+// a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// orElse tells which of the names may have been meant, or which there are.
+func orElse(name, what string, names []string) string {
+	slices.Sort(names)
+	switch near := nearest(name, names); {
+	case len(names) == 0:
+		return fmt.Sprintf("The hub has no %s at all: is it the right hub?", what)
+	case len(near) > 0:
+		return fmt.Sprintf("Did you mean %s?", strings.Join(near, ", "))
+	default:
+		return fmt.Sprintf("There are: %s.", some(names, 10))
+	}
+}
+
+// clusterNames are those of all clusters of the hub; none if they can't be listed.
+func clusterNames(ctx context.Context, client *kube.Client) []string {
+	all := &clusterv1.ManagedClusterList{}
+	if client.List(ctx, all, kube.ListOptions{}) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(all.Items))
+	for i := range all.Items {
+		names = append(names, all.Items[i].Name)
+	}
+	return names
+}
+
+// noCluster is the error about a cluster that the hub does not know.
+func noCluster(ctx context.Context, client *kube.Client, name string) error {
+	return refuse(fmt.Sprintf("There is no managed cluster %q", name), "The hub %s has no ManagedCluster of this name. %s",
+		client.Host(), orElse(name, "managed cluster", clusterNames(ctx, client)))
+}
+
+// find reads a cluster that has to exist.
+func find(ctx context.Context, client *kube.Client, name string) (*clusterv1.ManagedCluster, error) {
+	object := &clusterv1.ManagedCluster{}
+	err := client.Get(ctx, object, "", name)
+	if kube.IsNotFound(err, name) {
+		return nil, noCluster(ctx, client, name)
+	}
+	return object, err
+}
