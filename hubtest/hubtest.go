@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -76,7 +77,7 @@ func Start(t testing.TB, options Options) *Hub {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, s := range h.servers() {
-				t.Logf("the end of %s's log:\n%s", s.Name, s.Log())
+				t.Logf("the end of %s's log:\n%s", s.Name, lastLines(s.Log()))
 			}
 		}
 		if err := h.stop(); err != nil {
@@ -128,6 +129,14 @@ func (h *Hub) Stop(t testing.TB) {
 
 // Log is the end of what the server has logged.
 func (s *Server) Log() string { return s.process.Log() }
+
+// shownLines is how much of a log a failed test shows.
+const shownLines = 30
+
+func lastLines(log string) string {
+	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+}
 
 // Kill ends the server at once, as a crash does. Its data stay.
 func (s *Server) Kill(t testing.TB) {
