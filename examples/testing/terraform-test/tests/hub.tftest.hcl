@@ -22,6 +22,9 @@ run "clusters_join" {
     source = "../../modules/fleet-onboarding"
   }
   variables {
+    # Terraform 1.11 does not take the default of an ephemeral variable in tests.
+    bootstrap_kubeconfigs = {}
+
     clusters = {
       cluster1 = {
         connection  = { kubeconfig_path = ".muster/clusters/cluster1/admin.kubeconfig" }
