@@ -115,6 +115,32 @@ resource "muster_managed_cluster_set" "x" {
 	acctest.Says(t, w.Plan(sets), "Error: The environment does not say which server the credentials are for", "MUSTER_TOKEN is set")
 }
 
+// Why there are no credentials, or no answer, is in the error.
+func TestAccErrorsSayWhyThereWasNoAnswer(t *testing.T) {
+	acctest.Run(t,
+		resource.TestStep{
+			Config: `provider "muster" {
+  host = "https://127.0.0.1:1"
+  exec = { api_version = "client.authentication.k8s.io/v1", command = "sh", args = ["-c", "echo 'log in first' >&2; exit 3"] }
+}
+` + acctest.SetConfig("no-credentials", ""),
+			ExpectError: acctest.Saying("failed with exit code 3; the program says:", "log in first", `The program "sh" gets the credentials`),
+		},
+		resource.TestStep{
+			Config: acctest.AcceptanceConfig("unreachable", "") + `
+resource "muster_klusterlet" "test" {
+  cluster_name       = muster_cluster_acceptance.test.managed_cluster
+  cluster_connection = { host = "https://127.0.0.1:1", token = "x" }
+  timeouts {
+    create = "2s"
+  }
+}
+`,
+			ExpectError: acctest.Saying("there was no answer in time, and the last attempt failed", "connection refused", "Check that the server runs"),
+		},
+	)
+}
+
 // A hub that is killed in the middle of an apply and comes back is no reason to
 // fail.
 func TestAccApplySurvivesARestartOfTheHub(t *testing.T) {

@@ -52,7 +52,7 @@ func (r *Resource) Refresh(ctx context.Context, req resource.ReadRequest, resp *
 	}
 	doing := "read " + state.What()
 	namespace, name := state.Key()
-	switch found, ok := r.Find(ctx, object, namespace, name, doing, &resp.Diagnostics); {
+	switch found, ok := r.find(ctx, r.Hub.ReadClient(&resp.Diagnostics), object, namespace, name, doing, &resp.Diagnostics); {
 	case !ok:
 		return
 	case !found:
@@ -120,6 +120,8 @@ func (r *Resource) Destroy(
 	err := r.DeleteObject(waiting, client, object, namespace, name, state.What(), was, diags)
 	switch {
 	case err == nil:
+	case kube.IsUnanswered(err):
+		hub.AddAPIError(diags, client, "delete "+state.What(), err)
 	case hub.IsTimeout(err) && late != nil:
 		diags.AddError(late(client))
 	case hub.IsTimeout(err):

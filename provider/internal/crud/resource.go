@@ -36,7 +36,11 @@ func (r *Resource) SkipRead(diags *diag.Diagnostics) bool {
 // Find reads an object. ok is false after an error; found is false when the
 // object itself does not exist.
 func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
-	client := r.Hub.Client(diags)
+	return r.find(ctx, r.Hub.Client(diags), object, namespace, name, doing, diags)
+}
+
+// find is Find with a client, which is nil after an error.
+func (r *Resource) find(ctx context.Context, client *kube.Client, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
 	if client == nil {
 		return false, false
 	}
@@ -45,7 +49,7 @@ func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name
 		return false, true
 	}
 	if err != nil {
-		hub.AddAPIError(diags, client, doing, err)
+		r.Hub.AddReadError(diags, client, doing, err)
 		return false, false
 	}
 	return true, true

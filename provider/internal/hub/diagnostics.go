@@ -31,7 +31,11 @@ func AddAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err
 
 // Explain says what failed, why, and what to do about it.
 func Explain(host, doing string, err error) string {
-	detail := fmt.Sprintf("Could not %s on %s: %s.", doing, host, strings.TrimSuffix(err.Error(), "."))
+	why := strings.TrimSuffix(err.Error(), ".")
+	if errors.Is(err, context.Canceled) {
+		why = "Terraform was interrupted"
+	}
+	detail := fmt.Sprintf("Could not %s on %s: %s.", doing, host, why)
 	if remedy := remedy(host, err); remedy != "" {
 		detail += "\n\n" + remedy
 	}
@@ -52,7 +56,12 @@ func remedy(host string, err error) string {
 		return "Another field manager owns what the configuration sets:\n" + ListConflicts(conflicts) +
 			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with force_conflicts = true."
 	}
+	var program *kube.CredentialError
 	switch {
+	case errors.Is(err, context.Canceled):
+		return "Apply again to continue."
+	case errors.As(err, &program):
+		return fmt.Sprintf("The program %q gets the credentials. Run it by hand, as the same user and with the same environment, to see what it lacks: often a new login.", program.Program)
 	case apierrors.IsUnauthorized(err):
 		return "The server does not know these credentials. They may have expired: renew the token, certificate or kubeconfig."
 	case apierrors.IsForbidden(err):
@@ -68,7 +77,7 @@ func remedy(host string, err error) string {
 		return "The object changed at the same moment. Apply again."
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return "Correct the named fields in the configuration."
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && !kube.IsUnanswered(err):
 		return "The server took too long. Check its health, or raise the timeout."
 	}
 	var status apierrors.APIStatus

@@ -44,6 +44,7 @@ type Hub struct {
 	fleets   fleetCache
 	planning impatientClient
 	walk     walk
+	readings readings
 }
 
 // New is a hub at connection. unknown names the attributes of the provider block that

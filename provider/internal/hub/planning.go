@@ -35,14 +35,11 @@ func (h *Hub) PlanClient() *kube.Client {
 	}
 	if c.client == nil {
 		var diags diag.Diagnostics
-		if h.Client(&diags) == nil {
+		patient := h.Client(&diags)
+		if patient == nil {
 			return nil // The apply will tell.
 		}
-		client, err := NewClient(h.Connection, h.Version, PlanRetryBudget)
-		if err != nil {
-			return nil
-		}
-		c.client = client
+		c.client = patient.WithRetryBudget(PlanRetryBudget)
 	}
 	return c.client
 }
@@ -89,14 +86,11 @@ func (h *Hub) LiveFleet(ctx context.Context) (*fleet.Snapshot, error) {
 	}
 	if c.client == nil {
 		var diags diag.Diagnostics
-		if h.Client(&diags) == nil {
+		patient := h.Client(&diags)
+		if patient == nil {
 			return nil, errors.New(diags[0].Detail())
 		}
-		client, err := NewClient(h.Connection, h.Version, PlanRetryBudget)
-		if err != nil {
-			return nil, err
-		}
-		c.client = client
+		c.client = patient.WithRetryBudget(PlanRetryBudget)
 	}
 	c.fleet, c.err = fleet.Read(ctx, c.client, h.Has)
 	c.until = time.Now().Add(fleetFresh)

@@ -26,11 +26,13 @@ type Object interface {
 // Client reads and writes objects on one API server.
 type Client struct {
 	config *rest.Config
-	http   *http.Client
-	scheme *runtime.Scheme
-	mapper meta.RESTMapper
-	codecs serializer.CodecFactory
-	clock  clock.WithTicker
+	// transport is below the retries; clients of one server share it.
+	transport http.RoundTripper
+	http      *http.Client
+	scheme    *runtime.Scheme
+	mapper    meta.RESTMapper
+	codecs    serializer.CodecFactory
+	clock     clock.WithTicker
 
 	mu    sync.Mutex
 	rests map[schema.GroupVersion]rest.Interface
@@ -59,22 +61,40 @@ func New(config *rest.Config, options Options) (*Client, error) {
 	if options.RetryBudget == 0 {
 		options.RetryBudget = DefaultRetryBudget
 	}
-	transport, err := rest.TransportFor(config)
+	transport, err := rest.TransportFor(rereadingToken(config))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the connection to %s: %w", config.Host, err)
+	}
+	if config.ExecProvider != nil {
+		transport = &explainingTransport{next: transport, program: config.ExecProvider}
 	}
 	if options.Observe != nil {
 		transport = &observingTransport{next: transport, clock: options.Clock, observe: options.Observe}
 	}
+	c := &Client{
+		config:    config,
+		transport: transport,
+		scheme:    options.Scheme,
+		mapper:    options.Mapper,
+		codecs:    serializer.NewCodecFactory(options.Scheme),
+		clock:     options.Clock,
+	}
+	return c.WithRetryBudget(options.RetryBudget), nil
+}
+
+// WithRetryBudget is a client over the same connections with another patience: how
+// long the server may be away before requests fail.
+func (c *Client) WithRetryBudget(budget time.Duration) *Client {
 	return &Client{
-		config: config,
-		http:   &http.Client{Transport: newRetryTransport(transport, options.RetryBudget, options.Clock)},
-		scheme: options.Scheme,
-		mapper: options.Mapper,
-		codecs: serializer.NewCodecFactory(options.Scheme),
-		clock:  options.Clock,
-		rests:  map[schema.GroupVersion]rest.Interface{},
-	}, nil
+		config:    c.config,
+		transport: c.transport,
+		http:      &http.Client{Transport: newRetryTransport(c.transport, budget, renewable(c.config), c.clock)},
+		scheme:    c.scheme,
+		mapper:    c.mapper,
+		codecs:    c.codecs,
+		clock:     c.clock,
+		rests:     map[schema.GroupVersion]rest.Interface{},
+	}
 }
 
 // Host is the server's URL.

@@ -31,10 +31,40 @@ type retryTransport struct {
 	outage   *outage
 }
 
+// UnansweredError is that of a request whose time was up, or that was interrupted,
+// while the server was away. errors.Is knows it as the context's error.
+type UnansweredError struct {
+	// Ended is the context's error, Last that of the last attempt.
+	Ended, Last error
+}
+
+// Error implements error.
+func (e *UnansweredError) Error() string {
+	return "there was no answer in time, and the last attempt failed: " + e.Last.Error()
+}
+
+// Unwrap is both errors.
+func (e *UnansweredError) Unwrap() []error { return []error{e.Ended, e.Last} }
+
+// IsUnanswered reports whether the server was away until the time was up.
+func IsUnanswered(err error) bool {
+	var unanswered *UnansweredError
+	return errors.As(err, &unanswered)
+}
+
+// ended is the error of an operation whose context has ended: with the reason why
+// the server did not answer, where that is known.
+func ended(ctx context.Context, err error) error {
+	if IsUnanswered(err) {
+		return err
+	}
+	return ctx.Err()
+}
+
 // newRetryTransport wraps next. The wait between two attempts grows from 100
 // milliseconds to 2 seconds.
-func newRetryTransport(next http.RoundTripper, budget time.Duration, clk clock.PassiveClock) *retryTransport {
-	outage := &outage{budget: budget, clock: clk}
+func newRetryTransport(next http.RoundTripper, budget time.Duration, renewable bool, clk clock.PassiveClock) *retryTransport {
+	outage := &outage{budget: budget, clock: clk, renewable: renewable}
 	return &retryTransport{
 		outage: outage,
 		retrying: &retryablehttp.RoundTripper{Client: &retryablehttp.Client{
@@ -51,19 +81,34 @@ func newRetryTransport(next http.RoundTripper, budget time.Duration, clk clock.P
 
 // RoundTrip implements http.RoundTripper.
 func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := context.WithValue(req.Context(), repeatableKey{}, req.Method != http.MethodPost)
-	return t.retrying.RoundTrip(req.WithContext(ctx))
+	asked := &inquiry{repeatable: req.Method != http.MethodPost}
+	resp, err := t.retrying.RoundTrip(req.WithContext(context.WithValue(req.Context(), inquiryKey{}, asked)))
+	if ended := req.Context().Err(); err != nil && ended != nil && asked.last != nil {
+		return nil, &UnansweredError{Ended: ended, Last: asked.last}
+	}
+	return resp, err
 }
 
-// repeatableKey marks a request that may be sent twice: everything but POST.
-// Patches are: applied ones by their nature, merged ones because they carry
-// the resource version.
-type repeatableKey struct{}
+// inquiry is one request with all attempts at it, which follow each other.
+type inquiry struct {
+	// repeatable says that it may be sent twice: everything but POST. Patches are:
+	// applied ones by their nature, merged ones because they carry the resource
+	// version.
+	repeatable bool
+	// renewed says that other credentials were tried already.
+	renewed bool
+	// last is why the last attempt failed.
+	last error
+}
+
+type inquiryKey struct{}
 
 // outage tracks how long a server has been failing.
 type outage struct {
 	budget time.Duration
 	clock  clock.PassiveClock
+	// renewable says that credentials may be others the next time.
+	renewable bool
 
 	mu          sync.Mutex
 	since, last time.Time
@@ -73,15 +118,27 @@ func (o *outage) checkRetry(ctx context.Context, resp *http.Response, err error)
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	repeatable, _ := ctx.Value(repeatableKey{}).(bool)
-	switch classify(resp, err) {
+	asked, ok := ctx.Value(inquiryKey{}).(*inquiry)
+	if !ok {
+		asked = &inquiry{}
+	}
+	outcome := classify(resp, err)
+	asked.last = err
+	if err == nil && outcome != fine {
+		asked.last = describeStatus(resp)
+	}
+	switch outcome {
 	case fine:
 		o.over()
-		return false, nil
+		// Credentials that have expired are read again, once. The request had no
+		// effect.
+		again := resp.StatusCode == http.StatusUnauthorized && o.renewable && !asked.renewed
+		asked.renewed = true
+		return again, nil
 	case refused:
 		return o.lasting(), nil
 	case lost:
-		return repeatable && o.lasting(), nil
+		return asked.repeatable && o.lasting(), nil
 	default:
 		return false, nil
 	}

@@ -15,7 +15,7 @@ import (
 // retries asks the policy about one outcome of a request.
 func retries(t *testing.T, o *outage, method string, status int, err error) bool {
 	t.Helper()
-	ctx := context.WithValue(t.Context(), repeatableKey{}, method != http.MethodPost)
+	ctx := context.WithValue(t.Context(), inquiryKey{}, &inquiry{repeatable: method != http.MethodPost})
 	var resp *http.Response
 	if err == nil {
 		resp = &http.Response{StatusCode: status, Header: http.Header{}}

@@ -91,14 +91,14 @@ func (c *Client) until(
 	for {
 		version, done, err := read(ctx)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return ended(ctx, err)
 		}
 		if err != nil || done {
 			return err
 		}
 		done, err = c.follow(ctx, kind, options, version, event)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return ended(ctx, err)
 		}
 		if err != nil || done {
 			return err

@@ -1,0 +1,61 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+)
+
+// RefreshBudget is how long a hub may be away while a plan reads its state. Terraform
+// shows nothing of a provider that waits, so a plan does not wait for long. Writes
+// have kube.DefaultRetryBudget: an apply that has begun had better end.
+const RefreshBudget = 10 * time.Second
+
+// readings are what the resources of one run have in common when they read.
+type readings struct {
+	mu     sync.Mutex
+	client *kube.Client
+	// told says that a resource has told that the hub is away.
+	told bool
+}
+
+// ReadClient is Client for a refresh: it waits for RefreshBudget only.
+func (h *Hub) ReadClient(diags *diag.Diagnostics) *kube.Client {
+	client := h.Client(diags)
+	if client == nil {
+		return nil
+	}
+	h.readings.mu.Lock()
+	defer h.readings.mu.Unlock()
+	if h.readings.client == nil {
+		h.readings.client = client.WithRetryBudget(RefreshBudget)
+	}
+	return h.readings.client
+}
+
+// AddReadError is AddAPIError for what each resource of a configuration does. That
+// the hub is away is explained once; the others only say that they were not read.
+func (h *Hub) AddReadError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) || errors.Is(err, context.Canceled) || !h.toldBefore() {
+		AddAPIError(diags, client, doing, err)
+		return
+	}
+	diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s could not be reached. Another error of this run, the longer one, says why.", client.Host()))
+}
+
+// toldBefore reports whether it was called before.
+func (h *Hub) toldBefore() bool {
+	h.readings.mu.Lock()
+	defer h.readings.mu.Unlock()
+	told := h.readings.told
+	h.readings.told = true
+	return told
+}
