@@ -148,7 +148,7 @@ const (
 )
 
 // ConfiguredServer is the provider with a hub at host.
-func ConfiguredServer(t *testing.T, host string) tfprotov6.ProviderServer {
+func ConfiguredServer(t testing.TB, host string) tfprotov6.ProviderServer {
 	t.Helper()
 	server, err := providerserver.NewProtocol6WithError(provider.New("test")())()
 	if err != nil {

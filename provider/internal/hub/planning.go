@@ -100,5 +100,24 @@ func (h *Hub) LiveFleet(ctx context.Context) (*fleet.Snapshot, error) {
 	return c.fleet, c.err
 }
 
+// Fleet is a snapshot of the fleet for a caller that waits for the hub. All previews
+// of a plan share one. In an apply each gets its own: the apply changes the fleet.
+func (h *Hub) Fleet(ctx context.Context, client *kube.Client) (*fleet.Snapshot, error) {
+	if h.HasWritten() {
+		return fleet.Read(ctx, client, h.Has)
+	}
+	c := &h.fleets
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && time.Now().Before(c.until) {
+		return c.fleet, nil
+	}
+	snapshot, err := fleet.Read(ctx, client, h.Has)
+	if err == nil {
+		c.fleet, c.err, c.until = snapshot, nil, time.Now().Add(fleetFresh)
+	}
+	return snapshot, err
+}
+
 // PreviewTimeout is how long planning waits for the hub's answer.
 const PreviewTimeout = 5 * time.Second

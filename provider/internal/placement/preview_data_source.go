@@ -44,7 +44,7 @@ type placementPreviewModel struct {
 	Groups       []decidedGroupModel `tfsdk:"groups"`
 	Satisfied    types.Bool          `tfsdk:"satisfied"`
 	Conditions   []foreseenModel     `tfsdk:"conditions"`
-	Explanations []explanationModel  `tfsdk:"explanations"`
+	Explanations types.List          `tfsdk:"explanations"`
 	Timeouts     timeouts.Value      `tfsdk:"timeouts"`
 }
 
@@ -56,14 +56,15 @@ type foreseenModel struct {
 	Message types.String `tfsdk:"message"`
 }
 
-// explanationModel tells why a cluster would be selected, or not.
-type explanationModel struct {
-	Cluster  types.String `tfsdk:"cluster"`
-	Selected types.Bool   `tfsdk:"selected"`
-	Rank     types.Int64  `tfsdk:"rank"`
-	Score    types.Int64  `tfsdk:"score"`
-	Reason   types.String `tfsdk:"reason"`
-	Scores   types.Map    `tfsdk:"scores"`
+// explanationType is that of an explanation: why a cluster would be selected, or
+// not. There is one for each cluster of the fleet, so explanations are made as
+// values at once: the framework takes a second to turn ten thousand structs into
+// values.
+func explanationType() types.ObjectType {
+	return types.ObjectType{AttrTypes: map[string]attr.Type{
+		"cluster": types.StringType, "selected": types.BoolType, "rank": types.Int64Type, "score": types.Int64Type,
+		"reason": types.StringType, "scores": types.MapType{ElemType: types.Int64Type},
+	}}
 }
 
 // NewPreviewDataSource is the data source muster_placement_preview.
@@ -188,7 +189,7 @@ func (d *placementPreviewDataSource) Read(ctx context.Context, req datasource.Re
 			}
 		}
 	}
-	snapshot, err := fleet.Read(ctx, client, d.Hub.Has)
+	snapshot, err := d.Hub.Fleet(ctx, client)
 	if err != nil {
 		hub.AddAPIError(&resp.Diagnostics, client, "predict the selection of a placement in namespace "+namespace, err)
 		return
@@ -214,27 +215,29 @@ func (m *placementPreviewModel) observe(p fleet.Preview, explain bool) {
 			Type: types.StringValue(c.Type), Status: types.StringValue(string(c.Status)), Reason: types.StringValue(c.Reason), Message: types.StringValue(c.Message),
 		})
 	}
+	m.Explanations = types.ListNull(explanationType())
 	if explain {
 		m.Explanations = explanations(p)
 	}
 }
 
 // explanations tell of each cluster why it would be selected, or not.
-func explanations(p fleet.Preview) []explanationModel {
-	models := []explanationModel{}
+func explanations(p fleet.Preview) types.List {
+	of := explanationType()
+	values := make([]attr.Value, 0, len(p.Explanations))
 	for _, e := range p.Explanations {
-		m := explanationModel{
-			Cluster: types.StringValue(e.Cluster), Selected: types.BoolValue(e.Selected), Reason: types.StringValue(strings.Join(e.Reasons, "; ")),
-			Scores: types.MapNull(types.Int64Type),
-		}
+		rank, score, scores := types.Int64Null(), types.Int64Null(), types.MapNull(types.Int64Type)
 		if e.Rank > 0 {
-			scores := map[string]attr.Value{}
+			given := make(map[string]attr.Value, len(e.Scores))
 			for _, s := range e.Scores {
-				scores[s.Name] = types.Int64Value(s.Score)
+				given[s.Name] = types.Int64Value(s.Score)
 			}
-			m.Rank, m.Score, m.Scores = types.Int64Value(int64(e.Rank)), types.Int64Value(e.Total), types.MapValueMust(types.Int64Type, scores)
+			rank, score, scores = types.Int64Value(int64(e.Rank)), types.Int64Value(e.Total), types.MapValueMust(types.Int64Type, given)
 		}
-		models = append(models, m)
+		values = append(values, types.ObjectValueMust(of.AttrTypes, map[string]attr.Value{
+			"cluster": types.StringValue(e.Cluster), "selected": types.BoolValue(e.Selected), "rank": rank, "score": score,
+			"reason": types.StringValue(strings.Join(e.Reasons, "; ")), "scores": scores,
+		}))
 	}
-	return models
+	return types.ListValueMust(of, values)
 }

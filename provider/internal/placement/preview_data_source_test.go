@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
@@ -18,7 +19,18 @@ import (
 func TestExplanationsAreOfEveryCluster(t *testing.T) {
 	f := explainedFleet()
 	f.Clusters[1].Spec.Taints = []clusterv1.Taint{{Key: "x", Effect: clusterv1.TaintEffectNoSelect}}
-	got := explanations(f.Preview(explainedPlacement(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}), true))
+	list := explanations(f.Preview(explainedPlacement(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}), true))
+	var got []struct {
+		Cluster  types.String `tfsdk:"cluster"`
+		Selected types.Bool   `tfsdk:"selected"`
+		Rank     types.Int64  `tfsdk:"rank"`
+		Score    types.Int64  `tfsdk:"score"`
+		Reason   types.String `tfsdk:"reason"`
+		Scores   types.Map    `tfsdk:"scores"`
+	}
+	if diags := list.ElementsAs(t.Context(), &got, false); diags.HasError() {
+		t.Fatal(diags)
+	}
 	if len(got) != 4 {
 		t.Fatalf("%d clusters are explained, want 4", len(got))
 	}
