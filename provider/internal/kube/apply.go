@@ -82,6 +82,15 @@ func applying(request *rest.Request, body []byte, options ApplyOptions) *rest.Re
 // the object. A resource version in the patch makes it fail if the object has
 // changed since.
 func (c *Client) MergePatch(ctx context.Context, obj Object, manager string, patch any) error {
+	return c.mergePatch(ctx, obj, "", manager, patch)
+}
+
+// MergePatchStatus is MergePatch for the status.
+func (c *Client) MergePatchStatus(ctx context.Context, obj Object, manager string, patch any) error {
+	return c.mergePatch(ctx, obj, "status", manager, patch)
+}
+
+func (c *Client) mergePatch(ctx context.Context, obj Object, subresource, manager string, patch any) error {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode a patch of %s: %w", obj.GetName(), err)
@@ -89,6 +98,9 @@ func (c *Client) MergePatch(ctx context.Context, obj Object, manager string, pat
 	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
 	if err != nil {
 		return err
+	}
+	if subresource != "" {
+		request = request.SubResource(subresource)
 	}
 	return decodeFresh(request.SetHeader("Content-Type", string(types.MergePatchType)).
 		Param("fieldManager", manager).

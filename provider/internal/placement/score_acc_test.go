@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -142,12 +143,46 @@ func TestAccAddOnPlacementScoreOfSomebodyElse(t *testing.T) {
 	)
 }
 
+// What a resource destroys is what it owns: an add-on's scores outlive it.
+func TestAccAddOnPlacementScoreLeavesTheScoresOfOthers(t *testing.T) {
+	const n = "scored-shared"
+	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
+	o.Namespace(n)
+	config := scoreConfig(n, "scores = { hourly = 1 }\n  labels = { mine = \"yes\" }")
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(said)
+	}
+	object := &clusterv1alpha1.AddOnPlacementScore{}
+	// Nobody else has scores there: a time that somebody sets is drift.
+	object.Namespace, object.Name = n, "cost"
+	ctx, cancel := o.Context()
+	defer cancel()
+	if err := o.Client.MergePatchStatus(ctx, object, acctest.OutsiderManager, map[string]any{"status": map[string]any{"validUntil": "2100-01-01T00:00:00Z"}}); err != nil {
+		t.Fatal(err)
+	}
+	acctest.Says(t, w.Plan(config), `- valid_until = "2100-01-01T00:00:00Z" -> null`)
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(said)
+	}
+	if o.Get(object, n, "cost"); object.Status.ValidUntil != nil {
+		t.Errorf("the scores still expire at %s", object.Status.ValidUntil)
+	}
+	patchScores(o, "an-addon", n, accScored("latency", 5))
+	if said, ok := w.Destroy(); !ok {
+		t.Fatal(said)
+	}
+	o.Get(object, n, "cost")
+	if got := fmt.Sprint(object.Status.Scores, object.Labels, ownership.Mark(object)); got != "[{latency 5}] map[]" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestAccAddOnPlacementScoreBadInput(t *testing.T) {
 	for name, test := range map[string]struct{ body, want string }{
-		"too much":      {`scores = { a = 101 }`, `(?s)between\s+-100\s+and\s+100,\s+got:\s+101`},
+		"too much":      {`scores = { a = 101 }`, `(?s)scores\["a"\]\s+is\s+101,\s+but\s+it\s+takes\s+a\s+whole\s+number\s+between\s+-100\s+and\s+100`},
 		"no score":      {`scores = {}`, `(?s)scores.*at\s+least\s+1`},
 		"no name":       {`scores = { "" = 1 }`, `(?s)at\s+least\s+1`},
-		"half a score":  {`scores = { a = 1.5 }`, `(?s)scores`},
+		"half a score":  {`scores = { a = 1.5 }`, `(?s)scores\["a"\]\s+is\s+1.5,\s+but\s+it\s+takes\s+a\s+whole\s+number`},
 		"time":          {"scores = { a = 1 }\nvalid_until = \"tomorrow\"", `(?s)"tomorrow" is not a time in RFC 3339`},
 		"half a second": {"scores = { a = 1 }\nvalid_until = \"2100-01-01T00:00:00.5Z\"", `(?s)whole\s+seconds`},
 	} {

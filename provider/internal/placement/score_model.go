@@ -64,8 +64,8 @@ func (m *placementScoreModel) scored() *clusterv1alpha1.AddOnPlacementScore {
 	object := &clusterv1alpha1.AddOnPlacementScore{}
 	object.Namespace, object.Name = m.ManagedCluster.ValueString(), m.Name.ValueString()
 	for name, element := range m.Scores.Elements() {
-		if value, ok := element.(types.Int64); ok {
-			object.Status.Scores = append(object.Status.Scores, clusterv1alpha1.AddOnPlacementScoreItem{Name: name, Value: int32(value.ValueInt64())}) //nolint:gosec // validated
+		if value, ok := attribute.Whole(element); ok {
+			object.Status.Scores = append(object.Status.Scores, clusterv1alpha1.AddOnPlacementScoreItem{Name: name, Value: int32(value)}) //nolint:gosec // validated
 		}
 	}
 	slices.SortFunc(object.Status.Scores, func(a, b clusterv1alpha1.AddOnPlacementScoreItem) int { return strings.Compare(a.Name, b.Name) })
@@ -83,9 +83,24 @@ func (m *placementScoreModel) observe(object *clusterv1alpha1.AddOnPlacementScor
 		_, ok := m.Scores.Elements()[name]
 		return ok
 	})
-	if live := validUntil(object); !m.ValidUntil.IsNull() && !sameMoment(m.ValidUntil.ValueString(), live.ValueString()) {
+	live := validUntil(object)
+	if m.expiresWithout(object) || !m.ValidUntil.IsNull() && !sameMoment(m.ValidUntil.ValueString(), live.ValueString()) {
 		m.ValidUntil = live
 	}
+}
+
+// isShared reports whether others have scores in the object.
+func (m *placementScoreModel) isShared(object *clusterv1alpha1.AddOnPlacementScore) bool {
+	return slices.ContainsFunc(object.Status.Scores, func(item clusterv1alpha1.AddOnPlacementScoreItem) bool {
+		_, own := m.Scores.Elements()[item.Name]
+		return !own
+	})
+}
+
+// expiresWithout reports whether the scores expire although the configuration names
+// no time: one that somebody has set who has no scores of their own in the object.
+func (m *placementScoreModel) expiresWithout(object *clusterv1alpha1.AddOnPlacementScore) bool {
+	return m.ValidUntil.IsNull() && object.Status.ValidUntil != nil && !m.isShared(object)
 }
 
 // importPlacementScore takes over the scores that the configuration owns or,
@@ -140,10 +155,10 @@ func scoresValue(items []clusterv1alpha1.AddOnPlacementScoreItem, keep func(name
 	elements := map[string]attr.Value{}
 	for _, item := range items {
 		if keep(item.Name) {
-			elements[item.Name] = types.Int64Value(int64(item.Value))
+			elements[item.Name] = attribute.WholeValue(int64(item.Value))
 		}
 	}
-	return types.MapValueMust(types.Int64Type, elements)
+	return types.MapValueMust(types.NumberType, elements)
 }
 
 func validUntil(object *clusterv1alpha1.AddOnPlacementScore) types.String {

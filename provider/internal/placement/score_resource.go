@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -18,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -53,7 +53,7 @@ func (r *placementScoreResource) IdentitySchema(_ context.Context, _ resource.Id
 func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters by: `add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in its `cel_expressions`.\n\n" +
-			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same object may have other writers, such as an add-on; they are left alone, but deleting the resource deletes the whole object.",
+			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same object may have other writers, such as an add-on: they are left alone, and as long as there are any, destroying the resource removes its own scores and leaves the object.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": attribute.Identifying("Managed cluster that the scores are about. Changing it replaces the object.",
 				attribute.ValidClusterName()),
@@ -63,13 +63,13 @@ func (r *placementScoreResource) Schema(_ context.Context, _ resource.SchemaRequ
 			"scores": schema.MapAttribute{
 				MarkdownDescription: "Scores by name, from -100 (worst) to 100 (best). A cluster without a score counts as 0.",
 				Required:            true,
-				ElementType:         types.Int64Type,
+				ElementType:         types.NumberType,
 				Validators: []validator.Map{
-					mapvalidator.SizeAtLeast(1), mapvalidator.KeysAre(stringvalidator.LengthAtLeast(1)), mapvalidator.ValueInt64sAre(int64validator.Between(-100, 100)),
+					mapvalidator.SizeAtLeast(1), mapvalidator.KeysAre(stringvalidator.LengthAtLeast(1)), mapvalidator.ValueNumbersAre(attribute.WholeBetween(-100, 100)),
 				},
 			},
 			"valid_until": schema.StringAttribute{
-				MarkdownDescription: "When the scores expire, in RFC 3339 and whole seconds, such as `2027-01-31T00:00:00Z`. From then on each counts as 0. If omitted, they never expire.",
+				MarkdownDescription: "When the scores expire, in RFC 3339 and whole seconds, such as `2027-01-31T00:00:00Z`. From then on each counts as 0. If omitted, they never expire, unless another writer of scores in the same object sets a time for all.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidTime()},
 			},
@@ -145,7 +145,35 @@ func (r *placementScoreResource) Delete(ctx context.Context, req resource.Delete
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.Destroy(ctx, &clusterv1alpha1.AddOnPlacementScore{}, &state, attribute.DefaultDelete, req.Private, &resp.Diagnostics, nil)
+	object := &clusterv1alpha1.AddOnPlacementScore{}
+	namespace, name := state.Key()
+	found, ok := r.Find(ctx, object, namespace, name, "delete "+state.What(), &resp.Diagnostics)
+	switch {
+	case !ok || !found:
+	case state.isShared(object):
+		r.release(ctx, &state, req.Private, &resp.Diagnostics)
+	default:
+		r.Destroy(ctx, object, &state, attribute.DefaultDelete, req.Private, &resp.Diagnostics, nil)
+	}
+}
+
+// release takes the resource's scores out of an object that has others' scores, too.
+func (r *placementScoreResource) release(ctx context.Context, state *placementScoreModel, was crud.PrivateReader, diags *diag.Diagnostics) {
+	client := r.Hub.WriteClient(diags)
+	if client == nil {
+		return
+	}
+	bare := &clusterv1alpha1.AddOnPlacementScore{}
+	bare.Namespace, bare.Name = state.Key()
+	err := ownership.Release(ctx, client, bare, hub.FieldManager, crud.ClaimOf(ctx, was, diags))
+	if err == nil && bare.UID != "" {
+		none := &clusterv1alpha1.AddOnPlacementScore{}
+		none.Namespace, none.Name = state.Key()
+		err = client.ApplyStatus(ctx, none, kube.ApplyOptions{Manager: hub.FieldManager})
+	}
+	if err = crud.Left(client, state.What(), err, diags); err != nil {
+		hub.AddAPIError(diags, client, "remove the scores of "+state.What(), err)
+	}
 }
 
 func (r *placementScoreResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -176,7 +204,12 @@ func (r *placementScoreResource) write(ctx context.Context, plan *placementScore
 	}
 	if err == nil {
 		doing = "write the scores of " + plan.What()
-		err = client.ApplyStatus(ctx, plan.scored(), kube.ApplyOptions{Manager: hub.FieldManager, Force: plan.owned().Write.Force})
+		scored := plan.scored()
+		err = client.ApplyStatus(ctx, scored, kube.ApplyOptions{Manager: hub.FieldManager, Force: plan.owned().Write.Force})
+		if err == nil && plan.expiresWithout(scored) {
+			patch := map[string]any{"metadata": map[string]any{"resourceVersion": scored.ResourceVersion}, "status": map[string]any{"validUntil": nil}}
+			err = client.MergePatchStatus(ctx, scored, hub.FieldManager, patch)
+		}
 	}
 	if err != nil {
 		hub.AddAPIError(diags, client, doing, err)

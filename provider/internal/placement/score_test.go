@@ -24,7 +24,7 @@ func TestWhichScoresAreImported(t *testing.T) {
 		f.SetRawBytes([]byte(fields))
 		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: f}
 	}
-	all := types.MapValueMust(types.Int64Type, scoresValue(object.Status.Scores, func(string) bool { return true }).Elements())
+	all := types.MapValueMust(types.NumberType, scoresValue(object.Status.Scores, func(string) bool { return true }).Elements())
 	if got := importPlacementScore(object); !got.Scores.Equal(all) || got.ValidUntil.IsNull() {
 		t.Errorf("of nobody's, %s until %s are imported", got.Scores, got.ValidUntil)
 	}
