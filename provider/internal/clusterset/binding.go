@@ -121,6 +121,7 @@ func (r *managedClusterSetBindingResource) ModifyPlan(ctx context.Context, req r
 // owned is the binding as an object of the hub.
 func (m *managedClusterSetBindingModel) owned() crud.Owned {
 	o := crud.Own(m.object(), m.What(), m.Namespace.ValueString()+"/"+m.ClusterSet.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Write.Foreign = crud.ForeignMetadata
 	o.Places = map[string]string{cluster.RefusedSetBinding: "cluster_set"}
 	return o
 }

@@ -166,6 +166,7 @@ func (r *managedClusterSetResource) release(ctx context.Context, name, what stri
 // sets is nobody's loss.
 func (m *managedClusterSetModel) owned() crud.Owned {
 	o := crud.Own(m.object(), m.What(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
+	o.Write.Foreign = crud.ForeignAnnotations
 	o.Places = map[string]string{"spec.clusterSelector": "label_selector"}
 	if isHubSet(m.Name.ValueString()) {
 		o.Write.Harmless = ownership.Difference.Added

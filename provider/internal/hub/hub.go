@@ -113,7 +113,7 @@ func NewClient(connection kube.Connection, version string, budget time.Duration)
 		return nil, err
 	}
 	config.UserAgent = FieldManager + "/" + version
-	return kube.New(config, kube.Options{Scheme: newScheme(), Mapper: restmapper.Of(kinds.Provider()), RetryBudget: budget, Observe: logExchange})
+	return kube.New(config, kube.Options{Scheme: NewScheme(), Mapper: restmapper.Of(kinds.Provider()), RetryBudget: budget, Observe: logExchange})
 }
 
 // logExchange makes requests visible with TF_LOG.

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
-// newScheme has the kinds that the provider handles and no others: all of
+// NewScheme has the kinds that the provider handles and no others: all of
 // Kubernetes' own would add a third to the binary.
-func newScheme() *runtime.Scheme {
+func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(
 		corev1.AddToScheme,

@@ -95,7 +95,7 @@ func importManagedCluster(object *clusterv1.ManagedCluster) managedClusterModel 
 		m.ClusterSet = attribute.OptionalString(set)
 	}
 	seconds := object.Spec.LeaseDurationSeconds
-	if owned.Has("spec", "leaseDurationSeconds") || (owned.None() && seconds != cluster.DefaultLeaseDurationSeconds) {
+	if owned.Has("spec", "leaseDurationSeconds") || (owned.None() && seconds != 0 && seconds != cluster.DefaultLeaseDurationSeconds) {
 		m.LeaseDurationSeconds = types.Int64Value(int64(seconds))
 	}
 	if taints := taintModels(object.Spec.Taints); len(taints) > 0 {

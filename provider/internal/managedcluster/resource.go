@@ -193,6 +193,7 @@ func (m *managedClusterModel) owned(object *clusterv1.ManagedCluster) crud.Owned
 		}
 		return d.Added()
 	}
+	o.Write.Foreign = foreignField
 	o.Write.Further = func(live kube.Object) []ownership.Difference {
 		record, ok := live.(*clusterv1.ManagedCluster)
 		if !ok || m.Taints == nil {

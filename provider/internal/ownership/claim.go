@@ -23,6 +23,9 @@ type Claim struct {
 	// Borrowed says that another resource made the mark, as after an import. The
 	// next write replaces it.
 	Borrowed bool `json:"borrowed,omitempty"`
+	// From are the field managers of the tool that the object was made with, a * at
+	// the end standing for anything. The next write takes over what they own.
+	From []string `json:"from,omitempty"`
 }
 
 // NewClaim is that of a resource which is about to write its object.

@@ -66,7 +66,7 @@ func TestAnImportedObjectGetsAMarkOfItsOwnWithTheFirstWrite(t *testing.T) {
 		t.Errorf("got %+v", next)
 	}
 	own := NewClaim()
-	if next := own.Writing(); next != own {
+	if next := own.Writing(); next.Owner != own.Owner {
 		t.Errorf("a mark of its own was replaced: %+v", next)
 	}
 }

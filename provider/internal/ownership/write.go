@@ -42,6 +42,9 @@ type Write struct {
 	// from the configuration has a meaning, such as "all clusters". A write removes
 	// them. Nil lists none.
 	Unwanted func(live kube.Object) [][]string
+	// Foreign tells which fields, as in spec.taints or metadata.labels.env, stay with
+	// the field managers that the first write takes over from. Nil says none.
+	Foreign func(path string) bool
 	// Further adds differences that Object does not show; nil adds none.
 	Further func(live kube.Object) []Difference
 }
@@ -192,7 +195,9 @@ func (w Write) Update(ctx context.Context, client *kube.Client, claim Claim) (Cl
 			}
 			next = NewClaim()
 		}
-		err = w.apply(ctx, client, &next, kube.ApplyOptions{Manager: w.Manager, Force: w.Force}, live)
+		if err = w.inherit(ctx, client, live, claim.From); err == nil {
+			err = w.apply(ctx, client, &next, kube.ApplyOptions{Manager: w.Manager, Force: w.Force}, live)
+		}
 		if err == nil {
 			return next, nil
 		}

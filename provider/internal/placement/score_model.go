@@ -45,6 +45,7 @@ func (m *placementScoreModel) Identity() any {
 func (m *placementScoreModel) owned() crud.Owned {
 	o := crud.Own(m.object(), m.What(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Write.Status = m.scored()
+	o.Write.Foreign = crud.ForeignAnnotations
 	o.Write.Harmless = func(d ownership.Difference) bool {
 		return d.Added() && (strings.HasPrefix(d.Path, "status.scores") || strings.HasPrefix(d.Path, "metadata.labels"))
 	}

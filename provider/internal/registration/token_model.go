@@ -161,5 +161,6 @@ type tokenIdentity struct {
 func (t bootstrapToken) owned() crud.Owned {
 	o := crud.Own(t.object(), fmt.Sprintf("bootstrap token %q", t.ID), t.ID, types.BoolNull(), types.BoolNull())
 	o.Discreet = true
+	o.Write.Foreign = crud.ForeignMetadata
 	return o
 }
