@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
@@ -113,6 +114,42 @@ resource "muster_managed_cluster_set" "x" {
 	w.Setenv("MUSTER_TOKEN", "hunter2")
 	w.Setenv("KUBECONFIG", acctest.Acc.Hub.Kubeconfig)
 	acctest.Says(t, w.Plan(sets), "Error: The environment does not say which server the credentials are for", "MUSTER_TOKEN is set")
+}
+
+// With the hub down, a plan ends soon and says why: once, however many resources it
+// has.
+func TestAccAPlanWithTheHubDownSaysSoOnce(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	t.Parallel() // It waits for hub.RefreshBudget.
+	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hub.Stop() })
+	config := fmt.Sprintf("provider \"muster\" {\n  config_path = %q\n}\n", hub.Kubeconfig) + `
+resource "muster_managed_cluster_set" "x" {
+  count = 8
+  name  = "down-${count.index}"
+}`
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(said)
+	}
+	if err := hub.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	said := w.Plan(config)
+	if took := time.Since(began); took > 25*time.Second {
+		t.Errorf("the plan took %s", took)
+	}
+	acctest.Says(t, said, "Planning failed", "connection refused")
+	if count := strings.Count(said, "Error: "); count != 1 {
+		t.Errorf("it is said %d times: %s", count, said)
+	}
 }
 
 // Why there are no credentials, or no answer, is in the error.

@@ -52,15 +52,20 @@ func (r *Resource) Refresh(ctx context.Context, req resource.ReadRequest, resp *
 	}
 	doing := "read " + state.What()
 	namespace, name := state.Key()
-	switch found, ok := r.find(ctx, r.Hub.ReadClient(&resp.Diagnostics), object, namespace, name, doing, &resp.Diagnostics); {
-	case !ok:
+	client := r.Hub.ReadClient(&resp.Diagnostics)
+	if client == nil {
+		return
+	}
+	switch found, err := find(ctx, client, object, namespace, name); {
+	case err != nil:
+		r.Hub.AddReadError(&resp.Diagnostics, client, doing, err)
 		return
 	case !found:
 		resp.State.RemoveResource(ctx)
 		return
 	}
 	if err := observe(); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, r.Hub.Client(&resp.Diagnostics), doing, err)
+		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
 	}
 	if !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(resp.State.Set(ctx, state)...)

@@ -36,23 +36,24 @@ func (r *Resource) SkipRead(diags *diag.Diagnostics) bool {
 // Find reads an object. ok is false after an error; found is false when the
 // object itself does not exist.
 func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
-	return r.find(ctx, r.Hub.Client(diags), object, namespace, name, doing, diags)
-}
-
-// find is Find with a client, which is nil after an error.
-func (r *Resource) find(ctx context.Context, client *kube.Client, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
+	client := r.Hub.Client(diags)
 	if client == nil {
 		return false, false
 	}
+	found, err := find(ctx, client, object, namespace, name)
+	if err != nil {
+		hub.AddAPIError(diags, client, doing, err)
+	}
+	return found, err == nil
+}
+
+// find reads an object and reports whether it exists.
+func find(ctx context.Context, client *kube.Client, object kube.Object, namespace, name string) (bool, error) {
 	err := client.Get(ctx, object, namespace, name)
 	if kube.IsNotFound(err, name) {
-		return false, true
+		return false, nil
 	}
-	if err != nil {
-		r.Hub.AddReadError(diags, client, doing, err)
-		return false, false
-	}
-	return true, true
+	return err == nil, err
 }
 
 // Existing reads an object that has to exist, as for an import.

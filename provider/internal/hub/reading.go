@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -26,10 +25,16 @@ type readings struct {
 	told bool
 }
 
-// ReadClient is Client for a refresh: it waits for RefreshBudget only.
+// ReadClient is Client for a refresh: it waits for RefreshBudget only. Where there is
+// no client, the first refresh gets the error. One error fails the plan, and the same
+// one for every resource would hide it.
 func (h *Hub) ReadClient(diags *diag.Diagnostics) *kube.Client {
-	client := h.Client(diags)
+	var problems diag.Diagnostics
+	client := h.Client(&problems)
 	if client == nil {
+		if h == nil || !h.toldBefore() {
+			diags.Append(problems...)
+		}
 		return nil
 	}
 	h.readings.mu.Lock()
@@ -40,15 +45,13 @@ func (h *Hub) ReadClient(diags *diag.Diagnostics) *kube.Client {
 	return h.readings.client
 }
 
-// AddReadError is AddAPIError for what each resource of a configuration does. That
-// the hub is away is explained once; the others only say that they were not read.
+// AddReadError is AddAPIError for a refresh. That the hub is away is told by the
+// first resource alone, as with ReadClient; the others keep their state.
 func (h *Hub) AddReadError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) || errors.Is(err, context.Canceled) || !h.toldBefore() {
 		AddAPIError(diags, client, doing, err)
-		return
 	}
-	diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s could not be reached. Another error of this run, the longer one, says why.", client.Host()))
 }
 
 // toldBefore reports whether it was called before.
