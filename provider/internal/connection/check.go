@@ -74,7 +74,8 @@ func (m Model) problems(alone bool) []problem {
 	set := m.set()
 	var found []problem
 	conflict := func(a, b, why string) {
-		found = append(found, problem{a, "Attributes that exclude each other", fmt.Sprintf("%s and %s are both set, and %s. Remove one of them.", a, b, why)})
+		found = append(found, problem{a, "Attributes that exclude each other", fmt.Sprintf("%s and %s are both set, and %s. Remove one of "+
+			"them.", a, b, why)})
 	}
 	for _, s := range settings() {
 		if s.same != "" && s.name < s.same && slices.Contains(set, s.name) && slices.Contains(set, s.same) {
@@ -84,7 +85,9 @@ func (m Model) problems(alone bool) []problem {
 			found = append(found, problem{s.name, "Missing attribute", fmt.Sprintf("%s is set and %s is not. One needs the other.", s.name, s.with)})
 		}
 	}
-	for _, pair := range pairs(among(set, "kubeconfig_path", "kubeconfig", "config_paths"), among(set, "config_path", "kubeconfig", "config_paths")) {
+	for _, pair := range pairs(
+		among(set, "kubeconfig_path", "kubeconfig", "config_paths"), among(set, "config_path", "kubeconfig", "config_paths"),
+	) {
 		conflict(pair[0], pair[1], "each is a kubeconfig of its own")
 	}
 	for _, pair := range pairs(among(set, "token", "client_certificate", "username", "exec")) {
@@ -96,17 +99,20 @@ func (m Model) problems(alone bool) []problem {
 	kubeconfig := among(set, "kubeconfig_path", "config_path", "config_paths", "kubeconfig")
 	choices := among(set, "context", "config_context", "config_context_cluster", "config_context_auth_info")
 	if m.InCluster.ValueBool() {
-		own := slices.Concat(kubeconfig, choices, among(set, "host", "cluster_ca_certificate", "insecure", "proxy_url", "token", "client_certificate", "username", "exec"))
+		own := slices.Concat(kubeconfig, choices, among(set,
+			"host", "cluster_ca_certificate", "insecure", "proxy_url", "token", "client_certificate", "username", "exec"))
 		for _, name := range own {
 			conflict("in_cluster", name, "in_cluster takes the server and the credentials of the pod")
 		}
 		return found
 	}
 	if len(kubeconfig) == 0 && len(choices) > 0 && !m.mayName(kubeconfigNames()) && (alone || slices.Contains(set, "host")) {
-		found = append(found, problem{choices[0], "No kubeconfig to choose in", fmt.Sprintf("%s chooses in a kubeconfig, and there is none. Set kubeconfig_path, or remove %[1]s.", choices[0])})
+		found = append(found, problem{choices[0], "No kubeconfig to choose in", fmt.Sprintf("%s chooses in a kubeconfig, and there is "+
+			"none. Set kubeconfig_path, or remove %[1]s.", choices[0])})
 	}
 	if alone && !m.namesServer() {
-		found = append(found, problem{"host", "No server", "Nothing says where the API server is. Set one of kubeconfig_path, config_paths, kubeconfig, host or in_cluster."})
+		found = append(found, problem{"host", "No server", "Nothing says where the API server is. Set one of kubeconfig_path, " +
+			"config_paths, kubeconfig, host or in_cluster."})
 	}
 	return found
 }

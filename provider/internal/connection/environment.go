@@ -99,7 +99,8 @@ func (v variables) names(parts ...part) bool { return len(v.set(parts...)) > 0 }
 func (v variables) fill(m *Model, diags *diag.Diagnostics, parts ...part) (origin string) {
 	if servers := v.set(server); slices.Contains(parts, server) && len(servers) > 1 {
 		diags.AddError("The environment names several servers",
-			fmt.Sprintf("%s set, so it is not clear which server the credentials are for. Unset all but one, or say in the provider \"muster\" block where the hub is.", are(servers)))
+			fmt.Sprintf("%s set, so it is not clear which server the credentials are for. Unset all but one, or say in the provider "+
+				"\"muster\" block where the hub is.", are(servers)))
 		return ""
 	}
 	if m.hasCredentials() {

@@ -165,7 +165,8 @@ func (m Model) exec() *kube.Exec {
 // impersonate is nil where nothing is known of it.
 func (m Model) impersonate() *kube.Impersonate {
 	var i impersonateModel
-	if m.Impersonate.IsNull() || m.Impersonate.IsUnknown() || m.Impersonate.As(context.Background(), &i, basetypes.ObjectAsOptions{}).HasError() {
+	if m.Impersonate.IsNull() || m.Impersonate.IsUnknown() ||
+		m.Impersonate.As(context.Background(), &i, basetypes.ObjectAsOptions{}).HasError() {
 		return nil
 	}
 	impersonate := &kube.Impersonate{

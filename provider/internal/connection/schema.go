@@ -25,15 +25,30 @@ func forProvider(settings []setting) map[string]providerschema.Attribute {
 		case flag:
 			attributes[s.name] = providerschema.BoolAttribute{MarkdownDescription: description, Optional: optional}
 		case texts:
-			attributes[s.name] = providerschema.ListAttribute{MarkdownDescription: description, Optional: optional, ElementType: types.StringType, Validators: s.listValidators()}
+			attributes[s.name] = providerschema.ListAttribute{
+				MarkdownDescription: description, Optional: optional,
+				ElementType: types.StringType, Validators: s.listValidators(),
+			}
 		case textMap:
-			attributes[s.name] = providerschema.MapAttribute{MarkdownDescription: description, Optional: optional, ElementType: types.StringType}
+			attributes[s.name] = providerschema.MapAttribute{
+				MarkdownDescription: description, Optional: optional,
+				ElementType: types.StringType,
+			}
 		case textsMap:
-			attributes[s.name] = providerschema.MapAttribute{MarkdownDescription: description, Optional: optional, ElementType: types.ListType{ElemType: types.StringType}}
+			attributes[s.name] = providerschema.MapAttribute{
+				MarkdownDescription: description, Optional: optional,
+				ElementType: types.ListType{ElemType: types.StringType},
+			}
 		case object:
-			attributes[s.name] = providerschema.SingleNestedAttribute{MarkdownDescription: description, Optional: optional, Attributes: forProvider(s.nested)}
+			attributes[s.name] = providerschema.SingleNestedAttribute{
+				MarkdownDescription: description, Optional: optional,
+				Attributes: forProvider(s.nested),
+			}
 		default:
-			attributes[s.name] = providerschema.StringAttribute{MarkdownDescription: description, Optional: optional, Required: s.required, Sensitive: s.sensitive, Validators: s.validators}
+			attributes[s.name] = providerschema.StringAttribute{
+				MarkdownDescription: description, Optional: optional,
+				Required: s.required, Sensitive: s.sensitive, Validators: s.validators,
+			}
 		}
 	}
 	return attributes
@@ -58,15 +73,30 @@ func forResource(settings []setting) map[string]resourceschema.Attribute {
 		case flag:
 			attributes[s.name] = resourceschema.BoolAttribute{MarkdownDescription: description, Optional: optional}
 		case texts:
-			attributes[s.name] = resourceschema.ListAttribute{MarkdownDescription: description, Optional: optional, ElementType: types.StringType, Validators: s.listValidators()}
+			attributes[s.name] = resourceschema.ListAttribute{
+				MarkdownDescription: description, Optional: optional,
+				ElementType: types.StringType, Validators: s.listValidators(),
+			}
 		case textMap:
-			attributes[s.name] = resourceschema.MapAttribute{MarkdownDescription: description, Optional: optional, ElementType: types.StringType}
+			attributes[s.name] = resourceschema.MapAttribute{
+				MarkdownDescription: description, Optional: optional,
+				ElementType: types.StringType,
+			}
 		case textsMap:
-			attributes[s.name] = resourceschema.MapAttribute{MarkdownDescription: description, Optional: optional, ElementType: types.ListType{ElemType: types.StringType}}
+			attributes[s.name] = resourceschema.MapAttribute{
+				MarkdownDescription: description, Optional: optional,
+				ElementType: types.ListType{ElemType: types.StringType},
+			}
 		case object:
-			attributes[s.name] = resourceschema.SingleNestedAttribute{MarkdownDescription: description, Optional: optional, Attributes: forResource(s.nested)}
+			attributes[s.name] = resourceschema.SingleNestedAttribute{
+				MarkdownDescription: description, Optional: optional,
+				Attributes: forResource(s.nested),
+			}
 		default:
-			attributes[s.name] = resourceschema.StringAttribute{MarkdownDescription: description, Optional: optional, Required: s.required, Sensitive: s.sensitive, Validators: s.validators}
+			attributes[s.name] = resourceschema.StringAttribute{
+				MarkdownDescription: description, Optional: optional,
+				Required: s.required, Sensitive: s.sensitive, Validators: s.validators,
+			}
 		}
 	}
 	return attributes

@@ -25,8 +25,10 @@ func (clusterName) Metadata(_ context.Context, _ function.MetadataRequest, resp 
 func (clusterName) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "A valid name for a managed cluster",
-		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a path. A text that is a valid name already stays as it is. Any other one is reduced to lower-case letters, digits and hyphens, shortened to 63 characters, " +
-			"and gets a hash of the whole text at its end, so that two different texts do not get the same name. The same text always gets the same name.\n\n" +
+		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a path. A text that is a " +
+			"valid name already stays as it is. Any other one is reduced to lower-case letters, digits and hyphens, shortened to 63 characters, " +
+			"and gets a hash of the whole text at its end, so that two different texts do not get the same name. The same text always gets " +
+			"the same name.\n\n" +
 			"A text without any letter or digit of ASCII, and a reserved name such as `default`, are errors.",
 		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "Any text that identifies the cluster."}},
 		Return:     function.StringReturn{},

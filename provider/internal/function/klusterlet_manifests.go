@@ -38,11 +38,15 @@ func (klusterletManifests) Metadata(_ context.Context, _ function.MetadataReques
 func (klusterletManifests) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "The objects that muster_klusterlet installs in a cluster",
-		MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be applied, for those who install it by another way than `muster_klusterlet`: GitOps, cloud-init, or the provider that makes the cluster. Write them with `yamlencode`.\n\n" +
-			"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. Otherwise create the Secret `bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
+		MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be applied, for those who " +
+			"install it by another way than `muster_klusterlet`: GitOps, cloud-init, or the provider that makes the cluster. Write them with " +
+			"`yamlencode`.\n\n" +
+			"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. Otherwise create the Secret " +
+			"`bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
 		Parameters: []function.Parameter{function.DynamicParameter{
 			Name: "klusterlet",
-			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, `image` and `args`. Further `labels`, which every object gets, and `bootstrap_kubeconfig`, the text of a kubeconfig, " +
+			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, `image` " +
+				"and `args`. Further `labels`, which every object gets, and `bootstrap_kubeconfig`, the text of a kubeconfig, " +
 				"which is a secret: the result is sensitive or ephemeral when it is.",
 		}},
 		Return: function.DynamicReturn{},
@@ -84,7 +88,8 @@ func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error
 		}
 	}
 	resp := validator.MapResponse{}
-	attribute.ValidLabels(nil).ValidateMap(ctx, validator.MapRequest{Path: path.Root("labels"), ConfigValue: attribute.StringMapValue(a.Labels)}, &resp)
+	labels := validator.MapRequest{Path: path.Root("labels"), ConfigValue: attribute.StringMapValue(a.Labels)}
+	attribute.ValidLabels(nil).ValidateMap(ctx, labels, &resp)
 	if resp.Diagnostics.HasError() {
 		return nil, fmt.Errorf("labels: %s", resp.Diagnostics[0].Detail())
 	}

@@ -54,12 +54,16 @@ func (kubeconfig) Metadata(_ context.Context, _ function.MetadataRequest, resp *
 func (kubeconfig) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "A kubeconfig",
-		MarkdownDescription: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of whatever made the cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. " +
-			"What does not go together, such as two credentials, and what is not PEM, is an error. A result with sensitive or ephemeral values in it is sensitive or ephemeral, too.",
+		MarkdownDescription: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of whatever made the " +
+			"cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. " +
+			"What does not go together, such as two credentials, and what is not PEM, is an error. A result with sensitive or ephemeral " +
+			"values in it is sensitive or ephemeral, too.",
 		Parameters: []function.Parameter{function.DynamicParameter{
 			Name: "connection",
-			MarkdownDescription: "An object with the attributes of `cluster_connection`: `host`, which is required, `cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, " +
-				"one credential of `token`, `client_certificate` with `client_key`, `username` with `password`, and `exec`; and `impersonate`. Further `name`, which the cluster, the user and the context get, and which defaults to `muster`, and `namespace`, the context's.",
+			MarkdownDescription: "An object with the attributes of `cluster_connection`: `host`, which is required, " +
+				"`cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, " +
+				"one credential of `token`, `client_certificate` with `client_key`, `username` with `password`, and `exec`; and `impersonate`. " +
+				"Further `name`, which the cluster, the user and the context get, and which defaults to `muster`, and `namespace`, the context's.",
 		}},
 		Return: function.StringReturn{},
 	}

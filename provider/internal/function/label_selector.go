@@ -38,11 +38,14 @@ func (labelSelector) Metadata(_ context.Context, _ function.MetadataRequest, res
 func (labelSelector) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "A label selector as text",
-		MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as `env=prod,region in (eu,us)`: for the `label_selector` of data sources, for tools, and for outputs. " +
-			"The result does not depend on the order of labels and values. A selector without conditions, which selects everything, is the empty text. `parse_label_selector` is the reverse.",
+		MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as `env=prod,region in (eu,us)`: for " +
+			"the `label_selector` of data sources, for tools, and for outputs. " +
+			"The result does not depend on the order of labels and values. A selector without conditions, which selects everything, is the " +
+			"empty text. `parse_label_selector` is the reverse.",
 		Parameters: []function.Parameter{function.DynamicParameter{
-			Name:                "selector",
-			MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with `key`, `operator` (`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both may be left out.",
+			Name: "selector",
+			MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with `key`, `operator` " +
+				"(`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both may be left out.",
 		}},
 		Return: function.StringReturn{},
 	}
@@ -68,7 +71,8 @@ func selectorText(argument types.Dynamic) (string, error) {
 	}
 	all := metav1.LabelSelector{MatchLabels: a.MatchLabels}
 	for i, e := range a.MatchExpressions {
-		all.MatchExpressions = append(all.MatchExpressions, metav1.LabelSelectorRequirement{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values})
+		requirement := metav1.LabelSelectorRequirement{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values}
+		all.MatchExpressions = append(all.MatchExpressions, requirement)
 		one := metav1.LabelSelector{MatchExpressions: all.MatchExpressions[i:]}
 		if _, err := metav1.LabelSelectorAsSelector(&one); err != nil {
 			return "", fmt.Errorf("match_expressions[%d]: %w", i, err)
@@ -93,10 +97,13 @@ func (parseLabelSelector) Metadata(_ context.Context, _ function.MetadataRequest
 func (parseLabelSelector) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "A label selector out of its text",
-		MarkdownDescription: "Reads a label selector in the notation of kubectl, such as `env=prod,region in (eu,us),!legacy`, and returns an object with `match_labels` and `match_expressions`, as the attribute `label_selector` of cluster sets and placements takes it. " +
+		MarkdownDescription: "Reads a label selector in the notation of kubectl, such as `env=prod,region in (eu,us),!legacy`, and " +
+			"returns an object with `match_labels` and `match_expressions`, as the attribute `label_selector` of cluster sets and placements " +
+			"takes it. " +
 			"The comparisons `>` and `<` are an error, because label selectors of objects do not have them.",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. The empty text selects everything."}},
-		Return:     function.ObjectReturn{AttributeTypes: selectorTypes()},
+		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. The empty text " +
+			"selects everything."}},
+		Return: function.ObjectReturn{AttributeTypes: selectorTypes()},
 	}
 }
 

@@ -35,9 +35,13 @@ func (manifestsFromYAML) Metadata(_ context.Context, _ function.MetadataRequest,
 func (manifestsFromYAML) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "The Kubernetes objects in YAML or JSON texts",
-		MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, and returns them as a list of HCL objects, in order: for `objects` of `muster_manifest_work`, for `for` expressions, and to add labels with `merge`. " +
-			"Empty documents are left out, and the items of a `List` are returned one by one. An object without `apiVersion`, `kind` or `metadata.name`, and a key that is there twice, are errors that name file, document and line.\n\n" +
-			"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` and `file` make; the files are then read in the order of their names. The function itself reads no files, because Terraform expects functions to depend on their arguments alone.",
+		MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, and returns them as a list " +
+			"of HCL objects, in order: for `objects` of `muster_manifest_work`, for `for` expressions, and to add labels with `merge`. " +
+			"Empty documents are left out, and the items of a `List` are returned one by one. An object without `apiVersion`, `kind` or " +
+			"`metadata.name`, and a key that is there twice, are errors that name file, document and line.\n\n" +
+			"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` and `file` make; the files are " +
+			"then read in the order of their names. The function itself reads no files, because Terraform expects functions to depend on " +
+			"their arguments alone.",
 		Parameters: []function.Parameter{function.DynamicParameter{
 			Name:                "text",
 			MarkdownDescription: "One text, a list of texts, or a map from file names to texts.",

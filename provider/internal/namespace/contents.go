@@ -39,7 +39,8 @@ func reservedName(name string) error {
 	case strings.HasPrefix(name, "kube-"):
 		return fmt.Errorf("namespaces with the prefix kube- are Kubernetes' own, and %q has it: choose another name", name)
 	case name == cluster.Namespace, strings.HasPrefix(name, cluster.Namespace+"-"):
-		return fmt.Errorf("namespaces with the prefix %s are those of the hub's and the agents' own components, and %q has it: choose another name", cluster.Namespace, name)
+		return fmt.Errorf("namespaces with the prefix %s are those of the hub's and the agents' own components, and %q has it: choose "+
+			"another name", cluster.Namespace, name)
 	}
 	return nil
 }
@@ -50,7 +51,8 @@ func refused(live *corev1.Namespace) error {
 		return err
 	}
 	if of, ok := live.Labels[cluster.NameLabel]; ok {
-		return fmt.Errorf("the namespace %q on the hub belongs to the managed cluster %q: the hub makes it, and deleting it would delete the cluster's works; choose another name, or manage the cluster with muster_managed_cluster", live.Name, of)
+		return fmt.Errorf("the namespace %q on the hub belongs to the managed cluster %q: the hub makes it, and deleting it would delete "+
+			"the cluster's works; choose another name, or manage the cluster with muster_managed_cluster", live.Name, of)
 	}
 	return nil
 }
@@ -137,7 +139,8 @@ func (r *namespaceResource) mayGo(ctx context.Context, m *namespaceModel, was cr
 	}
 	diags.AddError(fmt.Sprintf("Namespace %q is not empty", name),
 		fmt.Sprintf("Deleting it would delete what is in it:\n  %s\n\n"+
-			"Remove that first. If it is in this configuration, let it name its namespace by this resource's attribute name, so that Terraform destroys it before. "+
+			"Remove that first. If it is in this configuration, let it name its namespace by this resource's attribute name, so that "+
+			"Terraform destroys it before. "+
 			"To delete the namespace with all that is in it, set force_destroy = true, apply, and destroy again.", strings.Join(left, "\n  ")))
 	return false
 }
@@ -153,7 +156,8 @@ func describeNamespace(object *corev1.Namespace) string {
 	}
 	for _, c := range object.Status.Conditions {
 		if c.Status == corev1.ConditionTrue {
-			lines = append(lines, fmt.Sprintf("  %s (%s, for %s): %s", c.Type, c.Reason, duration.HumanDuration(time.Since(c.LastTransitionTime.Time)), c.Message))
+			age := duration.HumanDuration(time.Since(c.LastTransitionTime.Time))
+			lines = append(lines, fmt.Sprintf("  %s (%s, for %s): %s", c.Type, c.Reason, age, c.Message))
 		}
 	}
 	return attribute.JoinLines(lines)

@@ -52,17 +52,22 @@ func (r *namespaceResource) IdentitySchema(_ context.Context, _ resource.Identit
 
 func (r *namespaceResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A namespace on the hub, for cluster set bindings, placements and manifest work replica sets. Refer to its `name` in these resources, so that Terraform creates it before them and destroys it after them.\n\n" +
-			"The namespaces of managed clusters, of Kubernetes and of the hub itself can't be managed with it: a managed cluster's namespace comes with `muster_managed_cluster`.\n\n" +
-			"An existing namespace that was made without Terraform is an error unless `adopt` is set or it is imported, even if its labels are as configured, because destroying the namespace deletes what is in it. " +
+		MarkdownDescription: "A namespace on the hub, for cluster set bindings, placements and manifest work replica sets. Refer to its " +
+			"`name` in these resources, so that Terraform creates it before them and destroys it after them.\n\n" +
+			"The namespaces of managed clusters, of Kubernetes and of the hub itself can't be managed with it: a managed cluster's namespace " +
+			"comes with `muster_managed_cluster`.\n\n" +
+			"An existing namespace that was made without Terraform is an error unless `adopt` is set or it is imported, even if its labels " +
+			"are as configured, because destroying the namespace deletes what is in it. " +
 			"For a namespace in a managed cluster, use `muster_manifest_work`, or `managed_namespaces` of `muster_managed_cluster_set`.",
 		Attributes: map[string]schema.Attribute{
-			"name": attribute.Identifying("Name of the namespace: a DNS label of at most 63 characters. Changing it replaces the namespace, with all that is in it.",
+			"name": attribute.Identifying("Name of the namespace: a DNS label of at most 63 characters. Changing it replaces the namespace, "+
+				"with all that is in it.",
 				attribute.ValidName("namespace"), notReserved()),
 			"labels":      attribute.Labels("Labels. Those that others set, such as `"+corev1.LabelMetadataName+"`, are left alone.", reservedLabel),
 			"annotations": attribute.Annotations("Annotations. Those that others set are left alone."),
 			"force_destroy": schema.BoolAttribute{
-				MarkdownDescription: "Whether destroying the namespace may delete the placements, cluster set bindings, replica sets, works and scores that are still in it. If omitted or `false`, these are an error that lists them. " +
+				MarkdownDescription: "Whether destroying the namespace may delete the placements, cluster set bindings, replica sets, works and " +
+					"scores that are still in it. If omitted or `false`, these are an error that lists them. " +
 					"The value that counts is the one of the last apply.",
 				Optional: true,
 			},
@@ -70,7 +75,8 @@ func (r *namespaceResource) Schema(ctx context.Context, _ resource.SchemaRequest
 			"force_conflicts": attribute.ForceAttribute(),
 		},
 		Blocks: map[string]schema.Block{
-			"timeouts": timeouts.Block(ctx, timeouts.Opts{Delete: true, DeleteDescription: attribute.TimeoutText("deleting the namespace with what is in it", attribute.DefaultDelete)}),
+			"timeouts": timeouts.Block(ctx, timeouts.Opts{Delete: true, DeleteDescription: attribute.TimeoutText("deleting the namespace "+
+				"with what is in it", attribute.DefaultDelete)}),
 		},
 	}
 }
@@ -78,7 +84,8 @@ func (r *namespaceResource) Schema(ctx context.Context, _ resource.SchemaRequest
 func (r *namespaceResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan namespaceModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.isFree(ctx, &plan, &resp.Diagnostics) || !r.CreateObject(ctx, plan.owned(nil), resp.Private, &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.isFree(ctx, &plan, &resp.Diagnostics) ||
+		!r.CreateObject(ctx, plan.owned(nil), resp.Private, &resp.Diagnostics) {
 		return
 	}
 	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
@@ -91,7 +98,8 @@ func (r *namespaceResource) Read(ctx context.Context, req resource.ReadRequest, 
 		state.Labels = attribute.ObservedMap(state.Labels, object.Labels)
 		state.Annotations = attribute.ObservedMap(state.Annotations, object.Annotations)
 		if object.DeletionTimestamp != nil {
-			resp.Diagnostics.AddWarning("Being deleted: "+state.What(), "Somebody has asked for the deletion of the namespace, so nothing can be created in it any more. Apply again when it is gone, and Terraform creates it again.\n"+
+			resp.Diagnostics.AddWarning("Being deleted: "+state.What(), "Somebody has asked for the deletion of the namespace, so nothing "+
+				"can be created in it any more. Apply again when it is gone, and Terraform creates it again.\n"+
 				describeNamespace(object))
 		}
 		return nil
@@ -118,7 +126,8 @@ func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteReque
 	object := &corev1.Namespace{}
 	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, func(client *kube.Client) (summary, detail string) {
 		return fmt.Sprintf("Namespace %q is not gone yet", object.Name),
-			fmt.Sprintf("It was still on the hub %s after its deletion was asked for. What it waits for:\n%s", timeout, describeHeld(ctx, client, object))
+			fmt.Sprintf("It was still on the hub %s after its deletion was asked for. What it waits for:\n%s",
+				timeout, describeHeld(ctx, client, object))
 	})
 }
 
