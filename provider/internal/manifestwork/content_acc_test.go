@@ -23,12 +23,12 @@ const (
 	asObjects = `  objects = [
     { apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } },
     { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "web", namespace = "shop", labels = { "app.kubernetes.io/name" = "web" } }
-      spec = { replicas = 1, paused = false, template = { spec = { containers = [{ name = "web", image = "nginx:1" }] } } } },
+      spec = { replicas = 1, paused = false, selector = { matchLabels = { app = "web" } }, template = { metadata = { labels = { app = "web" } }, spec = { containers = [{ name = "web", image = "nginx:1" }] } } } },
   ]`
 	asObjectsOtherwise = `  objects = [
     { kind = "Namespace", apiVersion = "v1", metadata = { name = "shop", namespace = null, labels = null }, spec = null },
     { kind = "Deployment", apiVersion = "apps/v1", metadata = { name = "web", namespace = "shop", labels = { "app.kubernetes.io/name" = "web" } }
-      spec = { replicas = 2 / 2, paused = false, template = { spec = { containers = [{ image = "nginx:1", name = "web", args = null }] } } } },
+      spec = { replicas = 2 / 2, paused = false, selector = { matchLabels = { app = "web" } }, template = { metadata = { labels = { app = "web" } }, spec = { containers = [{ image = "nginx:1", name = "web", args = null }] } } } },
   ]`
 	shopSecret = `apiVersion = "v1", kind = "Secret", metadata = { name = "login", namespace = "shop" }`
 )
@@ -117,7 +117,7 @@ func TestAccManifestWorkObjects(t *testing.T) {
 		},
 		// A text in place of a number is a change.
 		resource.TestStep{
-			Config:           acctest.WorkConfig("mw-objects", strings.Replace(asObjects, "replicas = 1", `replicas = "1"`, 1)),
+			Config:           acctest.WorkConfig("mw-objects", strings.Replace(asObjects, "replicas = 1", `replicas = "1"`, 1)+"\n  field_validation = \"Ignore\""),
 			ConfigPlanChecks: expect(plancheck.ResourceActionUpdate),
 			Check:            onHub(t, "mw-objects", contains(`"replicas":"1"`)),
 		},
@@ -210,10 +210,10 @@ func TestAccManifestWorkOfUnknownValues(t *testing.T) {
 		return "resource \"terraform_data\" \"later\" {\n  input = \"later\"\n}\n" + acctest.WorkConfig(cluster, body)
 	}
 	for cluster, body := range map[string]string{
-		"mw-unknown-text":   `manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { a = terraform_data.later.output } })]`,
-		"mw-unknown-value":  `objects = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { a = terraform_data.later.output } }]`,
-		"mw-unknown-object": `objects = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x" }, data = { a = "later" } }, terraform_data.later.output == "" ? null : { apiVersion = "v1", kind = "Namespace", metadata = { name = "x" } }]`,
-		"mw-unknown-list":   `objects = [for x in range(length(terraform_data.later.output)) : { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x${x == 0 ? "" : x}" }, data = { a = "later" } }]`,
+		"mw-unknown-text":   `manifests = [yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x", namespace = "shop" }, data = { a = terraform_data.later.output } })]`,
+		"mw-unknown-value":  `objects = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x", namespace = "shop" }, data = { a = terraform_data.later.output } }]`,
+		"mw-unknown-object": `objects = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x", namespace = "shop" }, data = { a = "later" } }, terraform_data.later.output == "" ? null : { apiVersion = "v1", kind = "Namespace", metadata = { name = "x" } }]`,
+		"mw-unknown-list":   `objects = [for x in range(length(terraform_data.later.output)) : { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "x${x == 0 ? "" : x}", namespace = "shop" }, data = { a = "later" } }]`,
 	} {
 		t.Run(cluster, func(t *testing.T) {
 			acctest.Run(t, resource.TestStep{
@@ -221,7 +221,7 @@ func TestAccManifestWorkOfUnknownValues(t *testing.T) {
 				ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
 					plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("fields")),
 				}},
-				ConfigStateChecks: []statecheck.StateCheck{has(field("v1/ConfigMap x", "data.a"), "later")},
+				ConfigStateChecks: []statecheck.StateCheck{has(field("v1/ConfigMap shop/x", "data.a"), "later")},
 			})
 		})
 	}

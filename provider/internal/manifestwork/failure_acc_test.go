@@ -158,3 +158,36 @@ func TestAccManifestWorkPostcondition(t *testing.T) {
 		t.Fatal(said)
 	}
 }
+
+// A change of a work that is Complete is not applied: the plan says so.
+func TestAccManifestWorkComplete(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	config := func(image string) string {
+		return acctest.WorkConfig("mw-complete", `
+  objects = [{ apiVersion = "batch/v1", kind = "Job", metadata = { name = "once", namespace = "shop" }
+    spec = { template = { spec = { restartPolicy = "Never", containers = [{ name = "once", image = "`+image+`" }] } } } }]
+  manifest_configs = [{
+    resource_identifier = { group = "batch", resource = "jobs", name = "once", namespace = "shop" }
+    condition_rules     = [{ condition = "Complete", type = "WellKnownConditions" }]
+  }]`)
+	}
+	if said, ok := w.Apply(config("a")); !ok {
+		t.Fatal(said)
+	}
+	o := acctest.Someone(t)
+	object := &workv1.ManifestWork{}
+	o.Get(object, "mw-complete", "web")
+	object.Status.Conditions = []metav1.Condition{{Type: "Complete", Status: metav1.ConditionTrue, Reason: "ConditionRulesAggregated", LastTransitionTime: metav1.Now(), ObservedGeneration: 1}}
+	ctx, cancel := o.Context()
+	defer cancel()
+	if err := o.Client.UpdateSubresource(ctx, object, "status", acctest.OutsiderManager); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.Plan(config("a")); strings.Contains(said, "Complete: as long as") {
+		t.Errorf("without a change: %s", said)
+	}
+	acctest.Says(t, w.Plan(config("b")), `The change will not be applied: manifest work "mw-complete/web"`, "create a work of another name, replace this one (terraform apply -replace), or remove the rule")
+	if said, ok := w.Destroy(); !ok {
+		t.Fatal(said)
+	}
+}

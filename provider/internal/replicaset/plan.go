@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"context"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -13,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // What is checked and decided of a replica set while planning.
@@ -26,6 +28,7 @@ func (r *replicaSetResource) ValidateConfig(ctx context.Context, req resource.Va
 	content := workload.Of(ctx, req.Config, &resp.Diagnostics)
 	if !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(content.Check()...)
+		manifestwork.CheckOptions(ctx, req.Config, content, &resp.Diagnostics)
 	}
 }
 
@@ -58,13 +61,18 @@ func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.Modify
 		object := model.complete(ctx, req.Config, diags)
 		return model.owned(object), !diags.HasError()
 	})
+	for i, d := range resp.Diagnostics {
+		if strings.Contains(d.Detail(), work.RefusedReplicaSet) {
+			resp.Diagnostics[i] = diag.NewErrorDiagnostic(d.Summary(), "The hub makes no works of replica sets. "+replicaSetGateRemedy())
+		}
+	}
 }
 
 // specified are the attributes that make the replica set's specification, beside
 // its objects; local are those that the hub knows nothing of.
 var (
 	specified = []string{"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy"}
-	local     = []string{"wait", "ready", "summary", "placement_summaries", "conditions", "rolled_out", "generation", "force_conflicts", "timeouts"}
+	local     = []string{"wait", "ready", "summary", "placement_summaries", "conditions", "rolled_out", "generation", "field_validation", "force_conflicts", "timeouts"}
 )
 
 // keepWording plans a list as it is in the state where that means the same.

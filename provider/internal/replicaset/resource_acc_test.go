@@ -335,7 +335,7 @@ resource "terraform_data" "x" {
     deadline = "5m"
     kind     = "Progressive"
     group    = "canary"
-    manifest = yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "settings" }, data = { answer = %q } })
+    manifest = yamlencode({ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "settings", namespace = "shop" }, data = { answer = %q } })
   }
 }
 resource "muster_manifest_work_replica_set" "test" {

@@ -84,6 +84,10 @@ func (h *replicaSetHub) serveObject(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if r.URL.Query().Get("dryRun") != "" {
+			reply(w, http.StatusOK, wanted)
+			return
+		}
 		h.Apply(wanted)
 	case h.object == nil:
 		reply(w, http.StatusNotFound, &metav1.Status{

@@ -6,6 +6,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/corekind"
 )
 
 // Attributes are those that hold the objects. manifests and objects are computed
@@ -17,6 +20,7 @@ func Attributes() map[string]schema.Attribute {
 		"manifests_wo":         writeOnlyAttribute(),
 		"manifests_wo_version": writeOnlyVersionAttribute(),
 		"fields":               fieldsAttribute(),
+		"field_validation":     fieldValidationAttribute(),
 	}
 }
 
@@ -66,6 +70,23 @@ func fieldsAttribute() schema.MapAttribute {
 			"Any other sensitive value is **not** masked here: put it into a Secret, or into `manifests_wo`.",
 		Computed:    true,
 		ElementType: FieldsElement(),
+	}
+}
+
+// The values of field_validation, in the words of Kubernetes.
+const (
+	fieldsStrict  = "Strict"
+	fieldsWarned  = "Warn"
+	fieldsIgnored = "Ignore"
+)
+
+func fieldValidationAttribute() schema.StringAttribute {
+	return schema.StringAttribute{
+		MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which needs no cluster: for fields and kinds that Kubernetes " + corekind.Release + " does not have, wrong types, " +
+			"and what no API server accepts, such as a selector that does not match its template. `Strict`: all that is an error. `Warn`: what only a later release may know, a field or a kind, is a warning. " +
+			"`Ignore`: nothing is checked. Defaults to `Strict`. Custom resources are never checked.",
+		Optional:   true,
+		Validators: attribute.OneOf(fieldsStrict, fieldsWarned, fieldsIgnored),
 	}
 }
 

@@ -3,12 +3,14 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/corekind"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
@@ -24,6 +26,7 @@ func (c Content) Check() diag.Diagnostics {
 	k.texts("manifests", c.Manifests, func(err error) error { return err })
 	k.objects(c.Objects)
 	k.texts("manifests_wo", c.WriteOnly, discreet)
+	k.kinds(c.FieldValidation)
 	if i := manifest.Duplicate(k.found); i >= 0 {
 		k.diags.AddAttributeError(k.at[i], "Duplicate manifest", fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
 	}
@@ -31,6 +34,16 @@ func (c Content) Check() diag.Diagnostics {
 		k.diags.AddError("Too large", attribute.Capitalize(err.Error())+".")
 	}
 	return k.diags
+}
+
+// Known are the objects of a configuration that are known, and whether there are no
+// others.
+func (c Content) Known() (objects []manifest.Object, complete bool) {
+	k := &checker{}
+	k.texts("manifests", c.Manifests, discreet)
+	k.objects(c.Objects)
+	k.texts("manifests_wo", c.WriteOnly, discreet)
+	return k.found, !k.unknown && !k.partly && !k.diags.HasError()
 }
 
 // checker goes through the inputs of a work.
@@ -45,6 +58,8 @@ type checker struct {
 	// elements are not known.
 	count   int
 	unknown bool
+	// partly says that an element is not known.
+	partly bool
 }
 
 func (k *checker) texts(attr string, list types.List, tell func(error) error) {
@@ -53,6 +68,7 @@ func (k *checker) texts(attr string, list types.List, tell func(error) error) {
 		k.count++
 		text, ok := element.(types.String)
 		if !ok || text.IsUnknown() {
+			k.partly = true
 			continue
 		}
 		parsed, err := manifest.Parse(text.ValueString())
@@ -76,7 +92,7 @@ func (k *checker) objects(objects types.Dynamic) {
 		return
 	}
 	root := path.Root("objects")
-	list, err := listed(objects)
+	list, err := elementsOf(objects)
 	if err != nil {
 		k.invalid(root, err)
 		return
@@ -90,6 +106,7 @@ func (k *checker) objects(objects types.Dynamic) {
 		object, err := objectManifest(element)
 		switch {
 		case errors.Is(err, ErrUnknown):
+			k.partly = true
 		case err != nil:
 			k.invalid(root, fmt.Errorf("objects[%d]: %w", i, err))
 		default:
@@ -104,6 +121,48 @@ func (k *checker) invalid(at path.Path, err error) {
 
 func (k *checker) add(at path.Path, place string, object manifest.Object) {
 	k.found, k.at, k.places = append(k.found, object), append(k.at, at), append(k.places, place)
+}
+
+// kinds checks the objects of Kubernetes' own kinds.
+func (k *checker) kinds(validation types.String) {
+	if validation.IsUnknown() || validation.ValueString() == fieldsIgnored {
+		return
+	}
+	for i, object := range k.found {
+		value, err := object.Value()
+		if err != nil {
+			continue
+		}
+		var wrong, unknown []string
+		for _, problem := range corekind.Check(value) {
+			if problem.Unknown {
+				unknown = append(unknown, problem.String())
+			} else {
+				wrong = append(wrong, problem.String())
+			}
+		}
+		subject := fmt.Sprintf("%s, %s", k.places[i], object)
+		if len(wrong) > 0 {
+			k.diags.AddAttributeError(k.at[i], "Invalid manifest", fmt.Sprintf("No cluster would accept %s:\n%s", subject, listed(wrong)))
+		}
+		switch {
+		case len(unknown) == 0:
+		case validation.ValueString() == fieldsWarned:
+			k.diags.AddAttributeWarning(k.at[i], "Unknown to Kubernetes "+corekind.Release, fmt.Sprintf("%s:\n%s", subject, listed(unknown)))
+		default:
+			k.diags.AddAttributeError(k.at[i], "Unknown to Kubernetes "+corekind.Release, fmt.Sprintf("%s:\n%s\nIf your clusters are of a later release, which has it, set field_validation = %q.", subject, listed(unknown), fieldsWarned))
+		}
+	}
+}
+
+// shownProblems is how many problems of one object are listed.
+const shownProblems = 10
+
+func listed(problems []string) string {
+	if len(problems) > shownProblems {
+		problems = append(problems[:shownProblems:shownProblems], fmt.Sprintf("and %d more", len(problems)-shownProblems))
+	}
+	return "  " + strings.Join(problems, ".\n  ") + "."
 }
 
 // fits checks what only all objects of a work together show.

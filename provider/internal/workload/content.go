@@ -33,7 +33,8 @@ type Content struct {
 	WriteOnly types.List  `tfsdk:"manifests_wo"`
 	Version   types.Int64 `tfsdk:"manifests_wo_version"`
 	// Fields is null in configurations.
-	Fields types.Map `tfsdk:"fields"`
+	Fields          types.Map    `tfsdk:"fields"`
+	FieldValidation types.String `tfsdk:"field_validation"`
 }
 
 // None has no object.
@@ -57,6 +58,7 @@ func Of(ctx context.Context, from Source, diags *diag.Diagnostics) Content {
 	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
 	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo_version"), &c.Version)...)
 	diags.Append(from.GetAttribute(ctx, path.Root("fields"), &c.Fields)...)
+	diags.Append(from.GetAttribute(ctx, path.Root("field_validation"), &c.FieldValidation)...)
 	return c
 }
 

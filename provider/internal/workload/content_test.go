@@ -26,6 +26,7 @@ func configMap(name, data string) (text string, value attr.Value) {
 // contentWith has a config map for each name in each input.
 func contentWith(manifests, objects, writeOnly []string, data string) Content {
 	c := None()
+	c.FieldValidation = types.StringValue(fieldsIgnored)
 	if manifests != nil {
 		list := []string{}
 		for _, name := range manifests {
@@ -202,5 +203,41 @@ func TestObservedContent(t *testing.T) {
 				t.Errorf("fields: got %s, %v, want %s", got.Fields, err, want)
 			}
 		})
+	}
+}
+
+// What is wrong with an object of Kubernetes' own is found with its place. Of what a
+// later release may know, field_validation decides.
+func TestObjectsAreCheckedByTheirKinds(t *testing.T) {
+	deployment := func(spec string) string {
+		return `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop"},"spec":{` + spec +
+			`"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"nginx"}]}}}}`
+	}
+	for name, test := range map[string]struct {
+		text, validation string
+		want             string
+		isError          bool
+	}{
+		"a field that is unknown":       {deployment(`"replica":3,`), "", "manifests[0], Deployment shop/web (apps/v1):\n  spec.replica is unknown, so that clusters drop it; did you mean replicas?.\nIf your clusters", true},
+		"that is warned of":             {deployment(`"replica":3,`), "Warn", "spec.replica is unknown", false},
+		"that is ignored":               {deployment(`"replica":3,`), "Ignore", "", false},
+		"a value of another type":       {deployment(`"replicas":"3",`), "Warn", "No cluster would accept manifests[0], Deployment shop/web (apps/v1):\n  spec.replicas has to be a whole number, and is a text.", true},
+		"that is ignored as well":       {deployment(`"replicas":"3",`), "Ignore", "", false},
+		"of a kind that is nobody's":    {`{"apiVersion":"v1","kind":"ConfigMapp","metadata":{"name":"x"}}`, "", "did you mean ConfigMap?", true},
+		"all is well":                   {deployment(""), "", "", false},
+		"a custom resource":             {`{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":"x"},"spec":{"replica":3}}`, "", "", false},
+		"a secret's value of the wrong": {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"shop"},"data":{"a":"hunter2!"}}`, "", "data.a has to be base64", true},
+	} {
+		content := None()
+		content.Manifests = attribute.StringListValue([]string{test.text})
+		if test.validation != "" {
+			content.FieldValidation = types.StringValue(test.validation)
+		}
+		diags := content.Check()
+		switch {
+		case test.want == "" && len(diags) == 0:
+		case len(diags) != 1 || !strings.Contains(diags[0].Detail(), test.want) || diags.HasError() != test.isError || strings.Contains(diags[0].Detail(), "hunter2"):
+			t.Errorf("%s: got %v, want %s", name, diags, test.want)
+		}
 	}
 }

@@ -142,9 +142,9 @@ func isUnknown(value types.Dynamic) bool {
 	return value.IsUnknown() || value.IsUnderlyingValueUnknown()
 }
 
-// listed are the elements of a dynamic value that is a list, tuple or set. It
+// elementsOf are the elements of a dynamic value that is a list, tuple or set. It
 // has to be known and not null.
-func listed(value types.Dynamic) ([]attr.Value, error) {
+func elementsOf(value types.Dynamic) ([]attr.Value, error) {
 	if list, ok := value.UnderlyingValue().(attribute.Elements); ok {
 		return list.Elements(), nil
 	}
@@ -217,7 +217,7 @@ func objectManifests(value types.Dynamic) ([]manifest.Object, error) {
 	if isUnknown(value) {
 		return nil, ErrUnknown
 	}
-	list, err := listed(value)
+	list, err := elementsOf(value)
 	if err != nil {
 		return nil, fmt.Errorf("objects: %w", err)
 	}
