@@ -1,0 +1,12 @@
+terraform {
+  required_version = ">= 1.14"
+  required_providers {
+    muster = {
+      source = "muster-fleet/muster"
+    }
+  }
+}
+
+provider "muster" {
+  kubeconfig_path = "~/.kube/hub.kubeconfig"
+}
