@@ -123,8 +123,11 @@ func AdoptAttribute() schema.BoolAttribute {
 
 // ReservedAnnotation tells why an annotation can't be set by configurations.
 func ReservedAnnotation(key string) string {
-	if key == cluster.TerraformOwnerAnnotation {
+	switch key {
+	case cluster.TerraformOwnerAnnotation:
 		return "the provider marks its objects with it"
+	case cluster.ClusterUIDAnnotation:
+		return "muster_klusterlet notes with it which cluster has the agent"
 	}
 	return ""
 }

@@ -23,10 +23,6 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// clusterUIDAnnotation on a ManagedCluster is the UID of the kube-system
-// namespace of the cluster that Terraform has installed its agent in.
-const clusterUIDAnnotation = "muster-fleet.io/cluster-uid"
-
 // joining is the hub's side of installing an agent.
 type joining struct {
 	hub    *hub.Hub
@@ -69,7 +65,7 @@ func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok b
 	if object == nil {
 		return "", false
 	}
-	other = object.Annotations[clusterUIDAnnotation]
+	other = object.Annotations[cluster.ClusterUIDAnnotation]
 	return other, other != "" && other != uid && meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
 }
 
@@ -112,12 +108,12 @@ func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Boots
 // note writes down on the hub which cluster the agent is in. That is a service
 // to other configurations, which may go wrong.
 func (j *joining) note(ctx context.Context, object *clusterv1.ManagedCluster, uid string) {
-	if object == nil || object.Annotations[clusterUIDAnnotation] == uid {
+	if object == nil || object.Annotations[cluster.ClusterUIDAnnotation] == uid {
 		return
 	}
 	noted := &clusterv1.ManagedCluster{}
 	noted.Name = j.name
-	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterUIDAnnotation: uid}}})
+	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{cluster.ClusterUIDAnnotation: uid}}})
 }
 
 // hasJoined reports whether an agent of the cluster was let in before, so that

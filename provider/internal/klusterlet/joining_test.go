@@ -81,7 +81,7 @@ func TestPlace(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	of := func(uid string, available metav1.ConditionStatus) *clusterv1.ManagedCluster {
 		return &clusterv1.ManagedCluster{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{clusterUIDAnnotation: uid}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{cluster.ClusterUIDAnnotation: uid}},
 			Status:     clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{{Type: cluster.ConditionAvailable, Status: available}}},
 		}
 	}

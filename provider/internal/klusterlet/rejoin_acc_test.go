@@ -90,6 +90,11 @@ func TestAccKlusterletJoinsAgain(t *testing.T) {
 	}
 	acctest.Run(t,
 		resource.TestStep{Config: config, ConfigStateChecks: isReady()},
+		// What the agent's resource notes on the cluster's record is not the record's.
+		resource.TestStep{
+			ResourceName: acctest.ClusterAddress, ImportState: true, ImportStateId: name,
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name",
+		},
 		// Its namespace was deleted.
 		resource.TestStep{
 			PreConfig:        func() { acctest.OutsiderOf(t, process).Remove(&corev1.Namespace{}, "", cluster.AgentNamespace) },
