@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
 // home is a home folder with the kubeconfigs that examples name, by their file.
@@ -205,4 +206,117 @@ func replace(t *testing.T, file string, texts ...string) {
 	if err := os.WriteFile(file, []byte(after), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// startedFleet is a folder as muster up makes it, with the shared hub and these
+// clusters.
+func startedFleet(t *testing.T, clusters map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	link := func(from string, to ...string) {
+		folder := filepath.Join(append([]string{dir}, to...)...)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(from, filepath.Join(folder, "admin.kubeconfig")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(acctest.Acc.Hub.Kubeconfig, "hub")
+	for name, kubeconfig := range clusters {
+		link(kubeconfig, "clusters", name)
+	}
+	return dir
+}
+
+// TestAccGuides applies the configurations of the guides that can be applied with a
+// hub and two clusters.
+func TestAccGuides(t *testing.T) {
+	first := acctest.DevCluster(t)
+	second := sibling(t, first)
+	e := copyExamples(t)
+	at := func(t *testing.T, folder string) *acctest.Workspace {
+		return e.at(t, acctest.NewWorkspace(t), filepath.Join("guides", folder))
+	}
+
+	t.Run("tour", func(t *testing.T) {
+		fleet := startedFleet(t, map[string]string{"cluster1": first.Kubeconfig, "cluster2": second.Kubeconfig})
+		applies(t, at(t, "tour"), "fleet="+fleet)
+	})
+
+	t.Run("everything in one apply", func(t *testing.T) {
+		hub, err := os.ReadFile(acctest.Acc.Hub.Kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, _ := connection(t, first)
+		two, _ := connection(t, second)
+		clusters, err := json.Marshal(map[string]string{"one-apply-1": one, "one-apply-2": two})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applies(t, at(t, "onboarding/one-apply"), "hub_kubeconfig="+string(hub), "cluster_kubeconfigs="+string(clusters))
+	})
+
+	t.Run("drain", func(t *testing.T) {
+		applies(t, at(t, "runbook/drain"), "drained=true")
+	})
+}
+
+// TestAccGuideSecrets looks for the password of the guide where it must not be, and
+// rotates it as the guide says.
+func TestAccGuideSecrets(t *testing.T) {
+	cluster := acctest.DevCluster(t)
+	e := copyExamples(t)
+	fleet := e.at(t, acctest.NewWorkspace(t), "quickstart")
+	with := []string{
+		"-no-color", "-input=false", "-var", "fleet_dir=" + startedFleet(t, map[string]string{"keeper": cluster.Kubeconfig}),
+		"-var", "clusters={keeper={}}",
+	}
+	fleet.MustRun(append([]string{"apply", "-auto-approve"}, with...)...)
+	defer fleet.MustRun(append([]string{"destroy", "-auto-approve"}, with...)...)
+
+	w := e.at(t, acctest.NewWorkspace(t), "guides/secrets")
+	run := func(command, password, version string, more ...string) string {
+		return w.MustRun(append([]string{command, "-no-color", "-input=false", "-var", "cluster=keeper",
+			"-var", "password=" + password, "-var", "password_version=" + version}, more...)...)
+	}
+	defer run("destroy", "x", "2", "-auto-approve")
+	stored := func() string {
+		secret := &corev1.Secret{}
+		acctest.OutsiderOf(t, cluster).Get(secret, "shop", "database")
+		return string(secret.Data["password"])
+	}
+
+	run("plan", "hunter2", "1", "-out", "planned")
+	run("apply", "hunter2", "1", "-auto-approve")
+	for _, kept := range []string{w.MustRun("show", "-json", "planned"), w.MustRun("show", "-json")} {
+		if strings.Contains(kept, "hunter2") {
+			t.Error("the password is in the plan or in the state")
+		}
+	}
+	if got := stored(); got != "hunter2" {
+		t.Errorf("the cluster has the password %q", got)
+	}
+	acctest.Says(t, run("plan", "hunter3", "1"), "No changes.")
+	acctest.Says(t, run("apply", "hunter3", "2", "-auto-approve"), "(sensitive, version 2)")
+	if got := stored(); got != "hunter3" {
+		t.Errorf("after the rotation the cluster has the password %q", got)
+	}
+}
+
+// TestAccGuideMigration imports a cluster that joined without Terraform, and leaves
+// its agent alone.
+func TestAccGuideMigration(t *testing.T) {
+	home(t, map[string]string{"hub": acctest.Acc.Hub.Kubeconfig})
+	hub := acctest.Someone(t)
+	record := &clusterv1.ManagedCluster{}
+	record.Name, record.Labels = "paris", map[string]string{"region": "eu"}
+	accepted := true
+	record.Spec.HubAcceptsClient = &accepted
+	hub.Apply(record)
+	hub.Joined("paris")
+	w := copyExamples(t).at(t, acctest.NewWorkspace(t), "guides/migration")
+	acctest.Says(t, w.MustRun("plan", "-no-color", "-input=false"), "Plan: 2 to import, 0 to add, 1 to change, 0 to destroy.")
+	applies(t, w)
 }

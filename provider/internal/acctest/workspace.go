@@ -99,18 +99,24 @@ func (w *Workspace) write(config string) {
 	}
 }
 
-// Run runs Terraform and returns what it says, with the wrapping of its lines
-// undone, and whether it succeeded.
-func (w *Workspace) Run(args ...string) (said string, ok bool) {
-	command := exec.Command(cmp.Or(os.Getenv("TF_ACC_TERRAFORM_PATH"), "terraform"), args...)
+// Environment is that of Terraform: it finds the providers and the hub in it.
+func (w *Workspace) Environment() []string {
+	w.T.Helper()
 	reattach, err := json.Marshal(w.reattach)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	command.Dir, command.Env = w.Dir, append(w.env[:len(w.env):len(w.env)], "TF_REATTACH_PROVIDERS="+string(reattach))
+	return append(w.env[:len(w.env):len(w.env)], "TF_REATTACH_PROVIDERS="+string(reattach))
+}
+
+// Run runs Terraform and returns what it says, with the wrapping of its lines
+// undone, and whether it succeeded.
+func (w *Workspace) Run(args ...string) (said string, ok bool) {
+	command := exec.Command(cmp.Or(os.Getenv("TF_ACC_TERRAFORM_PATH"), "terraform"), args...)
+	command.Dir, command.Env = w.Dir, w.Environment()
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
-	err = command.Run()
+	err := command.Run()
 	return strings.Join(strings.Fields(out.String()), " "), err == nil
 }
 

@@ -1,0 +1,30 @@
+terraform {
+  required_version = ">= 1.11"
+  required_providers {
+    muster = {
+      source = "muster-fleet/muster"
+    }
+  }
+}
+
+# Where muster up keeps the hub and its clusters.
+variable "fleet" {
+  type    = string
+  default = "fleet"
+}
+
+# The provider is configured once, for the hub.
+provider "muster" {
+  kubeconfig_path = "${var.fleet}/hub/admin.kubeconfig"
+}
+
+module "fleet" {
+  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+
+  clusters = {
+    for name in ["cluster1", "cluster2"] : name => {
+      connection = { kubeconfig_path = "${var.fleet}/clusters/${name}/admin.kubeconfig" }
+      labels     = { environment = "production" }
+    }
+  }
+}
