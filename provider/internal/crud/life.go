@@ -56,7 +56,7 @@ func (r *Resource) Refresh(ctx context.Context, req resource.ReadRequest, resp *
 	if client == nil {
 		return
 	}
-	switch found, err := find(ctx, client, object, namespace, name); {
+	switch found, err := find(ctx, client.Lookup, object, namespace, name); {
 	case err != nil:
 		r.Hub.AddReadError(&resp.Diagnostics, client, doing, err)
 		return

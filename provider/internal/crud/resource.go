@@ -40,16 +40,19 @@ func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name
 	if client == nil {
 		return false, false
 	}
-	found, err := find(ctx, client, object, namespace, name)
+	found, err := find(ctx, client.Get, object, namespace, name)
 	if err != nil {
 		hub.AddAPIError(diags, client, doing, err)
 	}
 	return found, err == nil
 }
 
-// find reads an object and reports whether it exists.
-func find(ctx context.Context, client *kube.Client, object kube.Object, namespace, name string) (bool, error) {
-	err := client.Get(ctx, object, namespace, name)
+// find reads an object with a method of a client, and reports whether it exists.
+func find(
+	ctx context.Context, read func(ctx context.Context, object kube.Object, namespace, name string) error,
+	object kube.Object, namespace, name string,
+) (bool, error) {
+	err := read(ctx, object, namespace, name)
 	if kube.IsNotFound(err, name) {
 		return false, nil
 	}

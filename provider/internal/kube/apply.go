@@ -62,6 +62,9 @@ func (c *Client) apply(ctx context.Context, obj Object, subresource string, opti
 	if subresource != "" {
 		request = request.SubResource(subresource)
 	}
+	if !options.DryRun {
+		defer c.forget(obj, obj.GetNamespace(), obj.GetName())
+	}
 	return decodeFresh(applying(request, body, options).Do(ctx), obj)
 }
 
@@ -102,6 +105,7 @@ func (c *Client) mergePatch(ctx context.Context, obj Object, subresource, manage
 	if subresource != "" {
 		request = request.SubResource(subresource)
 	}
+	defer c.forget(obj, obj.GetNamespace(), obj.GetName())
 	return decodeFresh(request.SetHeader("Content-Type", string(types.MergePatchType)).
 		Param("fieldManager", manager).
 		Body(body).

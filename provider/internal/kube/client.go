@@ -33,6 +33,8 @@ type Client struct {
 	mapper    meta.RESTMapper
 	codecs    serializer.CodecFactory
 	clock     clock.WithTicker
+	// lookups are shared, too.
+	lookups *lookups
 
 	mu    sync.Mutex
 	rests map[schema.GroupVersion]rest.Interface
@@ -68,6 +70,7 @@ func New(config *rest.Config, options Options) (*Client, error) {
 	if config.ExecProvider != nil {
 		transport = &explainingTransport{next: transport, program: config.ExecProvider}
 	}
+	transport = newOneConnection(transport)
 	if options.Observe != nil {
 		transport = &observingTransport{next: transport, clock: options.Clock, observe: options.Observe}
 	}
@@ -78,6 +81,7 @@ func New(config *rest.Config, options Options) (*Client, error) {
 		mapper:    options.Mapper,
 		codecs:    serializer.NewCodecFactory(options.Scheme),
 		clock:     options.Clock,
+		lookups:   newLookups(options.Clock),
 	}
 	return c.WithRetryBudget(options.RetryBudget), nil
 }
@@ -93,6 +97,7 @@ func (c *Client) WithRetryBudget(budget time.Duration) *Client {
 		mapper:    c.mapper,
 		codecs:    c.codecs,
 		clock:     c.clock,
+		lookups:   c.lookups,
 		rests:     map[schema.GroupVersion]rest.Interface{},
 	}
 }
@@ -152,6 +157,7 @@ func (c *Client) UpdateSubresource(ctx context.Context, obj Object, subresource,
 	if err != nil {
 		return err
 	}
+	defer c.forget(obj, obj.GetNamespace(), obj.GetName())
 	return decodeFresh(request.SubResource(subresource).Param("fieldManager", manager).Body(obj).Do(ctx), obj)
 }
 

@@ -47,6 +47,7 @@ func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name strin
 	if err != nil {
 		return Deletion{}, fmt.Errorf("encode the deletion of %s: %w", name, err)
 	}
+	defer c.forget(obj, namespace, name)
 	result := request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
 	if err := result.Error(); err != nil {
 		if IsNotFound(err, name) {

@@ -178,9 +178,9 @@ func (w Write) Compare(ctx context.Context, client *kube.Client, live kube.Objec
 // Adopt says so. One that is gone is created.
 func (w Write) Update(ctx context.Context, client *kube.Client, claim Claim) (Claim, error) {
 	var err error
-	for range attempts {
+	for attempt := range attempts {
 		live := w.empty()
-		getting := client.Get(ctx, live, w.Object.GetNamespace(), w.Object.GetName())
+		getting := read(client, attempt)(ctx, live, w.Object.GetNamespace(), w.Object.GetName())
 		if kube.IsNotFound(getting, w.Object.GetName()) {
 			created, _, err := w.Create(ctx, client)
 			return created, err
@@ -190,6 +190,9 @@ func (w Write) Update(ctx context.Context, client *kube.Client, claim Claim) (Cl
 		}
 		next := claim.Writing()
 		if !claim.Holds(live) {
+			if attempt == 0 {
+				continue // It may be older than the claim.
+			}
 			if !w.Adopt {
 				return claim, &TakenError{Live: live}
 			}
@@ -212,8 +215,8 @@ func (w Write) Update(ctx context.Context, client *kube.Client, claim Claim) (Cl
 // that is another's by now is left, with a *TakenError. obj gets the object as it
 // was seen last.
 func Delete(ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim) (kube.Deletion, error) {
-	for attempt := 1; ; attempt++ {
-		err := client.Get(ctx, obj, namespace, name)
+	for attempt := 0; ; attempt++ {
+		err := read(client, attempt)(ctx, obj, namespace, name)
 		if kube.IsNotFound(err, name) {
 			return kube.Deletion{Gone: true}, nil
 		}
@@ -221,14 +224,27 @@ func Delete(ctx context.Context, client *kube.Client, obj kube.Object, namespace
 			return kube.Deletion{}, err
 		}
 		if !claim.Holds(obj) {
+			if attempt == 0 {
+				continue // It may be older than the claim.
+			}
 			return kube.Deletion{}, &TakenError{Live: obj}
 		}
 		uid, version := obj.GetUID(), obj.GetResourceVersion()
 		deletion, err := client.DeleteIf(ctx, obj, namespace, name, metav1.Preconditions{UID: &uid, ResourceVersion: &version})
-		if !isStale(err) || attempt == attempts {
+		if !isStale(err) || attempt+1 == attempts {
 			return deletion, err
 		}
 	}
+}
+
+// read reads an object for a write that depends on its resource version. The first
+// time it may be some seconds old; if that is too old, the write is refused, and the
+// next one gets the object as it is.
+func read(client *kube.Client, attempt int) func(ctx context.Context, obj kube.Object, namespace, name string) error {
+	if attempt == 0 {
+		return client.Lookup
+	}
+	return client.Get
 }
 
 // DeleteAndWait is Delete, and waits until the object is gone. When ctx ends
