@@ -49,6 +49,27 @@ resource "echo" "test" {}
 	})
 }
 
+// So may be the way to a cluster, as a whole or in part.
+func TestAccPlanWithAConnectionThatIsNotKnownYet(t *testing.T) {
+	acctest.Run(t, resource.TestStep{
+		Config: `
+resource "terraform_data" "late" { input = "x" }
+resource "muster_klusterlet" "whole" {
+  cluster_name       = "late-whole"
+  cluster_connection = terraform_data.late.output == "x" ? { host = "https://127.0.0.1:1" } : null
+}
+resource "muster_klusterlet" "part" {
+  cluster_name = "late-part"
+  cluster_connection = {
+    host = "https://127.0.0.1:1"
+    exec = terraform_data.late.output == "x" ? { api_version = "client.authentication.k8s.io/v1", command = "x" } : null
+  }
+}
+`,
+		PlanOnly: true, ExpectNonEmptyPlan: true,
+	})
+}
+
 func TestAccProviderBadInput(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
 		"two kubeconfigs":     {`kubeconfig_path = "a"` + "\n" + `kubeconfig = "b"`, `kubeconfig_path\s+and\s+kubeconfig\s+are\s+both\s+set`},

@@ -1,7 +1,6 @@
 package connection
 
 import (
-	"context"
 	"reflect"
 	"slices"
 	"strings"
@@ -221,11 +220,18 @@ func TestUnknownAttributesAreNamed(t *testing.T) {
 	}
 }
 
-func TestAConnectionAtAPathFitsTheSchema(t *testing.T) {
-	m := AtPath(types.StringValue("/k"), types.StringNull())
-	value, diags := types.ObjectValueFrom(context.Background(), ResourceAttribute("").GetType().(types.ObjectType).AttrTypes, m)
-	if diags.HasError() || !attribute.Known(value) {
-		t.Error(diags)
+func TestAConnectionIsAnAttributeAndBack(t *testing.T) {
+	value := AtPath(types.StringValue("/k"), types.StringNull()).Object()
+	if !attribute.Known(value) {
+		t.Fatal("it does not fit the schema")
+	}
+	if back := Of(value); back == nil || back.Path().ValueString() != "/k" || !back.Object().Equal(value) {
+		t.Errorf("got %+v", back)
+	}
+	for _, nothing := range []types.Object{types.ObjectUnknown(value.AttributeTypes(t.Context())), types.ObjectNull(value.AttributeTypes(t.Context()))} {
+		if Of(nothing) != nil {
+			t.Errorf("a connection came out of %s", nothing)
+		}
 	}
 }
 

@@ -65,6 +65,25 @@ func AtPath(kubeconfig, context types.String) *Model {
 	}
 }
 
+// Of is the connection of a resource's attribute; nil where nothing is known of it.
+func Of(value types.Object) *Model {
+	var m Model
+	if value.IsNull() || value.IsUnknown() || value.As(context.Background(), &m, basetypes.ObjectAsOptions{}).HasError() {
+		return nil
+	}
+	return &m
+}
+
+// Object is the connection as the attribute of a resource.
+func (m Model) Object() types.Object {
+	kind, _ := ResourceAttribute("").GetType().(types.ObjectType)
+	value, diags := types.ObjectValueFrom(context.Background(), kind.AttrTypes, m)
+	if diags.HasError() {
+		return types.ObjectUnknown(kind.AttrTypes)
+	}
+	return value
+}
+
 // SetExec sets the program that prints credentials.
 func (m *Model) SetExec(version, command string, args []string, env map[string]string) {
 	m.Exec = types.ObjectValueMust(m.Exec.AttributeTypes(context.Background()), map[string]attr.Value{

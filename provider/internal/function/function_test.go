@@ -219,7 +219,8 @@ func TestKubeconfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			chosen := config.Contexts[config.CurrentContext]
-			user, who := config.AuthInfos[chosen.AuthInfo], ""
+			user := config.AuthInfos[chosen.AuthInfo]
+			var who string
 			switch {
 			case user.Exec != nil:
 				who = user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")

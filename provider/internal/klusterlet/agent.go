@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
@@ -39,14 +40,15 @@ type agent struct {
 // agent prepares the connection to the managed cluster. budget is how long the
 // cluster may be away.
 func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, diags *diag.Diagnostics) *agent {
-	if m.Connection == nil {
+	to := connection.Of(m.Connection)
+	if to == nil {
 		return nil
 	}
 	name, version := m.ClusterName.ValueString(), ""
 	if r.Hub != nil {
 		version = r.Hub.Version
 	}
-	client, err := hub.NewClient(m.Connection.Connection(), version, budget)
+	client, err := hub.NewClient(to.Connection(), version, budget)
 	if err != nil {
 		diags.AddError(fmt.Sprintf("The connection to cluster %q is not configured properly", name),
 			fmt.Sprintf("%s.\n\nCorrect the attribute cluster_connection.", attribute.Capitalize(err.Error())))

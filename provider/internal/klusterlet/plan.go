@@ -2,13 +2,13 @@ package klusterlet
 
 import (
 	"context"
-	"reflect"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 )
 
@@ -70,7 +70,7 @@ func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
 // by which the agent was installed, and refuses one that leads to another
 // cluster. A cluster that is away is asked again when the plan is carried out.
 func (r *klusterletResource) moved(ctx context.Context, was place, plan, state, config *klusterletModel, diags *diag.Diagnostics) bool {
-	if plan.Connection == nil || len(plan.Connection.Unknown()) > 0 || was.UID == "" {
+	if !attribute.Known(plan.Connection) || was.UID == "" {
 		return false
 	}
 	var ignored diag.Diagnostics
@@ -85,7 +85,7 @@ func (r *klusterletResource) moved(ctx context.Context, was place, plan, state, 
 		checkPlace(agent.name, was, found, config.ClusterUID, diags)
 	}
 	if err != nil {
-		return !reflect.DeepEqual(plan.Connection, state.Connection)
+		return !plan.Connection.Equal(state.Connection)
 	}
 	return found.UID != was.UID
 }

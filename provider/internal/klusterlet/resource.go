@@ -39,7 +39,7 @@ type klusterletModel struct {
 	Namespace                 types.String                 `tfsdk:"namespace"`
 	Image                     types.String                 `tfsdk:"image"`
 	Args                      types.List                   `tfsdk:"args"`
-	Connection                *connection.Model            `tfsdk:"cluster_connection"`
+	Connection                types.Object                 `tfsdk:"cluster_connection"`
 	Bootstrap                 *registration.BootstrapModel `tfsdk:"bootstrap"`
 	BootstrapKubeconfig       types.String                 `tfsdk:"bootstrap_kubeconfig_wo"`
 	BootstrapKubeconfigNumber types.Int64                  `tfsdk:"bootstrap_kubeconfig_wo_version"`
@@ -217,7 +217,7 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		Namespace:          id.Namespace,
 		Args:               types.ListNull(types.StringType),
 		Problems:           types.ListNull(types.StringType),
-		Connection:         connection.AtPath(id.KubeconfigPath, id.Context),
+		Connection:         connection.AtPath(id.KubeconfigPath, id.Context).Object(),
 		WaitForBootstrap:   types.BoolValue(true),
 		KeepWorksOnDestroy: types.BoolValue(false),
 		Timeouts:           attribute.NullTimeouts("create", "update", "delete"),
@@ -246,8 +246,8 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 
 func (m *klusterletModel) identity() klusterletIdentity {
 	id := klusterletIdentity{ClusterName: m.ClusterName, Namespace: m.Namespace}
-	if m.Connection != nil {
-		id.KubeconfigPath, id.Context = m.Connection.Path(), m.Connection.ContextName()
+	if to := connection.Of(m.Connection); to != nil {
+		id.KubeconfigPath, id.Context = to.Path(), to.ContextName()
 	}
 	return id
 }
