@@ -80,9 +80,20 @@ func (r *Resource) ImportObject(
 	attributes []string, object kube.Object, named func(names []string) Model, adopt func() (Model, error),
 ) {
 	if state := r.Imported(ctx, req, resp, attributes, object, named, adopt); state != nil {
-		KeepClaim(ctx, resp.Private, ownership.Imported(object), &resp.Diagnostics)
+		KeepClaim(ctx, resp.Private, importedClaim(object), &resp.Diagnostics)
 		Save(ctx, state, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
+}
+
+// importedClaim is the claim on an object that an import takes over. What people have
+// set with kubectl is in the state then, so that the first write takes it over:
+// otherwise removing it from the configuration would not remove it on the hub.
+func importedClaim(object kube.Object) ownership.Claim {
+	claim := ownership.Imported(object)
+	if claim.Owner == "" && ownership.Of(object, hub.FieldManager).None() {
+		claim.From = []string{"kubectl*"}
+	}
+	return claim
 }
 
 // Imported reads what an import names. It returns nil after an error.

@@ -187,3 +187,39 @@ resource "muster_managed_cluster_set" "x" {
 		acctest.Says(t, w.Plan(config), append(want, "Cannot move a kubectl_manifest to this resource", "Nothing was changed.")...)
 	}
 }
+
+// An import takes what people have set into the state. Removing it there has to
+// remove it on the hub.
+func TestAccWhatKubectlHasSetCanBeRemovedAfterAnImport(t *testing.T) {
+	someone := acctest.Someone(t)
+	accepted := true
+	live := &clusterv1.ManagedCluster{Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: &accepted,
+		ManagedClusterClientConfigs: []clusterv1.ClientConfig{{URL: "https://example.com"}}, LeaseDurationSeconds: 90}}
+	live.Name, live.Labels = "imported-1", map[string]string{"region": "eu", "old": "yes"}
+	applyAs(t, someone, "kubectl-client-side-apply", live)
+	w := acctest.NewWorkspace(t)
+	config := `import {
+  to = muster_managed_cluster.x
+  id = "imported-1"
+}
+resource "muster_managed_cluster" "x" {
+  name   = "imported-1"
+  labels = { region = "eu" }
+}`
+	said, ok := w.Apply(config)
+	if !ok {
+		t.Fatal(said)
+	}
+	acctest.Says(t, said, "Resources: 1 imported, 0 added, 1 changed, 0 destroyed.")
+	someone.Get(live, "", "imported-1")
+	if _, there := live.Labels["old"]; there || live.Labels["region"] != "eu" || live.Spec.LeaseDurationSeconds == 90 {
+		t.Errorf("labels %v and lease %d are left", live.Labels, live.Spec.LeaseDurationSeconds)
+	}
+	if !live.Spec.AcceptsClient() || len(live.Spec.ManagedClusterClientConfigs) != 1 {
+		t.Errorf("the import dropped what the resource does not manage: %+v", live.Spec)
+	}
+	acctest.Says(t, w.Plan(config), "No changes.")
+	if said, ok := w.Destroy(); !ok {
+		t.Error(said)
+	}
+}

@@ -13,9 +13,11 @@ import (
 
 // foreignField tells which fields of a ManagedCluster are no attributes of the
 // resource: its acceptance is a resource of its own, taints are merged with those of
-// the hub, and the hub and the agent have labels and annotations of their own.
+// the hub, an import leaves addresses to those who set them, and the hub and the
+// agent have labels and annotations of their own.
 func foreignField(path string) bool {
-	if path == "spec.hubAcceptsClient" || path == "spec.taints" {
+	switch path {
+	case "spec.hubAcceptsClient", "spec.taints", "spec.managedClusterClientConfigs":
 		return true
 	}
 	if key, ok := strings.CutPrefix(path, "metadata.labels."); ok {
