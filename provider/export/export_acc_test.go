@@ -56,7 +56,7 @@ func TestAccAnExportedHubIsAdoptedWithoutChange(t *testing.T) {
 	script := &workv1.ManifestWork{}
 	script.Namespace, script.Name = "exported-a", "secret-one" // the same name in the configuration
 	script.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
-		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"s","namespace":"x","labels":null},"data":{"run.sh":"echo ${HOME}\n%{ if }\nEOT\n\"x\"\n","a b":"1\t\\n"}}`),
+		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"s","namespace":"x","labels":null},"data":{"run.sh":"echo ${HOME}\n%{ if }\nEOT\n\"x\"\n","a.b":"1\t\\n"}}`),
 	}}}
 	someone.Apply(secret)
 	someone.Apply(script)
