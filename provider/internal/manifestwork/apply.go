@@ -3,6 +3,7 @@ package manifestwork
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -46,15 +47,13 @@ func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
 	if err := m.Observe(liveContent(object)); err != nil {
 		return err
 	}
-	if m.DeleteOption != nil && !attribute.Same(m.DeleteOption.Option(), object.Spec.DeleteOption) {
+	if !attribute.Same(m.DeleteOption.Option(), object.Spec.DeleteOption) {
 		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
 	}
-	if m.ManifestConfigs != nil && !attribute.Same(ManifestConfigs(m.ManifestConfigs), object.Spec.ManifestConfigs) {
+	if !attribute.Same(ManifestConfigs(m.ManifestConfigs), object.Spec.ManifestConfigs) {
 		m.ManifestConfigs = ManifestConfigModels(object.Spec.ManifestConfigs)
 	}
-	if m.Executor != nil {
-		m.Executor = ExecutorModelOf(object.Spec.Executor)
-	}
+	m.Executor = ExecutorModelOf(object.Spec.Executor)
 	if m.Wait != nil && !m.Ready.ValueBool() {
 		m.Ready = types.BoolValue(workIs(object, m.Wait.conditions()))
 	}
@@ -93,7 +92,30 @@ func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
 func (m *manifestWorkModel) owned(object *workv1.ManifestWork) crud.Owned {
 	o := crud.Own(object, m.What(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Discreet = true
+	o.Write.Unwanted = func(live kube.Object) [][]string {
+		if work, ok := live.(*workv1.ManifestWork); ok {
+			return UnwantedOptions(&object.Spec, &work.Spec, "spec")
+		}
+		return nil
+	}
 	return o
+}
+
+// UnwantedOptions are the options of a work, or of a template at a path, that
+// somebody has added. Leaving one out means something: all objects go with the work,
+// the agent's own rights apply, and nothing is treated specially.
+func UnwantedOptions(wanted, live *workv1.ManifestWorkSpec, at ...string) [][]string {
+	var unwanted [][]string
+	for name, added := range map[string]bool{
+		"deleteOption":    wanted.DeleteOption == nil && live.DeleteOption != nil,
+		"executor":        wanted.Executor == nil && live.Executor != nil,
+		"manifestConfigs": len(wanted.ManifestConfigs) == 0 && len(live.ManifestConfigs) > 0,
+	} {
+		if added {
+			unwanted = append(unwanted, append(slices.Clone(at), name))
+		}
+	}
+	return unwanted
 }
 
 // writeWork writes a work into the namespace of its cluster. The namespace of a

@@ -1,6 +1,7 @@
 package manifestwork_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -102,4 +103,28 @@ func TestAccManifestWorkReports(t *testing.T) {
 			ConfigStateChecks: reported("43"),
 		},
 	)
+}
+
+// Options that somebody adds are drift, and the next apply removes them.
+func TestAccManifestWorkOptionsAddedOutside(t *testing.T) {
+	config := acctest.WorkConfig("mw-added", acctest.AsYAML)
+	steps := []resource.TestStep{{Config: config}}
+	for _, patch := range []string{
+		`{"spec":{"deleteOption":{"propagationPolicy":"Orphan"}}}`,
+		`{"spec":{"executor":{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"shop","name":"other"}}}}}`,
+		`{"spec":{"manifestConfigs":[{"resourceIdentifier":{"resource":"configmaps","name":"settings","namespace":"shop"},"updateStrategy":{"type":"CreateOnly"}}]}}`,
+	} {
+		steps = append(steps, resource.TestStep{
+			PreConfig:        func() { acctest.Someone(t).Patch(&workv1.ManifestWork{}, "mw-added", "web", patch) },
+			Config:           config,
+			ConfigPlanChecks: expect(plancheck.ResourceActionUpdate),
+			Check: onHub(t, "mw-added", func(object *workv1.ManifestWork) error {
+				if s := object.Spec; s.DeleteOption != nil || s.Executor != nil || len(s.ManifestConfigs) > 0 {
+					return fmt.Errorf("what was added is still there: %+v", s)
+				}
+				return nil
+			}),
+		})
+	}
+	acctest.Run(t, steps...)
 }

@@ -90,15 +90,13 @@ func (m *replicaSetModel) observe(object *workv1alpha1.ManifestWorkReplicaSet, w
 	if err := m.Observe(liveContent(object)); err != nil {
 		return err
 	}
-	if m.DeleteOption != nil && !attribute.Same(mine.DeleteOption, live.DeleteOption) {
+	if !attribute.Same(mine.DeleteOption, live.DeleteOption) {
 		m.DeleteOption = manifestwork.DeleteOptionModelOf(live.DeleteOption)
 	}
-	if m.ManifestConfigs != nil && !attribute.Same(mine.ManifestConfigs, live.ManifestConfigs) {
+	if !attribute.Same(mine.ManifestConfigs, live.ManifestConfigs) {
 		m.ManifestConfigs = manifestwork.ManifestConfigModels(live.ManifestConfigs)
 	}
-	if m.Executor != nil {
-		m.Executor = manifestwork.ExecutorModelOf(live.Executor)
-	}
+	m.Executor = manifestwork.ExecutorModelOf(live.Executor)
 	m.Placements = placementRefModels(object.Spec.PlacementRefs, m.Placements)
 	m.DeletionPolicy = types.StringValue(string(object.Spec.CascadeDeletionPolicy))
 	m.Generation = types.Int64Value(object.Generation)

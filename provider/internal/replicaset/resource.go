@@ -197,6 +197,12 @@ func (r *replicaSetResource) ImportState(ctx context.Context, req resource.Impor
 func (m *replicaSetModel) owned(object *workv1alpha1.ManifestWorkReplicaSet) crud.Owned {
 	o := crud.Own(object, m.What(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Discreet = true
+	o.Write.Unwanted = func(live kube.Object) [][]string {
+		if set, ok := live.(*workv1alpha1.ManifestWorkReplicaSet); ok {
+			return manifestwork.UnwantedOptions(&object.Spec.ManifestWorkTemplate, &set.Spec.ManifestWorkTemplate, "spec", "manifestWorkTemplate")
+		}
+		return nil
+	}
 	return o
 }
 
