@@ -121,10 +121,14 @@ func AdoptAttribute() schema.BoolAttribute {
 	}
 }
 
+// AcceptanceOwnerAnnotation is the mark of the one Terraform resource that decides
+// whether a cluster is accepted.
+const AcceptanceOwnerAnnotation = cluster.TerraformOwnerAnnotation + "-of-acceptance"
+
 // ReservedAnnotation tells why an annotation can't be set by configurations.
 func ReservedAnnotation(key string) string {
 	switch key {
-	case cluster.TerraformOwnerAnnotation:
+	case cluster.TerraformOwnerAnnotation, AcceptanceOwnerAnnotation:
 		return "the provider marks its objects with it"
 	case cluster.ClusterUIDAnnotation:
 		return "muster_klusterlet notes with it which cluster has the agent"

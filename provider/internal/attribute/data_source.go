@@ -76,7 +76,7 @@ func InputAttributes(attributes map[string]resourceschema.Attribute) map[string]
 		case resourceschema.ListNestedAttribute:
 			input[name] = schema.ListNestedAttribute{
 				MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators,
-				NestedObject: schema.NestedAttributeObject{Attributes: InputAttributes(a.NestedObject.Attributes)},
+				NestedObject: schema.NestedAttributeObject{Attributes: InputAttributes(a.NestedObject.Attributes), Validators: a.NestedObject.Validators},
 			}
 		}
 	}

@@ -89,12 +89,12 @@ func (requirementsValidator) ValidateList(_ context.Context, req validator.ListR
 		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 			if count == 0 {
 				resp.Diagnostics.AddAttributeError(req.Path.AtListIndex(i).AtName("values"), "Missing values",
-					fmt.Sprintf("The operator %s needs values, and there are none. Add values, or use Exists or DoesNotExist.", operator.ValueString()))
+					fmt.Sprintf("%s: the operator %s needs values, and there are none. Add values, or use Exists or DoesNotExist.", Place(req.Path.AtListIndex(i)), operator.ValueString()))
 			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if count > 0 {
 				resp.Diagnostics.AddAttributeError(req.Path.AtListIndex(i).AtName("values"), "Needless values",
-					fmt.Sprintf("The operator %s takes no values. Remove them, or use In or NotIn.", operator.ValueString()))
+					fmt.Sprintf("%s: the operator %s takes no values. Remove them, or use In or NotIn.", Place(req.Path.AtListIndex(i)), operator.ValueString()))
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"k8s.io/apimachinery/pkg/labels"
@@ -188,13 +187,4 @@ func ValidTime() validator.String {
 		}
 		return "", ""
 	})
-}
-
-// OneOf admits the values of an enumeration.
-func OneOf[T ~string](values ...T) []validator.String {
-	var texts []string
-	for _, value := range values {
-		texts = append(texts, string(value))
-	}
-	return []validator.String{stringvalidator.OneOf(texts...)}
 }

@@ -101,30 +101,38 @@ func (p *planned) update(ctx context.Context) {
 	if len(run.Taken) > 0 && read { // Not once more in the apply, which reads nothing before.
 		p.resp.Diagnostics.AddWarning("Takes fields from another owner: "+p.What,
 			fmt.Sprintf("Other field managers have set these fields on the hub %s to other values, which the apply overwrites:\n%s\n\n"+
-				"To leave a field to its owner, remove it from the configuration. With force_conflicts = false, a plan that takes fields from others fails.",
+				"To leave a field to its owner, remove it from the configuration or, where leaving it out means something, name it in lifecycle.ignore_changes. With force_conflicts = false, a plan that takes fields from others fails.",
 				p.client.Host(), hub.ListConflicts(run.Taken)))
 	}
 }
 
-// refused adds the error of a dry run, if the apply would get it, too.
 func (p *planned) refused(ctx context.Context, verb string, err error) {
-	if err == nil {
-		return
+	if err != nil {
+		refused(ctx, p.hub, p.resp, p.client, p.Owned, verb, err)
 	}
-	p.hub.DidNotAnswer(err)
+}
+
+// Refused adds the error of a dry run of o, if the apply would get it, too. verb is
+// what was tried.
+func (r *Resource) Refused(ctx context.Context, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error) {
+	refused(ctx, r.Hub, resp, client, o, verb, err)
+}
+
+func refused(ctx context.Context, h *hub.Hub, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error) {
+	h.DidNotAnswer(err)
 	if !hub.RefusesForGood(err) {
 		return
 	}
-	summary := "The hub refuses " + p.What
+	summary := "The hub refuses " + o.What
 	if len(kube.Conflicts(err)) > 0 {
-		summary = "Fields of another owner: " + p.What
+		summary = "Fields of another owner: " + o.What
 	}
-	detail := hub.ExplainDryRun(p.client.Host(), verb+" "+p.What, err)
-	if at := attributeOf(ctx, p.resp.Plan.Schema, p.Places, err.Error()); at != nil {
-		p.resp.Diagnostics.AddAttributeError(*at, summary, detail)
+	detail := hub.ExplainDryRun(client.Host(), verb+" "+o.What, err)
+	if at := attributeOf(ctx, resp.Plan.Schema, o.Places, err.Error()); at != nil {
+		resp.Diagnostics.AddAttributeError(*at, summary, detail)
 		return
 	}
-	p.resp.Diagnostics.AddError(summary, detail)
+	resp.Diagnostics.AddError(summary, detail)
 }
 
 // KeepReported plans attributes that the hub reports as they are in the state:

@@ -189,9 +189,9 @@ func TestAccManagedClusterBadInput(t *testing.T) {
 		"name":            {acctest.ClusterConfig("Not_A_Name", ""), `(?s)"Not_A_Name" cannot be used as cluster name: .*Try\s+"not-a-name"`},
 		"label value":     {acctest.ClusterConfig("ok", `labels = { env = "no spaces please" }`), `(?s)"no spaces please" is not a valid value of the label env`},
 		"set label":       {acctest.ClusterConfig("ok", `labels = { "cluster.open-cluster-management.io/clusterset" = "x" }`), `(?s)use the\s+attribute cluster_set`},
-		"taint effect":    {acctest.ClusterConfig("ok", `taints = [{ key = "a", effect = "NoSchedule" }]`), `(?s)NoSelect.*NoSchedule`},
+		"taint effect":    {acctest.ClusterConfig("ok", `taints = [{ key = "a", effect = "NoSchedule" }]`), `(?s)taints\["a"\].effect\s+is\s+"NoSchedule",\s+but\s+it\s+takes\s+one\s+of\s+NoSelect,`},
 		"twice tainted":   {acctest.ClusterConfig("ok", `taints = [{ key = "a", effect = "NoSelect" }, { key = "a", effect = "NoSelectIfNew" }]`), `(?s)The key "a" appears twice`},
-		"hub's own taint": {acctest.ClusterConfig("ok", `taints = [{ key = "cluster.open-cluster-management.io/unreachable", effect = "NoSelect" }]`), `(?s)unreachable`},
+		"hub's own taint": {acctest.ClusterConfig("ok", `taints = [{ key = "cluster.open-cluster-management.io/unreachable", effect = "NoSelect" }]`), `(?s)taints\["cluster.open-cluster-management.io/unreachable"\].key.*by\s+itself`},
 		"plain http":      {acctest.ClusterConfig("ok", `client_configs = [{ url = "http://c1" }]`), `(?s)"http://c1" is not a URL.*only https`},
 		"lease":           {acctest.ClusterConfig("ok", `lease_duration_seconds = 0`), `(?s)lease_duration_seconds`},
 	} {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -38,18 +37,17 @@ func taintsAttribute() schema.SetNestedAttribute {
 			"key": schema.StringAttribute{
 				MarkdownDescription: "Key of the taint, in the form of a label key. A cluster has at most one taint for each key.",
 				Required:            true,
-				Validators:          []validator.String{attribute.ValidKey("taint key"), stringvalidator.NoneOf(cluster.UnavailableTaint, cluster.UnreachableTaint)},
+				Validators:          []validator.String{attribute.ValidKey("taint key"), attribute.Not("the hub sets and removes this taint by itself", cluster.UnavailableTaint, cluster.UnreachableTaint)},
 			},
 			"value": schema.StringAttribute{
 				MarkdownDescription: "Value that a toleration with the operator `Equal` has to name.",
 				Optional:            true,
-				Validators:          []validator.String{stringvalidator.LengthBetween(1, 1024)},
+				Validators:          []validator.String{attribute.LengthBetween(1, 1024)},
 			},
 			"effect": schema.StringAttribute{
 				MarkdownDescription: "`NoSelect`: the cluster is not selected and leaves decisions it is in. `NoSelectIfNew`: it is not newly selected. `PreferNoSelect`: others are preferred.",
 				Required:            true,
-				Validators: []validator.String{stringvalidator.OneOf(
-					string(clusterv1.TaintEffectNoSelect), string(clusterv1.TaintEffectNoSelectIfNew), string(clusterv1.TaintEffectPreferNoSelect))},
+				Validators:          attribute.OneOf(clusterv1.TaintEffectNoSelect, clusterv1.TaintEffectNoSelectIfNew, clusterv1.TaintEffectPreferNoSelect),
 			},
 		}},
 	}

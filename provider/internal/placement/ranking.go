@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
@@ -63,14 +62,12 @@ func prioritizerPolicyAttribute() schema.SingleNestedAttribute {
 				MarkdownDescription: "Scores and their weights.",
 				Optional:            true,
 				NestedObject: schema.NestedAttributeObject{
+					Validators: []validator.Object{attribute.ExactlyOne("built_in", "add_on")},
 					Attributes: map[string]schema.Attribute{
 						"built_in": schema.StringAttribute{
 							MarkdownDescription: "Built-in score of the scheduler: `Balance`, `Steady`, `ResourceAllocatableCPU` or `ResourceAllocatableMemory`.",
 							Optional:            true,
-							Validators: []validator.String{
-								stringvalidator.OneOf("Balance", "Steady", "ResourceAllocatableCPU", "ResourceAllocatableMemory"),
-								stringvalidator.ExactlyOneOf(path.MatchRelative().AtParent().AtName("add_on")),
-							},
+							Validators:          attribute.OneOf("Balance", "Steady", "ResourceAllocatableCPU", "ResourceAllocatableMemory"),
 						},
 						"add_on": schema.SingleNestedAttribute{
 							MarkdownDescription: "Score from an AddOnPlacementScore in each cluster's namespace.",

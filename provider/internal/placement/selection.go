@@ -119,7 +119,7 @@ func (tolerationsValidator) ValidateList(_ context.Context, req validator.ListRe
 		at := req.Path.AtListIndex(i)
 		if key.IsNull() && !exists {
 			resp.Diagnostics.AddAttributeError(at, "Toleration without a key",
-				`A toleration without a key tolerates every taint and has to say so: set operator = "Exists", or name a key.`)
+				fmt.Sprintf(`%s has no key. A toleration without a key tolerates every taint and has to say so: set operator = "Exists", or name a key.`, attribute.Place(at)))
 		}
 		if exists && !value.IsNull() && !value.IsUnknown() {
 			resp.Diagnostics.AddAttributeError(at.AtName("value"), "Needless value",

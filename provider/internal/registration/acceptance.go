@@ -16,8 +16,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
@@ -25,6 +23,7 @@ var (
 	_ resource.ResourceWithConfigure   = (*clusterAcceptanceResource)(nil)
 	_ resource.ResourceWithImportState = (*clusterAcceptanceResource)(nil)
 	_ resource.ResourceWithIdentity    = (*clusterAcceptanceResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*clusterAcceptanceResource)(nil)
 )
 
 const defaultAcceptance = 10 * time.Minute
@@ -37,6 +36,8 @@ type clusterAcceptanceModel struct {
 	ApproveCSR     types.Bool     `tfsdk:"approve_csr"`
 	ApproveCSRName types.String   `tfsdk:"approve_csr_name"`
 	Requesters     types.List     `tfsdk:"requesters"`
+	Adopt          types.Bool     `tfsdk:"adopt"`
+	ForceConflicts types.Bool     `tfsdk:"force_conflicts"`
 	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 }
 
@@ -57,7 +58,8 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 			"and, where the hub does not do that by itself, approves the agent's first certificate request.\n\n" +
 			"A muster hub approves by itself what comes with a bootstrap token bound to the cluster (see the ephemeral resource `muster_bootstrap_kubeconfig`), so there a cluster is best accepted before its agent is installed. " +
 			"On an upstream hub, creating this resource waits until the agent's request arrives; install the agent in the meantime, and do not make the installation depend on the acceptance.\n\n" +
-			"Destroying it denies the cluster: the agent loses its rights, and what runs in the cluster keeps running.",
+			"Destroying it denies the cluster: the agent loses its rights, and what runs in the cluster keeps running. " +
+			"An acceptance that another Terraform resource has taken over is left alone.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": attribute.Identifying("Name of the managed cluster. It has to exist, or to be registered by its agent before the timeout.",
 				attribute.ValidClusterName()),
@@ -81,6 +83,12 @@ func (r *clusterAcceptanceResource) Schema(ctx context.Context, _ resource.Schem
 				Optional:            true,
 				ElementType:         types.StringType,
 			},
+			"adopt": schema.BoolAttribute{
+				MarkdownDescription: "Whether to take the decision over from another Terraform resource that has made another one, or that has taken this one over in the meantime. " +
+					"If omitted or `false`, that is an error. A decision of another resource that says the same is taken over with a warning, and one of a person or an agent without.",
+				Optional: true,
+			},
+			"force_conflicts": attribute.ForceAttribute(),
 		},
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
@@ -98,21 +106,22 @@ func (r *clusterAcceptanceResource) Create(ctx context.Context, req resource.Cre
 	timeout, diags := plan.Timeouts.Create(ctx, defaultAcceptance)
 	resp.Diagnostics.Append(diags...)
 	// Saved before the wait: an interruption must not lose the acceptance.
-	r.carryOut(ctx, plan, timeout, &resp.Diagnostics, func() {
+	a := acceptance{model: plan, timeout: timeout, creating: true}
+	r.carryOut(ctx, &a, &resp.Diagnostics, func() {
+		crud.KeepClaim(ctx, resp.Private, a.claim, &resp.Diagnostics)
 		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	})
 }
 
 // carryOut writes the decision about the cluster, calls written, and waits for the
 // effects. It reports whether the decision was written.
-func (r *clusterAcceptanceResource) carryOut(ctx context.Context, plan clusterAcceptanceModel, timeout time.Duration, diags *diag.Diagnostics, written func()) bool {
-	client := r.Hub.Client(diags)
+func (r *clusterAcceptanceResource) carryOut(ctx context.Context, a *acceptance, diags *diag.Diagnostics, written func()) bool {
+	a.hub, a.client = r.Hub, r.Hub.WriteClient(diags)
 	if diags.HasError() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	a := acceptance{hub: r.Hub, client: client, model: plan, timeout: timeout}
 	object := a.decide(ctx, diags)
 	if object == nil {
 		return false
@@ -126,6 +135,7 @@ func (r *clusterAcceptanceResource) Read(ctx context.Context, req resource.ReadR
 	var state clusterAcceptanceModel
 	object := &clusterv1.ManagedCluster{}
 	r.Refresh(ctx, req, resp, &state, object, func() error {
+		r.recognize(ctx, object, state.What(), req.Private, &resp.Diagnostics)
 		state.Accepted = types.BoolValue(object.Spec.AcceptsClient())
 		return nil
 	})
@@ -136,7 +146,8 @@ func (r *clusterAcceptanceResource) Update(ctx context.Context, req resource.Upd
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	timeout, diags := plan.Timeouts.Update(ctx, defaultAcceptance)
 	resp.Diagnostics.Append(diags...)
-	if r.carryOut(ctx, plan, timeout, &resp.Diagnostics, func() {}) {
+	a := acceptance{model: plan, timeout: timeout, claim: crud.ClaimOf(ctx, req.Private, &resp.Diagnostics)}
+	if r.carryOut(ctx, &a, &resp.Diagnostics, func() { crud.KeepClaim(ctx, resp.Private, a.claim, &resp.Diagnostics) }) {
 		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
 }
@@ -149,19 +160,13 @@ func (r *clusterAcceptanceResource) Delete(ctx context.Context, req resource.Del
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, diags := state.Timeouts.Delete(ctx, defaultAcceptance)
 	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
+	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	name := state.ManagedCluster.ValueString()
-	object := &clusterv1.ManagedCluster{}
-	object.Name = name
-	err := client.MergePatch(ctx, object, hub.AcceptanceManager, map[string]any{"spec": map[string]any{"hubAcceptsClient": false}})
-	if err != nil && !kube.IsNotFound(err, name) {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("deny managed cluster %q", name), err)
-	}
+	r.deny(ctx, client, &state, req.Private, &resp.Diagnostics)
 }
 
 func (r *clusterAcceptanceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -171,6 +176,7 @@ func (r *clusterAcceptanceResource) ImportState(ctx context.Context, req resourc
 	}
 	adopt := func() (crud.Model, error) { return importAcceptance(object), nil }
 	if state := r.Imported(ctx, req, resp, []string{"managed_cluster"}, object, named, adopt); state != nil {
+		crud.KeepClaim(ctx, resp.Private, importedAcceptance(object), &resp.Diagnostics)
 		crud.Save(ctx, state, &resp.State, resp.Identity, &resp.Diagnostics)
 	}
 }

@@ -158,6 +158,67 @@ func TestAccClusterAcceptanceOfAnUnknownCluster(t *testing.T) {
 	}
 }
 
+// Two states that decide about one cluster: the second is told, and what one destroys
+// does not deny the cluster under the other.
+func TestAccClusterAcceptanceHasOneOwner(t *testing.T) {
+	const n = "ca-owned"
+	w, other := acctest.NewWorkspace(t), acctest.NewWorkspace(t)
+	o := acctest.Someone(t)
+	accepts := func() bool {
+		object := &clusterv1.ManagedCluster{}
+		o.Get(object, "", n)
+		return object.Spec.AcceptsClient()
+	}
+	theirs := func(body string) string {
+		return fmt.Sprintf("resource \"muster_cluster_acceptance\" \"test\" {\n  managed_cluster = %q\n%s\n}\n", n, body)
+	}
+	if said, ok := w.Apply(acctest.AcceptanceConfig(n, "")); !ok {
+		t.Fatal(said)
+	}
+	said, ok := other.Apply(theirs("accepted = false"))
+	if ok || !accepts() {
+		t.Errorf("another state denied the cluster: %s", said)
+	}
+	acctest.Says(t, said, "Error: Taken over by another owner: the acceptance of managed cluster", "adopt = true")
+	if said, ok = other.Apply(theirs("")); !ok {
+		t.Fatal(said)
+	}
+	acctest.Says(t, said, "Warning: An acceptance was taken over from another Terraform resource")
+	// The first one is told, and its destruction denies nothing.
+	said = w.Plan(acctest.AcceptanceConfig(n, ""))
+	acctest.Says(t, said, "Warning: Taken over by another owner: the acceptance of managed cluster", "No changes")
+	if said, ok = w.Apply(acctest.ClusterConfig(n, "")); !ok || !accepts() {
+		t.Errorf("what is another's was denied: %s", said)
+	}
+	acctest.Says(t, said, "Warning: Not denied")
+	if said, ok = other.Apply(theirs("force_conflicts = false")); !ok {
+		t.Fatal(said)
+	}
+	// Without force, what a person has decided stays.
+	o.Patch(&clusterv1.ManagedCluster{}, "", n, `{"spec":{"hubAcceptsClient":false}}`)
+	acctest.Says(t, other.Plan(theirs("force_conflicts = false")), "Error: Fields of another owner", `field .spec.hubAcceptsClient is owned by "kubectl-edit"`)
+	if said, ok = other.Apply(theirs("")); !ok || !accepts() {
+		t.Error(said)
+	}
+	for _, workspace := range []*acctest.Workspace{other, w} {
+		if said, ok = workspace.Destroy(); !ok {
+			t.Error(said)
+		}
+	}
+}
+
+// Who may not accept a cluster is told so in the plan.
+func TestAccClusterAcceptanceIsRefusedInThePlan(t *testing.T) {
+	o := acctest.Someone(t)
+	record := &clusterv1.ManagedCluster{}
+	record.Name = "ca-refused"
+	o.Apply(record)
+	t.Cleanup(func() { o.Remove(&clusterv1.ManagedCluster{}, "", "ca-refused") })
+	writer := o.Identity("acceptance-writer", rbacv1.PolicyRule{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclusters"}, Verbs: []string{"*"}})
+	said := acctest.NewWorkspace(t).Plan(writer + "resource \"muster_cluster_acceptance\" \"test\" {\n  managed_cluster = \"ca-refused\"\n}\n")
+	acctest.Says(t, said, "Error: The hub refuses the acceptance of managed cluster", cluster.RefusedAcceptance, "managedclusters/accept")
+}
+
 func TestAccClusterAcceptanceFollowsADeletedCluster(t *testing.T) {
 	acctest.Run(t,
 		resource.TestStep{Config: acctest.AcceptanceConfig("ca-gone", "")},

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -22,6 +23,10 @@ type acceptance struct {
 	client  *kube.Client
 	model   clusterAcceptanceModel
 	timeout time.Duration
+	// creating is that the resource decides for the first time; claim is what it knows
+	// its decision by.
+	creating bool
+	claim    ownership.Claim
 }
 
 func (a *acceptance) name() string { return a.model.ManagedCluster.ValueString() }
@@ -50,14 +55,14 @@ func (a *acceptance) decide(ctx context.Context, diags *diag.Diagnostics) *clust
 		hub.AddAPIError(diags, a.client, doing, err)
 		return nil
 	}
-	accept := a.model.Accepted.ValueBool()
-	if object.Spec.HubAcceptsClient != nil && *object.Spec.HubAcceptsClient == accept {
+	if !a.ownsDecision(object, diags) {
+		return nil
+	}
+	if a.claim = a.claim.Writing(); a.model.isMet(object) && acceptanceMark(object) == a.claim.Owner {
 		return object
 	}
-	applied := &clusterv1.ManagedCluster{}
-	applied.Name, applied.UID = object.Name, object.UID // the UID keeps a cluster that was just deleted from being re-created
-	applied.Spec.HubAcceptsClient = &accept
-	if err := a.client.Apply(ctx, applied, kube.ApplyOptions{Manager: hub.AcceptanceManager, Force: true}); err != nil {
+	applied := a.model.applied(object, a.claim.Owner)
+	if err := a.client.Apply(ctx, applied, kube.ApplyOptions{Manager: hub.AcceptanceManager, Force: a.model.forces()}); err != nil {
 		hub.AddAPIError(diags, a.client, doing, err)
 		return nil
 	}
