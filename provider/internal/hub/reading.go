@@ -37,10 +37,25 @@ func (h *Hub) ReadClient(diags *diag.Diagnostics) *kube.Client {
 		}
 		return nil
 	}
+	return h.impatient(client)
+}
+
+// QueryClient is Client for a data source. Terraform reads it in a plan, and in an
+// apply only after what it depends on was written.
+func (h *Hub) QueryClient(diags *diag.Diagnostics) *kube.Client {
+	client := h.Client(diags)
+	if client == nil || h.HasWritten() {
+		return client
+	}
+	return h.impatient(client)
+}
+
+// impatient is the client with RefreshBudget.
+func (h *Hub) impatient(patient *kube.Client) *kube.Client {
 	h.readings.mu.Lock()
 	defer h.readings.mu.Unlock()
 	if h.readings.client == nil {
-		h.readings.client = client.WithRetryBudget(RefreshBudget)
+		h.readings.client = patient.WithRetryBudget(RefreshBudget)
 	}
 	return h.readings.client
 }

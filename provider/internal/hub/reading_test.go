@@ -23,6 +23,9 @@ func TestThatTheHubIsAwayIsExplainedOnce(t *testing.T) {
 	if client != h.ReadClient(&diags) {
 		t.Error("each read has a client of its own")
 	}
+	if h.QueryClient(&diags) != client {
+		t.Error("a data source waits longer than a refresh")
+	}
 	refused := fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
 	for i := range 5 {
 		h.AddReadError(&diags, client, fmt.Sprintf("read placement %d", i), refused)
@@ -30,6 +33,9 @@ func TestThatTheHubIsAwayIsExplainedOnce(t *testing.T) {
 	h.AddReadError(&diags, client, "read placement 5", apierrors.NewForbidden(schema.GroupResource{}, "x", nil))
 	if len(diags) != 2 || !strings.Contains(diags[0].Detail(), "connection refused") || !strings.Contains(diags[1].Detail(), "Let a cluster role") {
 		t.Errorf("got %v", diags)
+	}
+	if h.WriteClient(&diags) == client || h.QueryClient(&diags) == client {
+		t.Error("an apply does not wait for the hub")
 	}
 	nowhere, problems := New(kube.Connection{}, nil, "test"), diag.Diagnostics{}
 	for range 5 {

@@ -46,7 +46,7 @@ func (d *managedClusterDataSource) Read(ctx context.Context, req datasource.Read
 	}
 	var name string
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("name"), &name)...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

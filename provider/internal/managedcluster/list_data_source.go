@@ -70,7 +70,7 @@ func (d *managedClustersDataSource) Read(ctx context.Context, req datasource.Rea
 	}
 	var model managedClustersModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

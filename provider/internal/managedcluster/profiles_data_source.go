@@ -115,7 +115,7 @@ func (d *clusterProfilesDataSource) Read(ctx context.Context, req datasource.Rea
 	}
 	var model clusterProfilesModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -108,7 +108,7 @@ func (d *manifestWorkDataSource) Read(ctx context.Context, req datasource.ReadRe
 	var clusterName, name string
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("managed_cluster"), &clusterName)...)
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("name"), &name)...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -125,7 +125,7 @@ func (d *placementDecisionsDataSource) Read(ctx context.Context, req datasource.
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
 	timeout, diags := model.Timeouts.Read(ctx, defaultDecisionWait)
 	resp.Diagnostics.Append(diags...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

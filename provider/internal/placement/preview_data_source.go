@@ -165,7 +165,7 @@ func (d *placementPreviewDataSource) Read(ctx context.Context, req datasource.Re
 	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
 	timeout, diags := model.Timeouts.Read(ctx, defaultPreviewRead)
 	resp.Diagnostics.Append(diags...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -108,7 +108,7 @@ func (d *replicaSetDataSource) Read(ctx context.Context, req datasource.ReadRequ
 	var namespace, name string
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("name"), &name)...)
-	client := d.Hub.Client(&resp.Diagnostics)
+	client := d.Hub.QueryClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
