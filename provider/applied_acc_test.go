@@ -315,8 +315,41 @@ func TestAccGuideMigration(t *testing.T) {
 	accepted := true
 	record.Spec.HubAcceptsClient = &accepted
 	hub.Apply(record)
+	e := copyExamples(t)
+	reader := e.at(t, acctest.NewWorkspace(t), "data-sources/muster_managed_cluster")
+	acctest.Says(t, reader.MustRun("apply", "-no-color", "-input=false", "-auto-approve"), `paris = "has not joined yet"`)
 	hub.Joined("paris")
-	w := copyExamples(t).at(t, acctest.NewWorkspace(t), "guides/migration")
+	w := e.at(t, acctest.NewWorkspace(t), "guides/migration")
 	acctest.Says(t, w.MustRun("plan", "-no-color", "-input=false"), "Plan: 2 to import, 0 to add, 1 to change, 0 to destroy.")
 	applies(t, w)
+}
+
+// TestAccReference applies snippets of the reference in the order in which somebody
+// would who follows it: a cluster joins, gets a work, and is read.
+func TestAccReference(t *testing.T) {
+	home(t, map[string]string{"paris": acctest.DevCluster(t).Kubeconfig})
+	e := copyExamples(t)
+	for _, snippet := range []struct {
+		folder    string
+		variables []string
+	}{
+		{"resources/muster_managed_cluster_set", nil},
+		{"resources/muster_namespace", nil},
+		{"resources/muster_bootstrap_token", nil},
+		{"resources/muster_cluster_registration", nil},
+		{"resources/muster_manifest_work", []string{"-var", "password=hunter2"}},
+		{"data-sources/muster_managed_cluster", nil},
+		{"data-sources/muster_managed_clusters", nil},
+		{"data-sources/muster_manifest_work", nil},
+	} {
+		w := e.at(t, acctest.NewWorkspace(t), snippet.folder)
+		with := append([]string{"-no-color", "-input=false"}, snippet.variables...)
+		w.MustRun(append([]string{"apply", "-auto-approve"}, with...)...)
+		defer w.MustRun(append([]string{"destroy", "-auto-approve"}, with...)...)
+		// What agents report may still arrive, and be in an output.
+		if said := w.MustRun(append([]string{"plan"}, with...)...); strings.Contains(said, "Terraform will perform the following actions") ||
+			strings.Contains(said, "OpenTofu will perform the following actions") {
+			t.Errorf("%s: a second apply would change something: %s", snippet.folder, said)
+		}
+	}
 }
