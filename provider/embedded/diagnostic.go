@@ -8,7 +8,7 @@ import (
 
 // Diagnostic is an error or a warning of the provider. As an error it is found
 // with errors.As.
-type Diagnostic struct {
+type Diagnostic struct { //nolint:errname // as often a warning as an error
 	// Summary says in a few words what is wrong; Detail says why, and what to do.
 	Summary, Detail string
 	// Attribute is the path of the attribute that it is about; empty if it is about

@@ -53,6 +53,10 @@ func TestAccAnExportedHubIsAdoptedWithoutChange(t *testing.T) {
 	secret.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"x"},"stringData":{"password":"hunter2"}}`),
 	}}}
+	secret.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{
+		ResourceIdentifier: workv1.ResourceIdentifier{Resource: "secrets", Name: "s", Namespace: "x"},
+		UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply},
+	}}
 	script := &workv1.ManifestWork{}
 	script.Namespace, script.Name = "exported-a", "secret-one" // the same name in the configuration
 	script.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{

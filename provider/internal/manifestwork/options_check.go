@@ -27,6 +27,9 @@ func CheckOptions(ctx context.Context, config workload.Source, content workload.
 		return
 	}
 	objects, complete := content.Known()
+	if len(objects) == 0 {
+		complete = false // the objects are those of an import, or there is an error already
+	}
 	for i, element := range list.Elements() {
 		option, _ := element.(types.Object)
 		identifier, _ := option.Attributes()["resource_identifier"].(types.Object)
