@@ -44,6 +44,7 @@ type Hub struct {
 	fleets   fleetCache
 	planning impatientClient
 	walk     walk
+	sets     clusterSets
 	readings readings
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -59,7 +60,7 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 			"labels":      attribute.Labels("Labels, for placements and cluster sets to select on. Labels that others set are left alone.", reservedClusterLabel),
 			"annotations": attribute.Annotations("Annotations. Those that others set are left alone."),
 			"cluster_set": schema.StringAttribute{
-				MarkdownDescription: "Name of the cluster set that the cluster belongs to. If omitted, the hub puts the cluster into the set `default`, and a later move is not reverted.",
+				MarkdownDescription: "Name of the cluster set that the cluster belongs to. A plan warns of an existing cluster whose set does not exist. If omitted, the hub puts the cluster into the set `default`, and a later move is not reverted.",
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidName("cluster set name")},
 			},
@@ -114,8 +115,20 @@ func (r *managedClusterResource) Read(ctx context.Context, req resource.ReadRequ
 	object := &clusterv1.ManagedCluster{}
 	r.ReadObject(ctx, req, resp, &state, object, func() error {
 		state.observe(object)
+		r.checkSet(ctx, &state, &resp.Diagnostics)
 		return nil
 	})
+}
+
+// checkSet warns of a cluster set that does not exist. Only a refresh knows: while the
+// cluster is planned or created, the same apply may make the set, before or after.
+func (r *managedClusterResource) checkSet(ctx context.Context, m *managedClusterModel, diags *diag.Diagnostics) {
+	if set := m.ClusterSet.ValueString(); set != "" && r.Hub.LacksSet(ctx, set) {
+		diags.AddAttributeWarning(path.Root("cluster_set"), "There is no such cluster set",
+			fmt.Sprintf("%s is in the cluster set %q, which the hub does not have, so no namespace can be bound to it and no placement selects the cluster by it. "+
+				"Correct cluster_set, or create the set. With a reference to the name of its muster_managed_cluster_set, Terraform creates the set first.",
+				attribute.Capitalize(m.What()), set))
+	}
 }
 
 func (r *managedClusterResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {

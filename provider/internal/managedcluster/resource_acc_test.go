@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -182,6 +183,27 @@ func TestAccManagedClusterImportOfAForeignRecord(t *testing.T) {
 			plancheck.ExpectResourceAction(acctest.ClusterAddress, plancheck.ResourceActionNoop),
 		}},
 	})
+}
+
+// A set that is not there is told once that is certain: when the apply that may have
+// made it is over.
+func TestAccManagedClusterInASetThatIsNotThere(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	config := acctest.ClusterConfig("set-typo", `cluster_set = "prodd"`)
+	said, ok := w.Apply(config)
+	if !ok || strings.Contains(said, "Warning") {
+		t.Error(said)
+	}
+	acctest.Says(t, w.Plan(config), "Warning: There is no such cluster set", `Managed cluster "set-typo" is in the cluster set "prodd"`, "No changes")
+	if said, ok := w.Apply(config + acctest.SetConfig("prodd", "")); !ok {
+		t.Error(said)
+	}
+	if said := w.Plan(config + acctest.SetConfig("prodd", "")); strings.Contains(said, "Warning") {
+		t.Error(said)
+	}
+	if said, ok := w.Destroy(); !ok {
+		t.Error(said)
+	}
 }
 
 func TestAccManagedClusterBadInput(t *testing.T) {

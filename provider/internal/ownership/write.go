@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,34 +45,6 @@ type Write struct {
 	Foreign func(path string) bool
 	// Further adds differences that Object does not show; nil adds none.
 	Further func(live kube.Object) []Difference
-}
-
-// ExistsError is that of creating an object that exists and is different.
-type ExistsError struct {
-	Live        kube.Object
-	Differences []Difference
-}
-
-// Error implements error.
-func (e *ExistsError) Error() string {
-	return fmt.Sprintf("%q exists already and differs in %d fields", e.Live.GetName(), len(e.Differences))
-}
-
-// DeletingError is that of creating an object whose predecessor is still being
-// deleted.
-type DeletingError struct{ Live kube.Object }
-
-// Error implements error.
-func (e *DeletingError) Error() string {
-	return fmt.Sprintf("%q is still being deleted", e.Live.GetName())
-}
-
-// TakenError is that of a write to an object that is another resource's by now.
-type TakenError struct{ Live kube.Object }
-
-// Error implements error.
-func (e *TakenError) Error() string {
-	return fmt.Sprintf("%q was taken over by another owner", e.Live.GetName())
 }
 
 // Create makes the object and marks it. Of two that create it at the same moment

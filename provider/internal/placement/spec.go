@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -32,7 +34,11 @@ type specField struct {
 	absent func(spec *clusterv1beta1.PlacementSpec) bool
 }
 
-func specFields() []specField {
+func specFields() []specField { return slices.Concat(qualifyingFields(), choosingFields()) }
+
+// qualifyingFields are those that tell which clusters qualify, and how many are
+// selected.
+func qualifyingFields() []specField {
 	type model = placementSpecModel
 	type spec = clusterv1beta1.PlacementSpec
 	return []specField{
@@ -77,6 +83,25 @@ func specFields() []specField {
 			absent: func(s *spec) bool { return len(s.Predicates) == 0 },
 		},
 		{
+			name:   "tolerations",
+			target: func(m *model) any { return &m.Tolerations },
+			isSet:  func(m *model) bool { return m.Tolerations != nil },
+			write:  func(m *model, s *spec) { s.Tolerations = tolerations(m.Tolerations) },
+			read:   func(m *model, s *spec) { m.Tolerations = tolerationModels(s.Tolerations) },
+			part:   func(s *spec) any { return s.Tolerations },
+			field:  "tolerations",
+			absent: func(s *spec) bool { return len(s.Tolerations) == 0 },
+		},
+	}
+}
+
+// choosingFields are those that tell which of the qualifying clusters are selected,
+// and how the decision is presented.
+func choosingFields() []specField {
+	type model = placementSpecModel
+	type spec = clusterv1beta1.PlacementSpec
+	return []specField{
+		{
 			name:   "prioritizer_policy",
 			target: func(m *model) any { return &m.PrioritizerPolicy },
 			isSet:  func(m *model) bool { return m.PrioritizerPolicy != nil },
@@ -97,16 +122,6 @@ func specFields() []specField {
 			part:   func(s *spec) any { return s.SpreadPolicy },
 			field:  "spreadPolicy",
 			absent: func(s *spec) bool { return len(s.SpreadPolicy.SpreadConstraints) == 0 },
-		},
-		{
-			name:   "tolerations",
-			target: func(m *model) any { return &m.Tolerations },
-			isSet:  func(m *model) bool { return m.Tolerations != nil },
-			write:  func(m *model, s *spec) { s.Tolerations = tolerations(m.Tolerations) },
-			read:   func(m *model, s *spec) { m.Tolerations = tolerationModels(s.Tolerations) },
-			part:   func(s *spec) any { return s.Tolerations },
-			field:  "tolerations",
-			absent: func(s *spec) bool { return len(s.Tolerations) == 0 },
 		},
 		{
 			name:   "decision_strategy",
