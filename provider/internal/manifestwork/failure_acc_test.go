@@ -87,7 +87,8 @@ func TestAccManifestWorkFailureShowsAtTheNextRefresh(t *testing.T) {
 func TestAccManifestWorkWait(t *testing.T) {
 	w := acctest.NewWorkspace(t)
 	config := func(answer string) string {
-		return acctest.WorkConfig("mw-waiter", strings.Replace(acctest.AsYAML, `"42"`, `"`+answer+`"`, 1)) + `
+		return acctest.WorkConfig("mw-waiter", strings.Replace(acctest.AsYAML, `"42"`, `"`+answer+`"`, 1)+`
+  manifests_wo = [yamlencode({ apiVersion = "v1", kind = "Secret", metadata = { name = "login", namespace = "shop" }, stringData = { password = "s3cr3t" } })]`) + `
 resource "muster_manifest_work_wait" "web" {
   managed_cluster = muster_manifest_work.test.managed_cluster
   name            = muster_manifest_work.test.name
@@ -96,13 +97,13 @@ resource "muster_manifest_work_wait" "web" {
 }
 `
 	}
-	meanwhile(t, "mw-waiter", 1, refusal)
+	meanwhile(t, "mw-waiter", 1, refusal+" as s3cr3t")
 	began := time.Now()
 	said, ok := w.Apply(config("1"))
 	if took := time.Since(began); ok || took > time.Minute {
 		t.Fatalf("a wait for a work that can't be applied: ok is %t after %s: %s", ok, took, said)
 	}
-	acctest.Says(t, said, `Not ready: manifest work "mw-waiter/web"`, "so the wait ended before its timeout", "ConfigMap shop/settings: Applied is False", refusal)
+	acctest.Says(t, said, `Not ready: manifest work "mw-waiter/web"`, "so the wait ended before its timeout", "ConfigMap shop/settings: Applied is False", refusal+" as (sensitive)")
 	said = w.Plan(config("1"))
 	acctest.Says(t, said, "muster_manifest_work_wait.web will be created", "Plan: 1 to add, 0 to change, 0 to destroy")
 	if err := verdict(acctest.Someone(t), "mw-waiter", 1, ""); err != nil {

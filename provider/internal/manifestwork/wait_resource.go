@@ -106,7 +106,8 @@ func (m *workWaitModel) wait(waiting context.Context, client *kube.Client) (summ
 	case err == nil:
 		return "", ""
 	case hub.IsTimeout(err), isFailure(err):
-		return summary, describeWork(context.WithoutCancel(waiting), client, object, wanted, time.Since(began).Round(time.Second), err, nil)
+		text := describeWork(context.WithoutCancel(waiting), client, object, wanted, time.Since(began).Round(time.Second), err, nil)
+		return summary, liveContent(object).Masked(text)
 	default:
 		return summary, hub.Explain(client.Host(), "wait for it", err)
 	}

@@ -162,7 +162,8 @@ func listed(problems []string) string {
 	if len(problems) > shownProblems {
 		problems = append(problems[:shownProblems:shownProblems], fmt.Sprintf("and %d more", len(problems)-shownProblems))
 	}
-	return "  " + strings.Join(problems, ".\n  ") + "."
+	text := "  " + strings.Join(problems, ".\n  ") + "."
+	return strings.ReplaceAll(text, "?.", "?")
 }
 
 // fits checks what only all objects of a work together show.

@@ -218,7 +218,7 @@ func TestObjectsAreCheckedByTheirKinds(t *testing.T) {
 		want             string
 		isError          bool
 	}{
-		"a field that is unknown":       {deployment(`"replica":3,`), "", "manifests[0], Deployment shop/web (apps/v1):\n  spec.replica is unknown, so that clusters drop it; did you mean replicas?.\nIf your clusters", true},
+		"a field that is unknown":       {deployment(`"replica":3,`), "", "manifests[0], Deployment shop/web (apps/v1):\n  spec.replica is unknown, so that clusters drop it; did you mean replicas?\nIf your clusters", true},
 		"that is warned of":             {deployment(`"replica":3,`), "Warn", "spec.replica is unknown", false},
 		"that is ignored":               {deployment(`"replica":3,`), "Ignore", "", false},
 		"a value of another type":       {deployment(`"replicas":"3",`), "Warn", "No cluster would accept manifests[0], Deployment shop/web (apps/v1):\n  spec.replicas has to be a whole number, and is a text.", true},

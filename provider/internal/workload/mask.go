@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 )
 
 // minSecret is the length, in bytes, of the shortest value that is masked in
@@ -52,19 +54,36 @@ func (c Content) MaskWith(ctx context.Context, config Source, diags *diag.Diagno
 	c.Mask(diags)
 }
 
+// Masked is a message about a work whose content only the hub has told.
+func (l Live) Masked(message string) string {
+	open, hidden, err := l.Read(nil)
+	if err != nil {
+		return message
+	}
+	return replacerOf(open, hidden).Replace(message)
+}
+
 // masking replaces the content's secrets.
 func (c Content) masking() *strings.Replacer {
-	var secrets []string
 	open, err := c.open()
-	if err == nil {
-		for _, object := range open {
-			secrets = append(secrets, object.Secrets()...)
-		}
+	if err != nil {
+		open = nil
 	}
-	if closed, err := c.closed(); err == nil {
-		for _, object := range closed {
-			secrets = append(secrets, object.Values()...)
-		}
+	closed, err := c.closed()
+	if err != nil {
+		closed = nil
+	}
+	return replacerOf(open, closed)
+}
+
+// replacerOf replaces the secrets of some objects, and all values of others.
+func replacerOf(open, closed []manifest.Object) *strings.Replacer {
+	var secrets []string
+	for _, object := range open {
+		secrets = append(secrets, object.Secrets()...)
+	}
+	for _, object := range closed {
+		secrets = append(secrets, object.Values()...)
 	}
 	var all []string
 	for _, secret := range secrets {
