@@ -1,0 +1,188 @@
+package provider_test
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+// row is a resource in the matrix.
+type row struct {
+	resource string
+	// body is its configuration. @name is the test's name, and @value an expression of
+	// a string, on which all depends that can be changed.
+	body string
+	// id is its import ID, and identity its attributes. Without them the import is
+	// tested elsewhere, for the reason in imported.
+	id, identity, imported string
+	// object is an empty one of its kind, at namespace and name. nil is none that
+	// somebody could delete.
+	object          kube.Object
+	namespace, name string
+	// edit is what somebody else does to it, as a merge patch; "" is nothing that the
+	// resource would have to notice.
+	edit string
+}
+
+// elsewhere are resources that need more than an object of the hub, by where they go
+// through the same.
+func elsewhere() map[string]string {
+	const klusterlet, wait = "an agent in a cluster: provider/internal/klusterlet", "no object of its own: the package's wait tests"
+	return map[string]string{
+		"muster_klusterlet":                     klusterlet,
+		"muster_cluster_registration":           "a cluster that has joined: provider/internal/registration",
+		"muster_manifest_work_wait":             wait,
+		"muster_manifest_work_replica_set_wait": wait,
+	}
+}
+
+// matrix are the resources whose life is tested, for a test called n.
+func matrix(n string) []row {
+	return []row{
+		{
+			resource: "muster_managed_cluster",
+			body: `name = "@name-c"
+  labels                 = { env = @value }
+  annotations            = { note = @value }
+  cluster_set            = @value
+  lease_duration_seconds = 10 * length(@value)
+  taints                 = [{ key = "example.com/upgrade", value = @value, effect = "NoSelectIfNew" }]`,
+			id: n + "-c", identity: `name = "` + n + `-c"`,
+			object: &clusterv1.ManagedCluster{}, name: n + "-c", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
+		},
+		{
+			resource: "muster_cluster_acceptance",
+			body: `managed_cluster = muster_managed_cluster.x.name
+  accepted        = length(@value) == 3`,
+			id: n + "-c", identity: `managed_cluster = "` + n + `-c"`,
+			object: &clusterv1.ManagedCluster{}, name: n + "-c", edit: `{"spec":{"hubAcceptsClient":false}}`,
+		},
+		{
+			resource: "muster_bootstrap_token",
+			body: `ttl            = "${10 + length(@value)}h"
+  description    = @value
+  max_clusters   = length(@value)
+  cluster_labels = { env = @value }`,
+			imported: "the hub makes up its ID: provider/internal/registration",
+		},
+		{
+			resource: "muster_managed_cluster_set",
+			body: `name = "@name-s"
+  labels             = { env = @value }
+  label_selector     = { match_labels = { env = @value } }
+  managed_namespaces = ["ns-${@value}"]`,
+			id: n + "-s", identity: `name = "` + n + `-s"`,
+			object: &clusterv1beta2.ManagedClusterSet{}, name: n + "-s", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
+		},
+		{
+			resource: "muster_managed_cluster_set_binding",
+			body: `namespace   = muster_namespace.x.name
+  cluster_set = muster_managed_cluster_set.x.name`,
+			id: n + "-n/" + n + "-s", identity: fmt.Sprintf(`namespace = "%s-n", cluster_set = "%[1]s-s"`, n),
+			object: &clusterv1beta2.ManagedClusterSetBinding{}, namespace: n + "-n", name: n + "-s",
+		},
+		{
+			resource: "muster_namespace",
+			body: `name = "@name-n"
+  labels      = { env = @value }
+  annotations = { note = @value }`,
+			id: n + "-n", identity: `name = "` + n + `-n"`,
+			object: &corev1.Namespace{}, name: n + "-n", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
+		},
+		{
+			resource: "muster_placement",
+			body: `namespace = muster_namespace.x.name
+  name               = "where"
+  labels             = { env = @value }
+  annotations        = { note = @value }
+  number_of_clusters = length(@value)
+  predicates         = [{ label_selector = { match_labels = { env = @value } } }]
+  tolerations        = [{ key = "example.com/${@value}", operator = "Exists" }]`,
+			id: n + "-n/where", identity: `namespace = "` + n + `-n", name = "where"`,
+			object: &clusterv1beta1.Placement{}, namespace: n + "-n", name: "where", edit: `{"spec":{"numberOfClusters":9}}`,
+		},
+		{
+			resource: "muster_addon_placement_score",
+			body: `managed_cluster = muster_namespace.x.name
+  name            = "cost"
+  labels          = { env = @value }
+  scores          = { euros = length(@value) }`,
+			id: n + "-n/cost", identity: `managed_cluster = "` + n + `-n", name = "cost"`,
+			object: &clusterv1alpha1.AddOnPlacementScore{}, namespace: n + "-n", name: "cost", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
+		},
+		{
+			resource: "muster_manifest_work",
+			body: `managed_cluster = muster_namespace.x.name
+  name          = "web"
+  labels        = { env = @value }
+  annotations   = { note = @value }
+  delete_option = { propagation_policy = length(@value) == 3 ? "Orphan" : "Foreground" }
+  objects       = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "web", namespace = "default" }, data = { env = @value } }]`,
+			id: n + "-n/web", identity: `managed_cluster = "` + n + `-n", name = "web"`,
+			object: &workv1.ManifestWork{}, namespace: n + "-n", name: "web", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
+		},
+		{
+			resource: "muster_manifest_work_replica_set",
+			body: `namespace  = muster_namespace.x.name
+  name       = "rs"
+  labels     = { env = @value }
+  placements = [{ name = "nowhere" }]
+  objects    = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "rs", namespace = "default" }, data = { env = @value } }]`,
+			id: n + "-n/rs", identity: `namespace = "` + n + `-n", name = "rs"`,
+			object: &workv1alpha1.ManifestWorkReplicaSet{}, namespace: n + "-n", name: "rs", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
+		},
+	}
+}
+
+// address is the resource's in the configurations of the matrix.
+func (r row) address() string { return r.resource + ".x" }
+
+// matrixConfig are all rows, with value as the expression that can be changed, and
+// with more in each.
+func matrixConfig(n string, rows []row, value, more string) string {
+	var b strings.Builder
+	fill := strings.NewReplacer("@name", n, "@value", value)
+	for _, r := range rows {
+		fmt.Fprintf(&b, "resource %q \"x\" {\n  %s\n", r.resource, fill.Replace(r.body))
+		if r.resource != "muster_cluster_acceptance" && r.resource != "muster_bootstrap_token" { // which share their object, or name it themselves
+			fmt.Fprintf(&b, "  %s\n", more)
+		}
+		b.WriteString("}\n\n")
+	}
+	return b.String()
+}
+
+// matrixImports are import blocks by ID, or by identity.
+func matrixImports(rows []row, byIdentity bool) (blocks string, count int) {
+	for _, r := range rows {
+		how := fmt.Sprintf("id = %q", r.id)
+		if byIdentity {
+			how = "identity = { " + r.identity + " }"
+		}
+		if r.id == "" {
+			continue
+		}
+		blocks += fmt.Sprintf("import {\n  to = %s\n  %s\n}\n", r.address(), how)
+		count++
+	}
+	return blocks, count
+}
+
+// foreign takes a row's labels over in somebody else's name.
+func foreign(o *acctest.Outsider, r row) {
+	object := kube.Fresh(r.object)
+	object.SetNamespace(r.namespace)
+	object.SetName(r.name)
+	object.SetLabels(map[string]string{"env": "theirs"})
+	o.Apply(object)
+}
