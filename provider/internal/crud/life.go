@@ -56,7 +56,9 @@ func (r *Resource) Refresh(ctx context.Context, req resource.ReadRequest, resp *
 	if client == nil {
 		return
 	}
-	switch found, err := find(ctx, client.Lookup, object, namespace, name); {
+	reading, cancel := context.WithTimeout(ctx, hub.ReadTimeout)
+	defer cancel()
+	switch found, err := find(reading, client.Lookup, object, namespace, name); {
 	case err != nil:
 		r.Hub.AddReadError(&resp.Diagnostics, client, doing, err)
 		return

@@ -25,11 +25,19 @@ type readings struct {
 	told bool
 }
 
+// ReadTimeout is how long a refresh may take. A server that does not even refuse a
+// connection, as behind a firewall, is not waited for any longer.
+const ReadTimeout = 2 * RefreshBudget
+
 // ReadClient is Client for a refresh: it waits for RefreshBudget only. Where there is
-// no client, the first refresh gets the error. One error fails the plan, and the same
-// one for every resource would hide it.
+// no client, the first refresh gets the error, and where the hub was away for one,
+// there is none for the others. One error fails the plan; the same one for every
+// resource would hide it, and take as long again.
 func (h *Hub) ReadClient(diags *diag.Diagnostics) *kube.Client {
 	var problems diag.Diagnostics
+	if h.isTold() {
+		return nil
+	}
 	client := h.Client(&problems)
 	if client == nil {
 		if h == nil || !h.toldBefore() {
@@ -67,6 +75,16 @@ func (h *Hub) AddReadError(diags *diag.Diagnostics, client *kube.Client, doing s
 	if errors.As(err, &status) || errors.Is(err, context.Canceled) || !h.toldBefore() {
 		AddAPIError(diags, client, doing, err)
 	}
+}
+
+// isTold reports whether a refresh has told that there is nobody to ask.
+func (h *Hub) isTold() bool {
+	if h == nil {
+		return false
+	}
+	h.readings.mu.Lock()
+	defer h.readings.mu.Unlock()
+	return h.readings.told
 }
 
 // toldBefore reports whether it was called before.

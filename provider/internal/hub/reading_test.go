@@ -31,6 +31,9 @@ func TestThatTheHubIsAwayIsExplainedOnce(t *testing.T) {
 		h.AddReadError(&diags, client, fmt.Sprintf("read placement %d", i), refused)
 	}
 	h.AddReadError(&diags, client, "read placement 5", apierrors.NewForbidden(schema.GroupResource{}, "x", nil))
+	if h.ReadClient(&diags) != nil {
+		t.Error("a refresh waits although the hub was away for another one")
+	}
 	if len(diags) != 2 || !strings.Contains(diags[0].Detail(), "connection refused") || !strings.Contains(diags[1].Detail(), "Let a cluster role") {
 		t.Errorf("got %v", diags)
 	}
