@@ -55,7 +55,7 @@ func Check(object map[string]any) []Problem {
 	d.decode("", object, sample)
 	problems := d.problems
 	if !slices.ContainsFunc(problems, func(p Problem) bool { return !p.Unknown }) {
-		problems = append(problems, required(apiVersion, kind, object)...)
+		problems = append(problems, required(kind, object)...)
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return problems

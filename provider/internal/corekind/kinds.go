@@ -31,7 +31,7 @@ func kindsOf(apiVersion string) map[string]any {
 	switch apiVersion {
 	case "v1":
 		return map[string]any{
-			"ConfigMap": corev1.ConfigMap{}, "Endpoints": corev1.Endpoints{}, "Event": corev1.Event{}, "LimitRange": corev1.LimitRange{},
+			"ConfigMap": corev1.ConfigMap{}, "Endpoints": corev1.Endpoints{}, "Event": corev1.Event{}, "LimitRange": corev1.LimitRange{}, //nolint:staticcheck // works may still have endpoints
 			"Namespace": corev1.Namespace{}, "Node": corev1.Node{}, "PersistentVolume": corev1.PersistentVolume{},
 			"PersistentVolumeClaim": corev1.PersistentVolumeClaim{}, "Pod": corev1.Pod{}, "PodTemplate": corev1.PodTemplate{},
 			"ReplicationController": corev1.ReplicationController{}, "ResourceQuota": corev1.ResourceQuota{}, "Secret": corev1.Secret{},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -14,7 +14,7 @@ import (
 // short list of what people get wrong.
 
 // required lists what an object lacks, and values that can't be valid.
-func required(apiVersion, kind string, object map[string]any) []Problem {
+func required(kind string, object map[string]any) []Problem {
 	r := &rules{}
 	r.metadata(kind, mapAt(object, "metadata"))
 	spec := mapAt(object, "spec")
@@ -98,7 +98,7 @@ func (r *rules) metadata(kind string, metadata map[string]any) {
 			faults = faults[:1]
 		}
 	case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding":
-		faults = path.IsValidPathSegmentName(name)
+		faults = content.IsPathSegmentName(name)
 	case "IPAddress":
 	default:
 		faults = validation.IsDNS1123Subdomain(name)

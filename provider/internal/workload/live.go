@@ -106,7 +106,7 @@ func (c *Content) adopt(live []manifest.Object) error {
 		i := slices.IndexFunc(mine, func(x manifest.Object) bool { return x.Key() == object.Key() })
 		onlyObjects := c.Manifests.IsNull() && !isNull(c.Objects)
 		foreign := i < 0 || !manifest.Equal(mine[i:i+1], []manifest.Object{object})
-		if (i >= 0 || onlyObjects) && !(foreign && object.MayBeSecret()) {
+		if (i >= 0 || onlyObjects) && (!foreign || !object.MayBeSecret()) {
 			values = append(values, object)
 		} else {
 			texts = append(texts, object)
