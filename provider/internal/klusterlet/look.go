@@ -44,6 +44,22 @@ func (s sighting) ready() bool {
 	return s.complete() && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
 }
 
+// A refresh can do without the cluster.
+const (
+	// refreshBudget is how long a cluster may refuse connections meanwhile.
+	refreshBudget = time.Second
+	// refreshTimeout is how long it may take to answer, with the program that prints
+	// credentials, if there is one.
+	refreshTimeout = 8 * time.Second
+)
+
+// glance is visit for a refresh, which can do without.
+func (a *agent) glance(ctx context.Context) (sighting, place, error) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	return a.visit(ctx)
+}
+
 // visit looks at the agent and at which cluster it is in. All requests are sent side
 // by side, so that it takes about as long as one.
 func (a *agent) visit(ctx context.Context) (sighting, place, error) {

@@ -74,7 +74,7 @@ func (r *klusterletResource) moved(ctx context.Context, was place, plan, state, 
 		return false
 	}
 	var ignored diag.Diagnostics
-	agent := r.agent(plan, hub.ReadBudget, &ignored)
+	agent := r.agent(plan, refreshBudget, &ignored)
 	if agent == nil || agent.client.Host() == was.Host {
 		return false
 	}

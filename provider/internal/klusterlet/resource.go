@@ -104,13 +104,13 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 	var diags diag.Diagnostics
-	agent := r.agent(&state, hub.ReadBudget, &diags)
+	agent := r.agent(&state, refreshBudget, &diags)
 	if diags.HasError() {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()), diags.Errors()[0].Detail())
 		return
 	}
 	was := placeIn(ctx, req.Private, &resp.Diagnostics)
-	seen, found, err := agent.visit(ctx)
+	seen, found, err := agent.glance(ctx)
 	if err != nil {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()),
 			hub.Explain(agent.client.Host(), "read the agent's objects", err)+" The state stays as it was.")
