@@ -29,5 +29,6 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`
 	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.AddCommand(newHubCommand(), cli.NewAgentCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(),
 		newStatusCommand(), newRejoinCommand(), newExportCommand(), cli.NewVersionCommand())
+	root.AddCommand(newActionCommands()...)
 	return root
 }

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newActionCommands are the commands for the actions of the provider, which are for
+// everybody who has no Terraform 1.14.
+func newActionCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, a := range []actionCommand{
+		waitCommand(), denyCommand(), detachCommand(), rotateCommand(), revokeCommand(), replayCommand(), resumeCommand(),
+	} {
+		commands = append(commands, a.command())
+	}
+	return commands
+}
+
+func timeout(standard string) actionFlag {
+	return actionFlag{"timeout", "how long that may take, such as 90s or 15m (default " + standard + ")", ""}
+}
+
+func waitCommand() actionCommand {
+	return actionCommand{
+		action: "muster_wait_joined",
+		use:    "wait [CLUSTER...]",
+		short:  "Wait until clusters have joined and are available",
+		long: `Waits until clusters have joined the hub and are available, and tells meanwhile
+how far each of them is: whether it is accepted, which certificate request waits
+for approval, and what the hub says about it. It changes nothing, and ends early
+when a cluster is denied or deleted.
+
+The clusters are those that are named, or those of a set or with certain labels.`,
+		example: `  muster wait paris lyon --timeout 15m
+  muster wait --cluster-set production --minimum 3 --kubeconfig hub.kubeconfig`,
+		args: cobra.ArbitraryArgs,
+		configs: func(args []string) ([]map[string]any, error) {
+			config := map[string]any{}
+			if len(args) > 0 {
+				config["managed_clusters"] = args
+			}
+			return []map[string]any{config}, nil
+		},
+		flags: []actionFlag{
+			{"cluster-set", "wait for the clusters of this set", ""},
+			{"label-selector", "wait for clusters with these labels, such as env=prod,region in (eu,us)", ""},
+			{"minimum", "how many of the clusters suffice (default all of them, and one at least)", int64(0)},
+			{"until", "available or joined (default available)", ""},
+			timeout("10m"),
+		},
+	}
+}
+
+func denyCommand() actionCommand {
+	return actionCommand{
+		action: "muster_deny_cluster",
+		use:    "deny CLUSTER...",
+		short:  "Deny clusters, so that their agents lose their rights",
+		long: `Denies clusters: sets hubAcceptsClient to false, and waits until the hub has
+withdrawn the rights of their agents. What runs in the clusters keeps running.
+
+A cluster that a muster_cluster_acceptance accepts is better denied there: its
+next apply would accept the cluster again, so this refuses.`,
+		example: `  muster deny paris --kubeconfig hub.kubeconfig`,
+		args:    cobra.MinimumNArgs(1),
+		configs: each,
+		flags: []actionFlag{
+			{"force-conflicts", "deny a cluster also when Terraform accepts it", false},
+			timeout("2m"),
+		},
+	}
+}
+
+func detachCommand() actionCommand {
+	return actionCommand{
+		action: "muster_detach_cluster",
+		use:    "detach CLUSTER...",
+		short:  "Take clusters out of the fleet",
+		long: `Takes clusters out of the fleet: deletes their ManagedClusters, and waits until
+their agents have removed what their works have made, and the hub their add-ons,
+works and rights. Meanwhile it names what is left, and the finalizers that hold it.
+
+A lost cluster can't clean up. With --force its works and add-ons go without its
+agent; what the works have made stays in the cluster, and is listed.`,
+		example: `  muster detach paris --kubeconfig hub.kubeconfig
+  muster detach lyon --force --delete-namespace --kubeconfig hub.kubeconfig`,
+		args:    cobra.MinimumNArgs(1),
+		configs: each,
+		flags: []actionFlag{
+			{"force", "remove the finalizers that the agent of a lost cluster would remove", false},
+			{"force-after", "how long a cluster whose agent reports may clean up before --force does (default 1m)", ""},
+			{"delete-namespace", "delete the cluster's namespace on the hub, too", false},
+			timeout("10m"),
+		},
+	}
+}
+
+func rotateCommand() actionCommand {
+	return actionCommand{
+		action: "muster_rotate_certificate",
+		use:    "rotate-certificate CLUSTER...",
+		short:  "Have agents renew their certificates now",
+		long: `Has the agents of clusters renew their client certificates for the hub now, with
+new keys, and waits for it. Agents renew by themselves in good time.
+
+The certificates from before stay valid until they expire. To shut out whoever has
+the key of one, let the cluster join again with another agent: muster rejoin.`,
+		example: `  muster rotate-certificate paris lyon --kubeconfig hub.kubeconfig`,
+		args:    cobra.MinimumNArgs(1),
+		configs: each,
+		flags:   []actionFlag{timeout("5m")},
+	}
+}
+
+func revokeCommand() actionCommand {
+	return actionCommand{
+		action: "muster_revoke_token",
+		use:    "revoke-token [TOKEN-ID]",
+		short:  "Revoke bootstrap tokens",
+		long: `Revokes a bootstrap token, or all that are for one cluster alone. The hub refuses
+them at once, and deletes the undecided certificate requests that were made with
+them. Clusters that have joined stay.
+
+The ID is the public half of the token: the six characters before the dot.`,
+		example: `  muster revoke-token abcdef --kubeconfig hub.kubeconfig
+  muster revoke-token --managed-cluster paris --kubeconfig hub.kubeconfig`,
+		args:    cobra.MaximumNArgs(1),
+		configs: once("token_id"),
+		flags:   []actionFlag{{"managed-cluster", "revoke the tokens that are for this cluster alone", ""}},
+	}
+}
+
+func replayCommand() actionCommand {
+	return actionCommand{
+		action: "muster_replay_work",
+		use:    "replay CLUSTER WORK",
+		short:  "Have an agent apply a work once more",
+		long: `Has the agent of a cluster apply all manifests of a work once more, now, and waits
+for its report. The agent forgets what it knows of the objects, and any pause after
+a quarrel with another controller or a lack of rights. It fails when the manifests
+still can't be applied.`,
+		example: `  muster replay paris web --kubeconfig hub.kubeconfig`,
+		args:    cobra.ExactArgs(2),
+		configs: once("managed_cluster", "name"),
+		flags: []actionFlag{
+			{"lift-complete", "apply also a work that is complete", false},
+			timeout("5m"),
+		},
+	}
+}
+
+func resumeCommand() actionCommand {
+	return actionCommand{
+		action: "muster_resume_rollout",
+		use:    "resume-rollout NAMESPACE/NAME",
+		short:  "Resume the rollout of a replica set that has stopped",
+		long: `Resumes the rollout of a ManifestWorkReplicaSet that has stopped because clusters
+failed: has their agents apply their works once more, or the hub make them again,
+and waits until none of them fails any more.`,
+		example: `  muster resume-rollout shop/web --kubeconfig hub.kubeconfig
+  muster resume-rollout shop/web --recreate --managed-clusters paris --rolled-out`,
+		args: cobra.ExactArgs(1),
+		configs: func(args []string) ([]map[string]any, error) {
+			namespace, name, ok := strings.Cut(args[0], "/")
+			if !ok {
+				return nil, fmt.Errorf("%q does not name a replica set: write NAMESPACE/NAME, as in shop/web", args[0])
+			}
+			return []map[string]any{{"namespace": namespace, "name": name}}, nil
+		},
+		flags: []actionFlag{
+			{"managed-clusters", "only the works in these clusters (default all that have failed)", []string(nil)},
+			{"recreate", "delete the works that have failed, so that the hub makes them and their objects again", false},
+			{"rolled-out", "wait until the rollout has reached all clusters", false},
+			timeout("10m"),
+		},
+	}
+}
