@@ -76,7 +76,7 @@ func ours(secret *corev1.Secret) bool {
 		var owned struct {
 			Data map[string]any `json:"f:data"`
 		}
-		if json.Unmarshal(entry.FieldsV1.Raw, &owned) == nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) == nil {
 			_, found := owned.Data["f:"+cluster.KubeconfigKey]
 			return found
 		}
