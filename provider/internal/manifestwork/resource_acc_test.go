@@ -208,7 +208,7 @@ func TestAccManifestWorkBadInput(t *testing.T) {
 		"Secret in HCL":   {`objects = [{ apiVersion = "v1", kind = "Secret", metadata = { name = "x", namespace = "shop" }, stringData = { a = terraform_data.later.output } }]` + "\n}\nresource \"terraform_data\" \"later\" {\n  input = \"x\"", `(?s)objects\[0\]\s+has\s+a\s+Secret\s+with\s+values.*manifests_wo`},
 		"which document":  {`manifests = ["{apiVersion: v1, kind: Namespace, metadata: {name: a}}", "apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n---\nkind: Namespace\nmetadata: {name: c}\n"]`, `(?s)manifests\[1\]:\s+document\s+2:\s+it\s+has\s+no\s+apiVersion.*Namespace\s+c`},
 		"unknown field":   {`objects = [{ apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "web", namespace = "shop" }, spec = { replica = 3 } }]`, `(?s)objects\[0\],\s+Deployment\s+shop/web.*spec.replica\s+is\s+unknown.*did\s+you\s+mean\s+replicas.*field_validation\s+=\s+"Warn"`},
-		"policy":          {acctest.AsYAML + "\n" + `delete_option = { propagation_policy = "Background" }`, `(?s)Orphan.*Background`},
+		"policy":          {acctest.AsYAML + "\n" + `delete_option = { propagation_policy = "Background" }`, `(?s)Background.*Orphan`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			acctest.Run(t, resource.TestStep{
