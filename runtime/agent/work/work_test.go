@@ -166,6 +166,33 @@ func TestConflictOfServerSideApplyIsReported(t *testing.T) {
 	f.value("a", "theirs")
 }
 
+// What the agent has written by one strategy is its own under the next: it does not
+// conflict with itself, and a field that leaves the manifest goes.
+func TestAStrategyThatBecomesServerSideApply(t *testing.T) {
+	f := newFixture(t)
+	mw := f.create("w", nil, f.manifest(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: TARGET}, data: {key: one, other: x}}`))
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
+	applied := workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply}
+	f.update(mw, func(s *workv1.ManifestWorkSpec) {
+		strategy(applied)(s)
+		s.Workload.Manifests = []workv1.Manifest{f.configMap("a", "two")}
+	})
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
+	cm := f.value("a", "two")
+	if _, stays := cm.Data["other"]; stays {
+		t.Errorf("a holds %v, want the field that left the manifest to be gone", cm.Data)
+	}
+	if len(cm.OwnerReferences) != 1 {
+		t.Errorf("the owners are %v", cm.OwnerReferences)
+	}
+	// Somebody else's field is still a conflict.
+	cm.Data["key"] = "edited"
+	f.must(f.client.Update(context.Background(), cm, client.FieldOwner("somebody")))
+	f.update(mw, func(s *workv1.ManifestWorkSpec) { s.Workload.Manifests[0] = f.configMap("a", "three") })
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
+	f.value("a", "edited")
+}
+
 func TestWhatAWorkNoLongerHoldsIsDeleted(t *testing.T) {
 	f := newFixture(t)
 	mw := f.create("w", nil, f.configMap("a", "one"), f.configMap("b", "one"))

@@ -46,8 +46,17 @@ func (o *Applier) serverSideApply(
 	if err != nil {
 		return Result{}, err
 	}
-	live, err := resource.Patch(ctx, m.Meta.Name, types.ApplyPatchType, data,
-		metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
+	apply := func() (*unstructured.Unstructured, error) {
+		return resource.Patch(ctx, m.Meta.Name, types.ApplyPatchType, data,
+			metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
+	}
+	live, err := apply()
+	switch again, owning := o.mineAgain(ctx, resource, m, live, err, config, owner); {
+	case owning != nil:
+		return Result{}, owning
+	case again:
+		live, err = apply()
+	}
 	if apierrors.IsConflict(err) {
 		return Result{}, failure.Conflict(err)
 	}
@@ -56,4 +65,25 @@ func (o *Applier) serverSideApply(
 	}
 	live, err = setOwner(ctx, resource, live, owner, m.Owned)
 	return Result{live, true}, err
+}
+
+// mineAgain gives the applies what the agent has written by another strategy, after
+// an apply that conflicted with it, or that left it beside its own. It reports
+// whether the apply has to be repeated.
+func (o *Applier) mineAgain(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, applied *unstructured.Unstructured, applying error,
+	config workv1.ServerSideApplyConfig, owner metav1.OwnerReference,
+) (bool, error) {
+	live := applied
+	switch {
+	case apierrors.IsConflict(applying):
+		var err error
+		if live, err = o.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name); err != nil || live == nil {
+			return false, err
+		}
+	case applying != nil:
+		return false, nil
+	}
+	updated, err := ownEarlierWrites(ctx, resource, live, config.FieldManager, owner, len(config.IgnoreFields) == 0)
+	return updated != nil, err
 }
