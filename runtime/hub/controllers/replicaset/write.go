@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -60,6 +61,7 @@ func (c *Controller) create(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	w := &workv1.ManifestWork{}
 	w.Namespace, w.GenerateName, w.Labels = cluster, set.Name, labelsOf(set, placement)
 	w.Spec = *set.Spec.ManifestWorkTemplate.DeepCopy()
+	markWriteOnly(w, set)
 	err := c.client.Create(ctx, w)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -79,6 +81,7 @@ func (c *Controller) update(ctx context.Context, set *workv1alpha1.ManifestWorkR
 			w.Labels = map[string]string{}
 		}
 		maps.Copy(w.Labels, labelsOf(set, placement))
+		markWriteOnly(w, set)
 		return c.client.Update(ctx, w)
 	}
 	err := change()
@@ -98,6 +101,20 @@ func (c *Controller) update(ctx context.Context, set *workv1alpha1.ManifestWorkR
 		return nil, fmt.Errorf("update the work %s: %w", client.ObjectKeyFromObject(have), err)
 	}
 	return w, nil
+}
+
+// markWriteOnly notes on a work which of its manifests its author does not want to
+// read back, as the set does. Of the set's annotations works get this one alone.
+func markWriteOnly(w *workv1.ManifestWork, set *workv1alpha1.ManifestWorkReplicaSet) {
+	note, noted := set.Annotations[work.WriteOnlyAnnotation]
+	if !noted {
+		delete(w.Annotations, work.WriteOnlyAnnotation)
+		return
+	}
+	if w.Annotations == nil {
+		w.Annotations = map[string]string{}
+	}
+	w.Annotations[work.WriteOnlyAnnotation] = note
 }
 
 // key is one particular work.
