@@ -59,7 +59,7 @@ func earlierWritesOwned(entries []metav1.ManagedFieldsEntry, manager string, kee
 			continue
 		}
 		fields := map[string]any{}
-		if err := json.Unmarshal(e.FieldsV1.Raw, &fields); err != nil {
+		if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields); err != nil {
 			return nil, false, err
 		}
 		staying := ownersOf(fields)
@@ -74,7 +74,7 @@ func earlierWritesOwned(entries []metav1.ManagedFieldsEntry, manager string, kee
 			if err != nil {
 				return nil, false, err
 			}
-			e.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+			e.FieldsV1 = metav1.NewFieldsV1(string(raw))
 			out = append(out, e)
 		}
 	}
@@ -94,7 +94,7 @@ func earlierWritesOwned(entries []metav1.ManagedFieldsEntry, manager string, kee
 	}
 	if e := out[i]; e.FieldsV1 != nil {
 		applied := map[string]any{}
-		if err := json.Unmarshal(e.FieldsV1.Raw, &applied); err != nil {
+		if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &applied); err != nil {
 			return nil, false, err
 		}
 		union(given, applied)
@@ -103,7 +103,7 @@ func earlierWritesOwned(entries []metav1.ManagedFieldsEntry, manager string, kee
 	if err != nil {
 		return nil, false, err
 	}
-	out[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	out[i].FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return out, true, nil
 }
 

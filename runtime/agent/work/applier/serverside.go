@@ -82,7 +82,7 @@ func (o *Applier) mineAgain(
 			return false, err
 		}
 	case applying != nil:
-		return false, nil
+		return false, nil //nolint:nilerr // The caller tells.
 	}
 	updated, err := ownEarlierWrites(ctx, resource, live, config.FieldManager, owner, len(config.IgnoreFields) == 0)
 	return updated != nil, err
