@@ -47,7 +47,7 @@ func TestAccWaitForASelection(t *testing.T) {
 	invoke(t, "muster_wait_joined", selected, nil).failed(t, "1 of 2 clusters are available within 2s, not: sel-b", "its agent has not joined", "kubectl get csr")
 	selected["minimum"] = 1
 	invoke(t, "muster_wait_joined", selected, nil).said(t, "sel-a is available")
-	invoke(t, "muster_wait_joined", map[string]any{"cluster_set": "defualt"}, nil).failed(t, `There is no cluster set "defualt"`, "Did you mean default?")
+	invoke(t, "muster_wait_joined", map[string]any{"cluster_set": "defautl"}, nil).failed(t, `There is no cluster set "defautl"`, "Did you mean default?")
 	invoke(t, "muster_wait_joined", map[string]any{"label_selector": "wave=2", "timeout": "1s"}, nil).failed(t, "No cluster was selected", "wave=2")
 	invoke(t, "muster_wait_joined", map[string]any{"label_selector": "wave=", "managed_clusters": []string{"x"}}, nil).failed(t, "managed_clusters")
 	invoke(t, "muster_wait_joined", map[string]any{"timeout": "10"}, nil).failed(t, "timeout")

@@ -183,9 +183,12 @@ func (d *detaching) namespace(ctx context.Context) error {
 	switch {
 	case kube.IsNotFound(err, d.Cluster):
 		return nil
-	case err != nil && d.DeleteNamespace:
+	case err != nil && !d.DeleteNamespace:
+		d.say("Whether the hub keeps the namespace %s can't be read.", d.Cluster)
+		return nil //nolint:nilerr // the cluster is gone, and that is all that was asked for
+	case err != nil:
 		return err
-	case err != nil || namespace.Labels[cluster.NameLabel] != d.Cluster:
+	case namespace.Labels[cluster.NameLabel] != d.Cluster:
 		return nil
 	case !d.DeleteNamespace && namespace.DeletionTimestamp == nil:
 		d.say("The namespace %s stays on the hub, as hubs keep it. With delete_namespace it goes, too.", d.Cluster)
