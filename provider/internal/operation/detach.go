@@ -185,7 +185,7 @@ func (d *detaching) namespace(ctx context.Context) error {
 		return nil
 	case err != nil && !d.DeleteNamespace:
 		d.say("Whether the hub keeps the namespace %s can't be read.", d.Cluster)
-		return nil //nolint:nilerr // the cluster is gone, and that is all that was asked for
+		return nil // the cluster is gone, which is all that was asked for
 	case err != nil:
 		return err
 	case namespace.Labels[cluster.NameLabel] != d.Cluster:
