@@ -83,6 +83,8 @@ func TestWrongUseIsOneLineAndAFailure(t *testing.T) {
 		{"hub", "--data-dir", dir, "-v=10"},
 		{"devcluster", "--data-dir", dir, "--secure-port", "99999"},
 		{"devcluster", "--data-dir", dir, "--name", "Not A Name"},
+		{"replay", "only-a-cluster"},
+		{"rejoin"},
 	} {
 		t.Run(strings.Join(args[:1], " ")+" "+args[len(args)-1], func(t *testing.T) {
 			out, errOut, err := run(t, args...)

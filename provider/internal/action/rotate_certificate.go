@@ -33,7 +33,7 @@ func NewRotateCertificate() action.Action {
 func (a *rotateCertificate) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Has the agent of a cluster renew its client certificate for the hub now, with a new key, and waits for it. Agents renew by themselves when a fifth of the certificate's life is left; this is for keys that may have leaked, and for hubs whose signer has changed.\n\n" +
-			"The certificate from before **stays valid until it expires**, as API servers take no certificates back. To shut out whoever has its key, let the cluster join again with another agent (`muster rejoin`): a muster hub then refuses the agent from before.\n\n" +
+			"The certificate from before **stays valid until it expires**, as API servers take no certificates back. To shut out anyone who has its key, let the cluster join again with another agent (`muster rejoin`): a muster hub then refuses the agent from before.\n\n" +
 			"The action puts the annotation `" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, which the agent removes when it is done. " +
 			"Agents of Open Cluster Management do not know it: the action says so after a while, takes the annotation back and fails.",
 		Attributes: map[string]schema.Attribute{

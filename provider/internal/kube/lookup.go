@@ -22,7 +22,7 @@ const (
 	// lookupFresh is how long an object that was listed answers a lookup.
 	lookupFresh = 20 * time.Second
 	// lookupPage is how many objects are listed at a time at most, and lookupPageSize
-	// how many bytes a page may have. Larger objects, of which a page would hold fewer
+	// how many bytes a page may have. Larger objects, so that a page would hold fewer
 	// than lookupPageLeast, are read one by one.
 	lookupPage      = 500
 	lookupPageLeast = 50

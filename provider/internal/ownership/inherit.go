@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 )
 
-// A field of which another field manager owns a part is not removed when it leaves
+// A field that another field manager owns a part of is not removed when it leaves
 // the configuration. So the first write of an object that was made with another
 // tool takes over what that tool's field managers own.
 

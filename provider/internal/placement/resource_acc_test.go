@@ -233,6 +233,7 @@ func TestAccPlacementBadInput(t *testing.T) {
 		"CEL":                     {`predicates = [{ cel_expressions = ["true", "managedCluster.metadata.name ="] }]`, `(?s)predicates\[0\].cel_expressions\[1\],.*can't\s+be\s+evaluated\s+on\s+any\s+cluster:\s+compilation\s+failed`},
 		"CEL typo":                {`predicates = [{ cel_expressions = ["managedCluster.status.version.kubernets == 'v1'"] }]`, `(?s)predicates\[0\].cel_expressions\[0\],.*selects\s+no\s+cluster:.*no\s+field\s+kubernets:\s+did\s+you\s+mean\s+kubernetes`},
 		"CEL, no truth value":     {`predicates = [{}, { cel_expressions = ["managedCluster.metadata.name"] }]`, `(?s)predicates\[1\].cel_expressions\[0\],.*always\s+of\s+the\s+type\s+string`},
+		"misspelled predicate":    {`predicates = [{ cel_selector = { cel_expressions = ["true"] } }]`, `(?s)predicates\[0\]\s+sets\s+none\s+of\s+cel_expressions,.*select\s+every\s+cluster`},
 		"too many predicates":     {`predicates = [for i in range(101) : { label_selector = { match_labels = { a = tostring(i) } } }]`, `(?s)Longer than a hub accepts.*101\s+entries\s+are\s+more\s+than\s+the\s+100`},
 		"CEL function":            {`predicates = [{ cel_expressions = ["managedCluster.luck()"] }]`, `(?s)undeclared\s+reference\s+to\s+'luck'`},
 		"selector value":          {`predicates = [{ label_selector = { match_expressions = [{ key = "a", operator = "In", values = ["b c"] }] } }]`, `(?s)predicates\[0\].label_selector.match_expressions\[0\].values:\s+"b\s+c"\s+can't\s+be\s+selected\s+by`},

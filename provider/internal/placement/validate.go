@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -48,6 +49,7 @@ func checkPlacement(ctx context.Context, config attributeGetter) diag.Diagnostic
 		if !ok {
 			continue
 		}
+		checkNotEmpty(at, predicate, &diags)
 		checkSelectors(at, predicate, &diags)
 		if list, ok := predicate.Attributes()["cel_expressions"].(types.List); ok {
 			for j, element := range list.Elements() {
@@ -68,6 +70,26 @@ func checkPlacement(ctx context.Context, config attributeGetter) diag.Diagnostic
 		checkSize(ctx, config, expressions, &diags)
 	}
 	return diags
+}
+
+// checkNotEmpty refuses a predicate that sets nothing. It would select every cluster,
+// and is what remains of one whose attribute is misspelled: Terraform drops attributes
+// of nested objects that the schema does not have.
+func checkNotEmpty(at path.Path, predicate types.Object, diags *diag.Diagnostics) {
+	var names []string
+	for name, value := range predicate.Attributes() {
+		names = append(names, name)
+		if !value.IsNull() {
+			return
+		}
+	}
+	if predicate.IsNull() || predicate.IsUnknown() {
+		return
+	}
+	slices.Sort(names)
+	diags.AddAttributeError(at, "Empty predicate", fmt.Sprintf("%s sets none of %s, so it would select every cluster. "+
+		"Terraform leaves out attributes that it does not know: check their spelling. To select every cluster, leave the predicate out.",
+		at, strings.Join(names, ", ")))
 }
 
 // checkSize refuses what the hub refuses for its length, as far as it is known.

@@ -274,7 +274,7 @@ func replicaSetObjectsAndSecrets(t *testing.T, hub *testhub.Process) {
 				plancheck.ExpectUnknownValue(replicaSetAddress, tfjsonpath.New("generation")),
 			}},
 		},
-		// What the replica set does not roll out anew is known while planning.
+		// What the replica set does not roll out again is known while planning.
 		resource.TestStep{
 			Config: config("2", "hunter3", "manifests_wo_version = 2\n  labels = { a = \"b\" }"), Check: sent("hunter3"),
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{

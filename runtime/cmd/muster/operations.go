@@ -106,7 +106,7 @@ func rotateCommand() actionCommand {
 		long: `Has the agents of clusters renew their client certificates for the hub now, with
 new keys, and waits for it. Agents renew by themselves in good time.
 
-The certificates from before stay valid until they expire. To shut out whoever has
+The certificates from before stay valid until they expire. To shut out anyone who has
 the key of one, let the cluster join again with another agent: muster rejoin.`,
 		example: `  muster rotate-certificate paris lyon --kubeconfig hub.kubeconfig`,
 		args:    cobra.MinimumNArgs(1),

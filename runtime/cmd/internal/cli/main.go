@@ -39,10 +39,28 @@ func Main(newRoot func() *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	ctx, remove := lifeline.Follow(ctx)
-	err := execute(ctx, newRoot().ExecuteContext)
+	root := newRoot()
+	explainArguments(root)
+	err := execute(ctx, root.ExecuteContext)
 	if err := errors.Join(err, remove()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
+	}
+}
+
+// explainArguments lets a command and those below it answer wrong arguments with how
+// they are called.
+func explainArguments(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w: call it as %q, or see %q", err, cmd.UseLine(), cmd.CommandPath()+" --help")
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		explainArguments(sub)
 	}
 }
 
