@@ -308,8 +308,8 @@ func TestAccGuideSecrets(t *testing.T) {
 // TestAccGuideMigration imports a cluster that joined without Terraform, and leaves
 // its agent alone.
 func TestAccGuideMigration(t *testing.T) {
-	home(t, map[string]string{"hub": acctest.Acc.Hub.Kubeconfig})
 	hub := acctest.Someone(t)
+	home(t, map[string]string{"hub": acctest.Acc.HubKubeconfig()})
 	record := &clusterv1.ManagedCluster{}
 	record.Name, record.Labels = "paris", map[string]string{"region": "eu"}
 	accepted := true

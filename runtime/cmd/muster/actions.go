@@ -28,7 +28,7 @@ type actionCommand struct {
 }
 
 // actionFlag is an attribute of an action as a flag: force_after as --force-after.
-// Its zero value says of which type it is.
+// Its zero value tells its type.
 type actionFlag struct {
 	name, usage string
 	zero        any
