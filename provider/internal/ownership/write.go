@@ -82,6 +82,9 @@ func (w Write) Create(ctx context.Context, client *kube.Client) (claim Claim, fr
 			}
 		default:
 			differences, comparing := w.Compare(ctx, client, live)
+			if kube.IsNotFound(comparing, w.Object.GetName()) {
+				continue // It was deleted since it was read, as when a resource gets another address.
+			}
 			if comparing != nil && !isStale(comparing) {
 				return claim, "", comparing
 			}
