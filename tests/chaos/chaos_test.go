@@ -261,6 +261,7 @@ func hubIsKilledAtRest(t *testing.T, f *fleet) {
 		}
 		return nil
 	})
+	f.apply() // which removes what the test has added
 	f.mustTerraform("plan", "-detailed-exitcode", "-input=false", "-no-color")
 	if now := f.requests(); !slices.Equal(now, requests) {
 		t.Errorf("the certificate requests were %v and are %v: an agent asked for another certificate", requests, now)
