@@ -25,8 +25,8 @@ variables {
       contexts: [{name: bootstrap, context: {cluster: hub, user: bootstrap}}]
     YAML
   }
-  agent_image           = "registry.example.com/agent:v1"
-  hub_server            = "https://hub.example.com:6443"
+  agent_image = "registry.example.com/agent:v1"
+  hub_server  = "https://hub.example.com:6443"
 }
 
 run "plan" {
