@@ -182,7 +182,6 @@ func TestCertificateIsRenewedBeforeItExpires(t *testing.T) {
 
 func TestCertificateIsRenewedWhenTheHubAsksForIt(t *testing.T) {
 	f := newCluster(t, "renew")
-	f.options.Clock = clocktesting.NewFakeClock(time.Now()) // stands still: nothing is due
 	f.join()
 	was := f.identity()
 	for _, request := range []string{"first", "second"} {
