@@ -20,7 +20,7 @@ export LC_ALL=C
 # runtime/api/crds is left out: it embeds what is generated here, so it may not
 # compile before.
 packages='./runtime/api/cluster/...;./runtime/api/work/...;./runtime/api/addon/...'
-optional='./runtime/api/multicluster/...'
+optional='./runtime/api/multicluster/...;./runtime/api/muster/...'
 others='./runtime/api/about/...' # kinds that are only read
 crds=runtime/api/crds
 

@@ -42,6 +42,20 @@ const SpreadPolicy = TokenScope
 // that name is a preference. A preview of a placement depends on it.
 const PreferNoSelect = "PreferNoSelect"
 
+// ClusterRegistration is the feature of a hub at which agents can register by a
+// client ID, without knowing their cluster's name.
+const ClusterRegistration = "ClusterRegistration"
+
+// ClusterImport is the feature of a hub that installs agents through kubeconfigs.
+const ClusterImport = "ClusterImport"
+
+// UserAccess is the feature of a hub with logical clouds and access requests.
+const UserAccess = "UserAccess"
+
+// EndpointPropagation is the feature of a hub that tells its agents of a new URL
+// and CA.
+const EndpointPropagation = "EndpointPropagation"
+
 // Has reports whether the config map's data lists a feature.
 func Has(data map[string]string, feature string) bool {
 	return slices.Contains(strings.Split(data[FeaturesKey], ","), feature)

@@ -52,6 +52,17 @@ const (
 	// that they name.
 	CleanUpCompletedManifestWork featuregate.Feature = "CleanUpCompletedManifestWork"
 
+	// ClusterRegistration, which upstream does not have, lets agents register by a
+	// client ID, without knowing their cluster's name.
+	ClusterRegistration featuregate.Feature = "ClusterRegistration"
+	// ClusterImport, which upstream does not have, lets the hub install agents
+	// through kubeconfigs that it is handed. A hub that keeps kubeconfigs is one
+	// theft away from its clusters, so it is off by default.
+	ClusterImport featuregate.Feature = "ClusterImport"
+	// UserAccess, which upstream does not have, gives users of the hub access to
+	// groups of clusters: logical clouds.
+	UserAccess featuregate.Feature = "UserAccess"
+
 	clusterImporter      featuregate.Feature = "ClusterImporter"
 	sigPlacementDecision featuregate.Feature = "SIGPlacementDecision"
 	cloudEventsDrivers   featuregate.Feature = "CloudEventsDrivers"
@@ -101,6 +112,9 @@ func about() map[featuregate.Feature]string {
 		RolloutNeedsProgressing:      "have rollouts wait for the condition Progressing even of works that nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream",
 		PlacementDebugServer:         "explain at /debug/placements/ how placements are decided, to users who may read them",
 		PreferNoSelect:               "choose clusters with an untolerated taint of the effect PreferNoSelect after all others; muster's own, off is as upstream",
+		ClusterRegistration:          "let agents register by a client ID, without knowing their cluster's name; muster's own",
+		ClusterImport:                "install agents through kubeconfigs in the namespace muster-imports; muster's own",
+		UserAccess:                   "give users of the hub access to groups of clusters (logical clouds); muster's own",
 		ClusterClaim:                 "report the ClusterClaims of the managed cluster",
 		ClusterProperty:              "report the ClusterProperties (about.k8s.io) of the managed cluster",
 		MultipleHubs:                 "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
@@ -144,6 +158,9 @@ func NewHub() featuregate.MutableFeatureGate {
 		RolloutNeedsProgressing:      {Default: false, PreRelease: featuregate.Alpha},
 		cloudEventsDrivers:           {Default: false, PreRelease: featuregate.Alpha},
 		CleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},
+		ClusterRegistration:          {Default: true, PreRelease: featuregate.Beta},
+		ClusterImport:                {Default: false, PreRelease: featuregate.Alpha},
+		UserAccess:                   {Default: true, PreRelease: featuregate.Beta},
 	})
 }
 

@@ -3,12 +3,15 @@ package hub
 import (
 	"context"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/component-base/featuregate"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -29,27 +32,63 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 			return o.explainKeys(err)
 		}
 	}
-	kinds, err := crds.Hub()
+	served, err := o.definitions()
 	if err != nil {
 		return err
 	}
-	if o.Features.Enabled(features.ClusterProfile) {
-		profile, err := crds.ClusterProfile()
-		if err != nil {
-			return err
-		}
-		kinds = append(kinds, profile...)
-	}
-	if err := definitions.Install(ctx, config, kinds); err != nil {
+	if err := definitions.Install(ctx, config, served); err != nil {
 		return err
 	}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		// Not the controllers' client, as a replica that waits for its turn has none.
 		server.HandlePrefix(debug.Path, debug.NewHandler(c, o.Clock, o.scheduling()))
 	}
-	var enabled []string
-	if o.Features.Enabled(features.PreferNoSelect) {
-		enabled = append(enabled, hubinfo.PreferNoSelect)
+	return install.WellKnown(ctx, c, server.URL, keys, o.announced()...)
+}
+
+// definitions are those of the kinds that the hub serves.
+func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := crds.Hub()
+	if err != nil {
+		return nil, err
 	}
-	return install.WellKnown(ctx, c, server.URL, keys, enabled...)
+	for _, optional := range []struct {
+		gate   featuregate.Feature
+		server kinds.Server
+	}{
+		{features.ClusterProfile, kinds.HubWithClusterProfile},
+		{features.ClusterRegistration, kinds.HubWithClusterRegistration},
+		{features.ClusterImport, kinds.HubWithClusterImport},
+		{features.UserAccess, kinds.HubWithUserAccess},
+	} {
+		if !o.Features.Enabled(optional.gate) {
+			continue
+		}
+		more, err := crds.Gated(optional.server)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// announced are the features that the hub tells its clients of, beside those that
+// every muster hub has.
+func (o Options) announced() []string {
+	var names []string
+	for _, f := range []struct {
+		gate featuregate.Feature
+		name string
+	}{
+		{features.PreferNoSelect, hubinfo.PreferNoSelect},
+		{features.ClusterRegistration, hubinfo.ClusterRegistration},
+		{features.ClusterImport, hubinfo.ClusterImport},
+		{features.UserAccess, hubinfo.UserAccess},
+	} {
+		if o.Features.Enabled(f.gate) {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }

@@ -30,10 +30,10 @@ func ManagedCluster() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return load(kinds.ManagedCluster)
 }
 
-// ClusterProfile returns the definition of the cluster inventory's kind, which a
-// hub serves with the feature gate ClusterProfile.
-func ClusterProfile() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return load(kinds.HubWithClusterProfile)
+// Gated returns the definitions that a hub serves with a feature gate:
+// kinds.HubWithClusterProfile and the like.
+func Gated(server kinds.Server) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return load(server)
 }
 
 func load(server kinds.Server) ([]*apiextensionsv1.CustomResourceDefinition, error) {

@@ -43,6 +43,12 @@ const (
 	Hub Server = "Hub"
 	// HubWithClusterProfile is a hub with the feature gate ClusterProfile.
 	HubWithClusterProfile Server = "HubWithClusterProfile"
+	// HubWithClusterRegistration is a hub with the feature gate ClusterRegistration.
+	HubWithClusterRegistration Server = "HubWithClusterRegistration"
+	// HubWithClusterImport is a hub with the feature gate ClusterImport.
+	HubWithClusterImport Server = "HubWithClusterImport"
+	// HubWithUserAccess is a hub with the feature gate UserAccess.
+	HubWithUserAccess Server = "HubWithUserAccess"
 	// ManagedCluster is every managed cluster.
 	ManagedCluster Server = "ManagedCluster"
 )
@@ -54,7 +60,7 @@ func (k Kind) Definition() string {
 	switch k.Server {
 	case Hub, ManagedCluster:
 		return file
-	case HubWithClusterProfile:
+	case HubWithClusterProfile, HubWithClusterRegistration, HubWithClusterImport, HubWithUserAccess:
 		return path.Join("optional", file)
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -24,7 +25,7 @@ func Wire() []Kind { return slices.Concat(Provider(), addOns(), clusterPropertie
 // Provider are those of them that the provider handles. It links no types of the
 // others.
 func Provider() []Kind {
-	return slices.Concat(clusters(), works(), clusterProfiles(), managedClusterAddOns())
+	return slices.Concat(clusters(), works(), clusterProfiles(), managedClusterAddOns(), own())
 }
 
 func clusters() []Kind {
@@ -122,6 +123,36 @@ func clusterProfiles() []Kind {
 		{
 			GroupVersionKind: multiclusterv1alpha1.GroupVersion.WithKind("ClusterProfile"), Resource: "clusterprofiles", Scope: meta.RESTScopeNamespace,
 			Object: &multiclusterv1alpha1.ClusterProfile{}, List: &multiclusterv1alpha1.ClusterProfileList{}, Server: HubWithClusterProfile,
+		},
+	}
+}
+
+// own are the kinds of muster's own API group.
+func own() []Kind {
+	return []Kind{
+		{
+			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("ClusterRegistration"), Resource: "clusterregistrations", Scope: meta.RESTScopeRoot,
+			Object: &musterv1alpha1.ClusterRegistration{}, List: &musterv1alpha1.ClusterRegistrationList{}, Server: HubWithClusterRegistration,
+		},
+		{
+			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("ClusterImport"), Resource: "clusterimports", Scope: meta.RESTScopeRoot,
+			Object: &musterv1alpha1.ClusterImport{}, List: &musterv1alpha1.ClusterImportList{}, Server: HubWithClusterImport,
+		},
+		{
+			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("LogicalCloud"), Resource: "logicalclouds", Scope: meta.RESTScopeNamespace,
+			Object: &musterv1alpha1.LogicalCloud{}, List: &musterv1alpha1.LogicalCloudList{}, Server: HubWithUserAccess,
+		},
+		{
+			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("AccessRole"), Resource: "accessroles", Scope: meta.RESTScopeRoot,
+			Object: &musterv1alpha1.AccessRole{}, List: &musterv1alpha1.AccessRoleList{}, Server: HubWithUserAccess,
+		},
+		{
+			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("AccessRequest"), Resource: "accessrequests", Scope: meta.RESTScopeNamespace,
+			Object: &musterv1alpha1.AccessRequest{}, List: &musterv1alpha1.AccessRequestList{}, Server: HubWithUserAccess,
+		},
+		{
+			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("ClusterCredential"), Resource: "clustercredentials", Scope: meta.RESTScopeNamespace,
+			Object: &musterv1alpha1.ClusterCredential{}, List: &musterv1alpha1.ClusterCredentialList{}, Server: HubWithUserAccess,
 		},
 	}
 }

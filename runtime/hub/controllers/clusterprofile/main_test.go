@@ -20,6 +20,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
@@ -30,7 +31,7 @@ var env testenv.Env
 
 func TestMain(m *testing.M) {
 	testenv.Main(m, &env, testenv.With(func(ctx context.Context, s *controlplane.Server) (func(), error) {
-		profile, err := crds.ClusterProfile()
+		profile, err := crds.Gated(kinds.HubWithClusterProfile)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,129 @@
+// Package muster holds what is on the wire in the API group muster-fleet.io,
+// muster's own: names, labels, annotations, condition types and reasons of user
+// access, of cluster imports and of registration by a client ID. An upstream hub
+// has none of these kinds, and an upstream agent takes no notice of them.
+package muster
+
+// GroupName is the API group of muster's own kinds.
+const GroupName = "muster-fleet.io"
+
+// Labels and annotations.
+const (
+	// ClientIDAnnotation on a ManagedCluster is the client ID by which an agent
+	// that does not know the cluster's name finds it.
+	ClientIDAnnotation = "muster-fleet.io/client-id"
+	// ClusterUIDAnnotation on a ManagedCluster is the UID of the namespace
+	// kube-system of the cluster that registered under this name. The hub sets
+	// it. Another cluster can't register under the name or client ID.
+	ClusterUIDAnnotation = "muster-fleet.io/cluster-uid"
+	// RegistrationLabel on a ManagedCluster names the ClusterRegistration that
+	// it was created for.
+	RegistrationLabel = "muster-fleet.io/cluster-registration"
+
+	// LogicalCloudLabel is on each ManifestWork and ClusterCredential of a logical
+	// cloud. Its value is the cloud's CloudID. Nobody but the hub may write
+	// works with it.
+	LogicalCloudLabel = "muster-fleet.io/logical-cloud"
+	// LogicalCloudAnnotation on the same objects is the cloud, as
+	// namespace/name.
+	LogicalCloudAnnotation = "muster-fleet.io/logical-cloud-name"
+	// BoundKeysAnnotation on a logical cloud's ManifestWork lists the hashes of
+	// the keys, separated by commas, whose groups the manifests bind to roles.
+	BoundKeysAnnotation = "muster-fleet.io/bound-keys"
+	// AccessRequestAnnotation on a certificate request in a managed cluster is
+	// the access request on the hub that it is made for, as namespace/name.
+	AccessRequestAnnotation = "muster-fleet.io/access-request"
+	// RequesterAnnotation on the same object is the user of the hub that asked.
+	RequesterAnnotation = "muster-fleet.io/requester"
+
+	// ImportedByAnnotation on the agent's Deployment in a managed cluster tells
+	// who installs the agent, so that a ClusterImport and Terraform don't take
+	// turns in changing it.
+	ImportedByAnnotation = "muster-fleet.io/installed-by"
+)
+
+// Verbs of RBAC that only the kinds of this group have.
+const (
+	// VerbUse on a LogicalCloud is the right to ask for access to it.
+	VerbUse = "use"
+	// VerbGrantClusterScope on an AccessRole is the right to grant it beyond one
+	// namespace.
+	VerbGrantClusterScope = "grant-cluster-scope"
+)
+
+// ImportNamespace is the namespace on the hub with the Secrets that
+// ClusterImports name.
+const ImportNamespace = "muster-imports"
+
+// PolicyConfigMap is the config map in the agent's namespace of a managed cluster
+// by which the cluster's owner limits user access.
+const PolicyConfigMap = "muster-access-policy"
+
+// AccessFinalizer is on LogicalClouds and AccessRequests while something of them
+// is left in a cluster.
+const AccessFinalizer = "muster-fleet.io/access"
+
+// ImportFinalizer is on ClusterImports while the hub has something of them to
+// remove.
+const ImportFinalizer = "muster-fleet.io/cluster-import"
+
+// Condition types of LogicalClouds.
+const (
+	// ConditionSelected says whether placements select clusters for the cloud.
+	ConditionSelected = "Selected"
+	// ConditionApplied says whether the cloud's objects are in all of them.
+	ConditionApplied = "Applied"
+	// ConditionReady says whether access can be had to all of them.
+	ConditionReady = "Ready"
+	// ConditionDeleting says what the deletion waits for.
+	ConditionDeleting = "Deleting"
+)
+
+// Condition types of AccessRequests and ClusterCredentials.
+const (
+	// ConditionApproved says whether the hub lets the user have what is asked for.
+	ConditionApproved = "Approved"
+	// ConditionIssued says whether there is a certificate or a token.
+	ConditionIssued = "Issued"
+	// ConditionRevoked says whether the rights are withdrawn in the cluster.
+	ConditionRevoked = "Revoked"
+	// ConditionExpired says whether what was issued has ended.
+	ConditionExpired = "Expired"
+	// ConditionFailed says why nothing can be issued.
+	ConditionFailed = "Failed"
+)
+
+// Condition types of ClusterImports.
+const (
+	// ConditionKubeconfigUsable says whether the hub can use the kubeconfig.
+	ConditionKubeconfigUsable = "KubeconfigUsable"
+	// ConditionAgentInstalled says whether the agent is installed as asked.
+	ConditionAgentInstalled = "AgentInstalled"
+	// ConditionJoined says whether the cluster has joined.
+	ConditionJoined = "Joined"
+	// ConditionDrifted says whether the agent's objects were changed by others.
+	ConditionDrifted = "Drifted"
+)
+
+// ConditionRegistered of a ClusterRegistration says whether the agent may go on
+// under the name in its status.
+const ConditionRegistered = "Registered"
+
+// ConditionHubEndpointCurrent of a ManagedCluster says whether its agent uses the
+// hub's newest URL and CA. The agent writes it.
+const ConditionHubEndpointCurrent = "HubEndpointCurrent"
+
+// Reasons of the condition Failed, and of Approved when it is False.
+const (
+	ReasonNotGranted            = "NotGranted"            // no grant of the cloud names the user
+	ReasonClusterNotSelected    = "ClusterNotSelected"    // no placement of the cloud selects the cluster
+	ReasonClusterNotAccepted    = "ClusterNotAccepted"    // the hub does not accept the cluster
+	ReasonKeyRevoked            = "KeyRevoked"            // the key was withdrawn, and its certificate lives on
+	ReasonAgentUnable           = "AgentUnable"           // the cluster's agent does not do user access
+	ReasonAgentOffline          = "AgentOffline"          // the cluster's agent gives no sign of life
+	ReasonRefusedByPolicy       = "RefusedByPolicy"       // the cluster's owner does not allow it
+	ReasonSignerSilent          = "SignerSilent"          // the cluster's signer does not answer
+	ReasonSignerIgnoredLifetime = "SignerIgnoredLifetime" // the certificate lives longer than asked
+	ReasonRequestTampered       = "RequestTampered"       // what the agent got is not what was asked for
+	ReasonNamespaceExists       = "NamespaceExists"       // the cloud's namespace is somebody else's
+)

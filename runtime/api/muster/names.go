@@ -1,0 +1,36 @@
+package muster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// shortHash is as much of a hash as names carry: 64 bits, in hexadecimal digits.
+const shortHash = 16
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// CloudID is a short name of a logical cloud: the same for one namespace and
+// name, and fit for labels and for names of objects.
+func CloudID(namespace, name string) string { return hash(namespace + "/" + name)[:shortHash] }
+
+// CloudWork is the name of the ManifestWork that carries a logical cloud into a
+// cluster; it is in the cluster's namespace on the hub.
+func CloudWork(namespace, name string) string { return "muster-cloud-" + CloudID(namespace, name) }
+
+// CloudProbe is the name of the ManifestWork that finds out whether a cluster has
+// the namespace of a logical cloud already.
+func CloudProbe(namespace, name string) string {
+	return "muster-cloud-probe-" + CloudID(namespace, name)
+}
+
+// Credential is the name of the ClusterCredential of an access request, given the
+// request's UID; it is in the cluster's namespace on the hub.
+func Credential(uid string) string { return "muster-access-" + uid }
+
+// DerivedClusterName is the name of the ManagedCluster that the hub creates for a
+// client ID that no cluster has.
+func DerivedClusterName(clientID string) string { return "cluster-" + hash(clientID)[:shortHash] }
