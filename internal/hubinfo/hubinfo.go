@@ -19,6 +19,9 @@ const (
 	FeaturesKey = "features"
 	// VersionKey is its entry with the hub's version.
 	VersionKey = "version"
+	// HubIDKey is its entry with the hub's short name in the subjects of users'
+	// certificates, as in package access.
+	HubIDKey = "hubID"
 )
 
 // BoundBootstrapApproval is the feature of a hub that takes bootstrap tokens

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/version"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 )
@@ -35,15 +36,19 @@ func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enab
 		return err
 	}
 	namespaces := []client.Object{}
-	for _, name := range []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic} {
+	for _, name := range []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic, metav1.NamespaceSystem} {
 		namespaces = append(namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	if err := applyAll(ctx, a, namespaces); err != nil {
 		return fmt.Errorf("make the well-known namespaces: %w", err)
 	}
+	system := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return fmt.Errorf("read the hub's UID: %w", err)
+	}
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}},
-		bootstrapRole(), clusterInfo, features(enabled), keys.configMap(),
+		bootstrapRole(), clusterInfo, features(access.HubID(string(system.UID)), enabled), keys.configMap(),
 	}
 	objects = append(objects, bootstrapBindings()...)
 	objects = append(objects, bootstrapAccess()...)
@@ -160,10 +165,10 @@ func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 	}, nil
 }
 
-func features(enabled []string) *corev1.ConfigMap {
+func features(hubID string, enabled []string) *corev1.ConfigMap {
 	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope}, enabled...)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
-		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version()},
+		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version(), hubinfo.HubIDKey: hubID},
 	}
 }
