@@ -37,6 +37,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 )
@@ -84,11 +85,11 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1beta1.Placement{}, external, scheduledElsewhere); err != nil {
 		return err
 	}
-	leanWorks, err := worksCache(m)
+	leanWorks, err := leanwork.NewCache(m, work.ReplicaSetLabel, leanwork.Conditions)
 	if err != nil {
 		return err
 	}
-	c.works = works{Reader: leanWorks, of: func(label string) client.ListOption { return client.MatchingFields{bySet: label} }}
+	c.works = works{Reader: leanWorks, of: func(label string) client.ListOption { return client.MatchingFields{leanwork.ByLabel: label} }}
 	return builder.ControllerManagedBy(m).
 		Named("manifestworkreplicaset").
 		// Its own reports, too: one that was made from an older state of the set is

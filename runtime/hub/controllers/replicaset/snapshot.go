@@ -16,6 +16,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -103,7 +104,7 @@ func (c *Controller) placement(ctx context.Context, namespace string, ref workv1
 	external := object.Annotations[cluster.SchedulingDisabledAnnotation] == "true"
 	p.groups, p.problem = groupsOf(decisions.Items, external)
 	named := clustersIn(p.groups)
-	from, err := c.choice(ctx, object)
+	from, err := selection.ChoiceOf(ctx, c.client, object)
 	if err != nil {
 		return p, err
 	}

@@ -5,12 +5,8 @@ import (
 	"maps"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -25,37 +21,10 @@ import (
 const (
 	// byPlacement is the index of sets by the placements that they name.
 	byPlacement = "spec.placementRefs.name"
-	// bySet is the index of works by the label that names their set.
-	bySet = "metadata.labels.manifestworkreplicaset"
 	// external is the index of placements that another scheduler decides for; all
 	// of them have the value "true".
 	external = "metadata.annotations.schedulingdisabled"
 )
-
-// worksCache holds the works of sets without their manifests. It is apart from
-// the manager's cache, where others expect whole works, and all of them.
-func worksCache(m manager.Manager) (cache.Cache, error) {
-	labelled, err := labels.NewRequirement(work.ReplicaSetLabel, selection.Exists, nil)
-	if err != nil {
-		return nil, err
-	}
-	c, err := cache.New(m.GetConfig(), cache.Options{
-		HTTPClient: m.GetHTTPClient(),
-		Scheme:     m.GetScheme(),
-		Mapper:     m.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{
-			&workv1.ManifestWork{}: {Label: labels.NewSelector().Add(*labelled), Transform: lean},
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	label := func(o client.Object) []string { return []string{o.GetLabels()[work.ReplicaSetLabel]} }
-	if err := c.IndexField(context.Background(), &workv1.ManifestWork{}, bySet, label); err != nil {
-		return nil, err
-	}
-	return c, m.Add(c)
-}
 
 func scheduledElsewhere(o client.Object) []string {
 	if o.GetAnnotations()[cluster.SchedulingDisabledAnnotation] == "true" {

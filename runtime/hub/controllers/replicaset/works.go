@@ -1,22 +1,16 @@
 package replicaset
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -59,73 +53,6 @@ func labelsOf(set *workv1alpha1.ManifestWorkReplicaSet, placement string) map[st
 	labels[work.ReplicaSetLabel] = labelValue(set)
 	labels[work.PlacementNameLabel] = placement
 	return labels
-}
-
-// lean takes out of a work what the controller's cache need not hold: a fleet
-// has the manifests of one template many times over, and all that matters of
-// them is whether they are the template's.
-func lean(o any) (any, error) {
-	w, ok := o.(*workv1.ManifestWork)
-	if !ok {
-		return o, nil // a tombstone
-	}
-	w.ManagedFields = nil
-	w.Spec = workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{
-		{RawExtension: runtime.RawExtension{Raw: []byte(digest(w.Spec))}},
-	}}}
-	var kept []metav1.Condition
-	for _, condition := range w.Status.Conditions {
-		switch condition.Type {
-		case work.ConditionApplied, work.ConditionAvailable, work.ConditionProgressing, work.ConditionDegraded:
-			condition.Message = ""
-			kept = append(kept, condition)
-		}
-	}
-	w.Status = workv1.ManifestWorkStatus{Conditions: kept}
-	return w, nil
-}
-
-// digestPrefix begins digests. No manifest on the wire does, as they are objects.
-const digestPrefix = "sha256:"
-
-// digest identifies the content of a spec: equal digests mean that the specs
-// say the same. Of a spec in the controller's cache it is all that is left.
-func digest(spec workv1.ManifestWorkSpec) string {
-	manifests := spec.Workload.Manifests
-	if len(manifests) == 1 && bytes.HasPrefix(manifests[0].Raw, []byte(digestPrefix)) {
-		return string(manifests[0].Raw)
-	}
-	var all []byte
-	add := func(part []byte) { all = append(fmt.Appendf(all, "%d ", len(part)), part...) }
-	spec.Workload.Manifests = nil
-	rest, err := json.Marshal(spec)
-	if err != nil {
-		rest = []byte(err.Error()) // these fields can all be marshalled
-	}
-	add(rest)
-	for _, m := range manifests {
-		add(canonical(m.Raw))
-	}
-	sum := sha256.Sum256(all)
-	return digestPrefix + hex.EncodeToString(sum[:])
-}
-
-// canonical writes a manifest in the one way that does not depend on the order
-// of keys and on spaces, and without the empty creationTimestamps that Go's
-// types leave in manifests.
-func canonical(raw []byte) []byte {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var v any
-	if err := decoder.Decode(&v); err != nil {
-		return raw
-	}
-	creationtimestamp.RemoveNull(v)
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return out
 }
 
 // behind tells whether the snapshot's works are other than those on the server.
