@@ -1,12 +1,15 @@
 package ownership
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -29,7 +32,11 @@ type Claim struct {
 }
 
 // NewClaim is that of a resource which is about to write its object.
-func NewClaim() Claim { return Claim{Owner: string(uuid.NewUUID())} }
+func NewClaim() Claim {
+	var mark [markBytes]byte
+	_, _ = rand.Read(mark[:]) // Never fails.
+	return Claim{Owner: base64.RawURLEncoding.EncodeToString(mark[:])}
+}
 
 // Imported is the claim on an object that an import takes over as it is.
 func Imported(object metav1.Object) Claim {
@@ -37,9 +44,21 @@ func Imported(object metav1.Object) Claim {
 	return Claim{Owner: owner, UID: object.GetUID(), Borrowed: owner != ""}
 }
 
-// ParseClaim reads what Encode has written. Text that it can't read, and no text,
-// is the zero Claim.
+// Terraform writes the whole state at each change of a resource, so its size is time.
+// The usual claim is therefore written as one text: the mark, as NewClaim makes it, and
+// the 16 bytes of the UID, both in base64.
+const (
+	markBytes, markLength = 9, 12
+	uidBytes, uidLength   = 16, 22
+)
+
+// ParseClaim reads what Encode has written, now and in earlier versions. Text that it
+// can't read, and no text, is the zero Claim.
 func ParseClaim(text []byte) Claim {
+	var short string
+	if json.Unmarshal(text, &short) == nil {
+		return parseShort(short)
+	}
 	var c Claim
 	if json.Unmarshal(text, &c) != nil {
 		return Claim{}
@@ -49,11 +68,40 @@ func ParseClaim(text []byte) Claim {
 
 // Encode writes the claim down.
 func (c Claim) Encode() ([]byte, error) {
+	if short, ok := c.short(); ok {
+		return json.Marshal(short)
+	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("write a claim down: %w", err)
 	}
 	return text, nil
+}
+
+// short is the claim as one text, if it is a usual one.
+func (c Claim) short() (string, bool) {
+	uid, err := hex.DecodeString(strings.ReplaceAll(string(c.UID), "-", ""))
+	if err != nil || len(uid) != uidBytes || len(c.Owner) != markLength {
+		return "", false
+	}
+	text := c.Owner + base64.RawURLEncoding.EncodeToString(uid)
+	again := parseShort(text)
+	return text, again.Owner == c.Owner && again.UID == c.UID && !c.Borrowed && len(c.From) == 0
+}
+
+func parseShort(text string) Claim {
+	if len(text) != markLength+uidLength {
+		return Claim{}
+	}
+	uid, err := base64.RawURLEncoding.DecodeString(text[markLength:])
+	if err != nil {
+		return Claim{}
+	}
+	digits := hex.EncodeToString(uid)
+	return Claim{
+		Owner: text[:markLength],
+		UID:   types.UID(strings.Join([]string{digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]}, "-")),
+	}
 }
 
 // Mark is the owner's mark on an object, or "".

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,47 @@ func TestAResourceKnowsItsObject(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+func TestAClaimIsWrittenShortAndReadAgain(t *testing.T) {
+	const uid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	own := NewClaim()
+	own.UID = uid
+	for name, test := range map[string]struct {
+		claim Claim
+		most  int // bytes
+	}{
+		"of a new resource":               {own, 36},
+		"before the object was seen":      {NewClaim(), 30},
+		"of an earlier version":           {Claim{Owner: "2ad4a38c-9bd6-4d1c-9d0c-3a1f7f5d7a10", UID: uid}, 100},
+		"of an odd mark":                  {Claim{Owner: "123456789012", UID: "no-uuid"}, 60},
+		"of a mark that no program makes": {Claim{Owner: "\"<\u00e4\">1234", UID: uid}, 100},
+		"of a UID in capitals":            {Claim{Owner: own.Owner, UID: "0F8FAD5B-D9CB-469F-A165-70867728950E"}, 100},
+		"borrowed":                        {Claim{Owner: own.Owner, UID: uid, Borrowed: true}, 100},
+		"taken over from kubectl":         {Claim{Owner: own.Owner, UID: uid, From: []string{"kubectl*"}}, 120},
+		"none":                            {Claim{}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := test.claim.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !json.Valid(text) || len(text) > test.most {
+				t.Errorf("wrote %s, which has %d bytes", text, len(text))
+			}
+			if got := ParseClaim(text); !reflect.DeepEqual(got, test.claim) {
+				t.Errorf("read %+v of %s, want %+v", got, text, test.claim)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoClaimIsNone(t *testing.T) {
+	for _, text := range []string{"", "x", `"x"`, `""`, "7", `["a"]`, `"aaaaaaaaaaaa!!!!!!!!!!!!!!!!!!!!!!"`, `"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`} {
+		if got := ParseClaim([]byte(text)); !reflect.DeepEqual(got, Claim{}) {
+			t.Errorf("read %+v of %s", got, text)
+		}
 	}
 }
 
