@@ -94,7 +94,7 @@ func TestAccMatrix(t *testing.T) {
 	})
 	t.Run("foreign field manager", func(t *testing.T) {
 		// A resource is not planned if that of a name in it fails.
-		literal := strings.NewReplacer("muster_namespace.x.name", `"`+n+`-n"`, "muster_managed_cluster.x.name", `"`+n+`-c"`)
+		literal := strings.NewReplacer("muster_namespace.x.name", `"`+n+`-n"`, "muster_access_role.x.name", `"`+n+`-r"`, "muster_managed_cluster.x.name", `"`+n+`-c"`)
 		foreignManager(t, w, o, rows, func(more string) string { return literal.Replace(matrixConfig(n, rows, `"one"`, more)) })
 		apply("taken over", config("one"))
 	})

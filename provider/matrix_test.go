@@ -12,6 +12,7 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -42,6 +43,7 @@ func elsewhere() map[string]string {
 		"muster_klusterlet":                     klusterlet,
 		"muster_cluster_registration":           "a cluster that has joined: provider/internal/registration",
 		"muster_manifest_work_wait":             wait,
+		"muster_logical_cloud_wait":             wait,
 		"muster_manifest_work_replica_set_wait": wait,
 	}
 }
@@ -141,6 +143,28 @@ func matrix(n string) []row {
 			id: n + "-n/rs", identity: `namespace = "` + n + `-n", name = "rs"`,
 			object: &workv1alpha1.ManifestWorkReplicaSet{}, namespace: n + "-n", name: "rs", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
 		},
+		{
+			resource: "muster_access_role",
+			body: `name = "@name-r"
+  labels                = { env = @value }
+  rules                 = [{ api_groups = [""], resources = ["pods"], resource_names = [@value], verbs = ["get"] }]
+  cluster_scope_allowed = length(@value) == 5`,
+			id: n + "-r", identity: `name = "` + n + `-r"`,
+			object: &musterv1alpha1.AccessRole{}, name: n + "-r", edit: `{"clusterScopeAllowed":true}`,
+		},
+		{
+			resource: "muster_logical_cloud",
+			body: `namespace  = muster_namespace.x.name
+  name              = "lc"
+  labels            = { env = @value }
+  placements        = ["nowhere"]
+  cluster_namespace = { name = "@name-lc", labels = { env = @value } }
+  quotas            = { main = { pods = tostring(length(@value)) } }
+  grants            = [{ role = muster_access_role.x.name, users = ["jo-${@value}"] }]
+  access            = { default_lifetime = "${length(@value)}h" }`,
+			id: n + "-n/lc", identity: `namespace = "` + n + `-n", name = "lc"`,
+			object: &musterv1alpha1.LogicalCloud{}, namespace: n + "-n", name: "lc", edit: `{"spec":{"quotas":[{"name":"main","hard":{"pods":"99"}}]}}`,
+		},
 	}
 }
 
@@ -180,9 +204,5 @@ func matrixImports(rows []row, byIdentity bool) (blocks string, count int) {
 
 // foreign takes a row's labels over in somebody else's name.
 func foreign(o *acctest.Outsider, r row) {
-	object := kube.Fresh(r.object)
-	object.SetNamespace(r.namespace)
-	object.SetName(r.name)
-	object.SetLabels(map[string]string{"env": "theirs"})
-	o.Apply(object)
+	o.Patch(kube.Fresh(r.object), r.namespace, r.name, `{"metadata":{"labels":{"env":"theirs"}}}`)
 }

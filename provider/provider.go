@@ -23,6 +23,7 @@ import (
 	functions "github.com/muster-fleet/terraform-provider-muster/provider/internal/function"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/logicalcloud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/managedcluster"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/namespace"
@@ -120,6 +121,9 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		manifestwork.NewWait,
 		replicaset.New,
 		replicaset.NewWait,
+		logicalcloud.New,
+		logicalcloud.NewWait,
+		logicalcloud.NewRole,
 	}
 }
 
@@ -132,6 +136,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		replicaset.NewDataSource,
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
+		logicalcloud.NewDataSource,
 	}
 }
 
@@ -150,6 +155,8 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		placement.NewScoreListResource,
 		manifestwork.NewListResource,
 		replicaset.NewListResource,
+		logicalcloud.NewListResource,
+		logicalcloud.NewRoleListResource,
 	}
 }
 

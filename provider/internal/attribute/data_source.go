@@ -99,6 +99,8 @@ func ObservedAttributes(attributes map[string]resourceschema.Attribute) map[stri
 			observed[name] = schema.Int64Attribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true}
 		case resourceschema.ListAttribute:
 			observed[name] = schema.ListAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, ElementType: a.ElementType}
+		case resourceschema.SetAttribute:
+			observed[name] = schema.SetAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, ElementType: a.ElementType}
 		case resourceschema.MapAttribute:
 			observed[name] = schema.MapAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, ElementType: a.ElementType}
 		case resourceschema.SingleNestedAttribute:

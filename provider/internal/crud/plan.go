@@ -70,6 +70,10 @@ type planned struct {
 }
 
 func (p *planned) create(ctx context.Context) {
+	object := p.Write.Object
+	if read, foreign := p.hub.WasRead(object, object.GetNamespace(), object.GetName()); read && !foreign {
+		return // It replaces one of the same name.
+	}
 	run, err := p.Write.DryRunCreate(ctx, p.client, p.claim)
 	switch {
 	case run.Live == nil || (err != nil && !hub.IsMissingRight(err)):

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -72,7 +73,8 @@ func remedy(host string, err error) string {
 	case kube.IsMissingNamespace(err):
 		return "Create the namespace on the hub first: with the resource muster_namespace, whose attribute name this one should refer to, or with kubectl create namespace."
 	case kube.IsKindNotServed(err):
-		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io"
+		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io\n" +
+			"Logical clouds, access roles and access requests need a muster hub with the feature gate UserAccess, which is on by default."
 	case apierrors.IsConflict(err):
 		return "The object changed at the same moment. Apply again."
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -155,6 +157,8 @@ func finalizerOwner(finalizer string) string {
 		return ": the cluster's agent removes the objects from the cluster first; it has to be running and connected"
 	case work.ReplicaSetFinalizer:
 		return ": the hub deletes the set's works first, and with the policy Foreground waits until they are gone"
+	case muster.AccessFinalizer:
+		return ": the hub withdraws access in the clusters first; their agents have to be running and connected"
 	case work.AppliedManifestWorkFinalizer:
 		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
 	default:

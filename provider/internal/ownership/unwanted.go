@@ -16,8 +16,9 @@ import (
 // does not name. Some of these are the configuration's all the same: where leaving
 // a field out means something, a value that somebody adds contradicts it.
 
-// removeUnwanted removes the unwanted fields of an object that was just written.
-// Without Force that is a conflict with those who have set them.
+// removeUnwanted removes the unwanted fields of an object that was just written. A
+// list to which others have added becomes that of the configuration. Without Force
+// that is a conflict with those who have set them.
 func (w Write) removeUnwanted(ctx context.Context, client *kube.Client, written kube.Object) error {
 	unwanted := w.unwanted(written)
 	if len(unwanted) == 0 {
@@ -37,7 +38,11 @@ func (w Write) removeUnwanted(ctx context.Context, client *kube.Client, written 
 			}
 			at = below
 		}
-		at[path[len(path)-1]] = nil
+		wanted, err := valueAt(w.Object, path)
+		if err != nil {
+			return err
+		}
+		at[path[len(path)-1]] = wanted
 	}
 	return client.MergePatch(ctx, written, w.Manager, patch)
 }

@@ -37,8 +37,9 @@ type Write struct {
 	// nobody's loss, so that it needs no Adopt. Nil says no.
 	Harmless func(Difference) bool
 	// Unwanted lists fields, by path, that somebody else has set and whose absence
-	// from the configuration has a meaning, such as "all clusters". A write removes
-	// them. Nil lists none.
+	// from the configuration has a meaning, such as "all clusters", and lists to which
+	// somebody else has added. A write removes these fields, or gives the lists the
+	// configuration's value. Nil lists none.
 	Unwanted func(live kube.Object) [][]string
 	// Foreign tells which fields, as in spec.taints or metadata.labels.env, stay with
 	// the field managers that the first write takes over from. Nil says none.

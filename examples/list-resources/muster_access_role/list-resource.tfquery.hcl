@@ -1,0 +1,3 @@
+list "muster_access_role" "all" {
+  provider = muster
+}

@@ -1,0 +1,1 @@
+terraform import muster_access_role.edit edit

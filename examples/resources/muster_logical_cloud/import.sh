@@ -1,0 +1,1 @@
+terraform import muster_logical_cloud.prod team-a/prod
