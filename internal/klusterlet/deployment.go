@@ -1,6 +1,8 @@
 package klusterlet
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 const (
@@ -27,33 +30,48 @@ const (
 func (o *Options) deployment() *appsv1.Deployment {
 	meta := o.meta(o.Namespace, Name)
 	meta.Labels = o.labels()
+	if o.InstalledBy != "" {
+		meta.Annotations = map[string]string{muster.InstalledByAnnotation: o.InstalledBy}
+	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: Name}},
-			// The agent from before goes on until the next one runs: an image that
-			// can't be pulled must not take the cluster out of the fleet. For the
-			// moment in which there are two, both write what the cluster is like,
-			// and a write that comes too late is a conflict.
-			Strategy: appsv1.DeploymentStrategy{
-				Type: appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{
-					MaxUnavailable: ptr.To(intstr.FromInt32(0)),
-					MaxSurge:       ptr.To(intstr.FromInt32(1)),
-				},
-			},
+			Strategy: o.strategy(),
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: o.labels()},
+				ObjectMeta: metav1.ObjectMeta{Labels: o.labels(), Annotations: maps.Clone(o.Annotations)},
 				Spec:       o.podSpec(),
 			},
 		},
 	}
 }
 
+// strategy lets the agent from before go on until the next one runs: an image that
+// can't be pulled must not take the cluster out of the fleet. For the moment in
+// which there are two, both write what the cluster is like, and a write that comes
+// too late is a conflict. In the node's network two would want the same port, and
+// with one node the second could never start, so there the first one goes before.
+func (o *Options) strategy() appsv1.DeploymentStrategy {
+	unavailable, surge := intstr.FromInt32(0), intstr.FromInt32(1)
+	if o.HostNetwork {
+		unavailable, surge = surge, unavailable
+	}
+	return appsv1.DeploymentStrategy{
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable, MaxSurge: &surge},
+	}
+}
+
 func (o *Options) podSpec() corev1.PodSpec {
-	return corev1.PodSpec{
+	spec := corev1.PodSpec{
+		ImagePullSecrets:              slices.Clone(o.ImagePullSecrets),
+		Tolerations:                   slices.Clone(o.Tolerations),
+		NodeSelector:                  maps.Clone(o.NodeSelector),
+		Affinity:                      o.Affinity.DeepCopy(),
+		HostNetwork:                   o.HostNetwork,
+		PriorityClassName:             o.PriorityClassName,
 		ServiceAccountName:            ServiceAccount,
 		TerminationGracePeriodSeconds: ptr.To[int64](10), // the agent drains within 5
 		SecurityContext: &corev1.PodSecurityContext{
@@ -73,41 +91,66 @@ func (o *Options) podSpec() corev1.PodSpec {
 				Optional: ptr.To(true),
 			}},
 		}},
-		Containers: []corev1.Container{{
-			Name:    Name,
-			Image:   o.Image,
-			Command: []string{"/muster"},
-			Args:    o.args(),
-			Ports:   []corev1.ContainerPort{{Name: healthPortName, ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}},
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{
-					corev1.ResourceCPU:    resource.MustParse("10m"),
-					corev1.ResourceMemory: resource.MustParse("64Mi"),
-				},
-				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
-			},
-			LivenessProbe:  probe("/livez", 10),
-			ReadinessProbe: probe("/readyz", 2),
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr.To(false),
-				Privileged:               ptr.To(false),
-				ReadOnlyRootFilesystem:   ptr.To(true),
-				RunAsNonRoot:             ptr.To(true),
-				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-			VolumeMounts: []corev1.VolumeMount{{Name: bootstrapVolume, MountPath: bootstrapDir, ReadOnly: true}},
-		}},
+		Containers: []corev1.Container{o.container()},
+	}
+	if o.HostNetwork {
+		spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	}
+	return spec
+}
+
+func (o *Options) container() corev1.Container {
+	port := corev1.ContainerPort{Name: healthPortName, ContainerPort: healthPort, Protocol: corev1.ProtocolTCP}
+	if o.HostNetwork {
+		port.HostPort = healthPort
+	}
+	return corev1.Container{
+		Name:            Name,
+		Image:           o.Image,
+		ImagePullPolicy: o.ImagePullPolicy,
+		Command:         []string{"/muster"},
+		Args:            o.args(),
+		Env:             o.env(),
+		Ports:           []corev1.ContainerPort{port},
+		Resources:       o.resources(),
+		LivenessProbe:   probe("/livez", 10),
+		ReadinessProbe:  probe("/readyz", 2),
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			Privileged:               ptr.To(false),
+			ReadOnlyRootFilesystem:   ptr.To(true),
+			RunAsNonRoot:             ptr.To(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: bootstrapVolume, MountPath: bootstrapDir, ReadOnly: true}},
+	}
+}
+
+func (o *Options) resources() corev1.ResourceRequirements {
+	if o.Resources != nil {
+		return *o.Resources.DeepCopy()
+	}
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("64Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
 }
 
 func (o *Options) args() []string {
-	return append([]string{
+	args := []string{
 		"agent",
 		"--cluster-name=" + o.ClusterName,
 		"--namespace=" + o.Namespace,
 		"--bootstrap-kubeconfig=" + bootstrapDir + "/" + cluster.KubeconfigKey,
 		"--health-address=:" + strconv.Itoa(healthPort),
-	}, o.Args...)
+	}
+	if o.UserAccess {
+		args = append(args, "--"+userAccessFlag)
+	}
+	return append(args, o.Args...)
 }
 
 func probe(path string, seconds int32) *corev1.Probe {

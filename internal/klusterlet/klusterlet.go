@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // Names of the objects.
@@ -34,6 +35,9 @@ const (
 	RegistrationRole = "open-cluster-management:klusterlet-registration:agent"
 	// WorkRole is the ClusterRole for what the hub's works may do here.
 	WorkRole = "open-cluster-management:klusterlet-work:agent"
+	// AccessRole is the ClusterRole for what user access needs, apart from the
+	// others: it lets the agent approve client certificates.
+	AccessRole = "open-cluster-management:klusterlet-access:agent"
 	// NamespaceRole is the Role for the agent's own namespace.
 	NamespaceRole = "open-cluster-management:klusterlet:agent"
 
@@ -42,21 +46,19 @@ const (
 
 // Options say what to render.
 type Options struct {
+	// AgentOptions say how the agent runs. The namespace is cluster.AgentNamespace
+	// by default, and the image DefaultImage. Labels that the objects need
+	// themselves win. Check them with Validate.
+	v1alpha1.AgentOptions
 	// ClusterName is the cluster's name on the hub. Required.
 	ClusterName string
-	// Namespace is where the agent lives; cluster.AgentNamespace by default.
-	Namespace string
-	// Image is the agent's image; DefaultImage by default.
-	Image string
 	// BootstrapKubeconfig is the kubeconfig by which the agent asks the hub to
 	// be registered. When it is empty no Secret is rendered, and the one named
 	// cluster.BootstrapSecret must come from somewhere else.
 	BootstrapKubeconfig []byte
-	// Args are further arguments of `muster agent`.
-	Args []string
-	// Labels are added to every object, pods included. The labels that the
-	// objects need themselves win.
-	Labels map[string]string
+	// InstalledBy is who installs the agent, such as muster.InstalledByTerraform.
+	// The Deployment says so in the annotation muster.InstalledByAnnotation.
+	InstalledBy string
 }
 
 // Object is any Kubernetes object. It is what controller-runtime calls
@@ -74,26 +76,36 @@ func DefaultImage() string {
 }
 
 // Render returns the objects in the order in which they can be applied. The
-// Secret with the bootstrap kubeconfig is among them only if there is one.
+// Secret with the bootstrap kubeconfig is among them only if there is one, and what
+// user access needs only with it.
 func Render(o Options) []Object {
-	objects := Objects(o)
-	if len(o.BootstrapKubeconfig) > 0 {
-		return objects
-	}
-	return slices.DeleteFunc(objects, func(object Object) bool {
+	return slices.DeleteFunc(Objects(o), func(object Object) bool {
 		_, isSecret := object.(*corev1.Secret)
-		return isSecret
+		return (isSecret && len(o.BootstrapKubeconfig) == 0) || o.obsolete(object)
 	})
 }
 
 // Objects are all objects that an installed agent may have, as to find or delete
-// them: the Secret with the bootstrap kubeconfig is among them in any case. To
-// remove the agent, delete them in the reverse order.
+// them: the Secret with the bootstrap kubeconfig is among them in any case, and so
+// is what an option that is off would need. To remove the agent, delete them in the
+// reverse order.
 func Objects(o Options) []Object {
 	o.complete()
 	objects := []Object{o.namespace(), o.serviceAccount()}
 	objects = append(objects, o.rbac()...)
+	objects = append(objects, o.accessRBAC()...)
 	return append(objects, o.bootstrapSecret(), o.deployment())
+}
+
+// Obsolete are the objects that an agent with these options does not have, and may
+// have had with others: delete them. They are rights, so leaving them is no choice.
+func Obsolete(o Options) []Object {
+	return slices.DeleteFunc(Objects(o), func(object Object) bool { return !o.obsolete(object) })
+}
+
+// obsolete reports whether an agent with these options must not have the object.
+func (o *Options) obsolete(object Object) bool {
+	return !o.UserAccess && object.GetName() == AccessRole
 }
 
 func (o *Options) complete() {

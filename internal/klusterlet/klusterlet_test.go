@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 func TestObjectsComeInApplyOrder(t *testing.T) {
@@ -41,7 +42,7 @@ func TestObjectsComeInApplyOrder(t *testing.T) {
 	}{
 		{"with a bootstrap kubeconfig", klusterlet.Options{ClusterName: "c1", BootstrapKubeconfig: []byte("x")}, withSecret},
 		{"with a Secret made elsewhere", klusterlet.Options{ClusterName: "c1"}, without},
-		{"in another namespace", klusterlet.Options{ClusterName: "c1", Namespace: "elsewhere"}, moved},
+		{"in another namespace", klusterlet.Options{ClusterName: "c1", AgentOptions: v1alpha1.AgentOptions{Namespace: "elsewhere"}}, moved},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -86,7 +87,7 @@ func TestAgentsArguments(t *testing.T) {
 			"agent", "--cluster-name=c1", "--namespace=open-cluster-management-agent",
 			"--bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig", "--health-address=:8000",
 		}},
-		{"own arguments come last, so that they win", klusterlet.Options{ClusterName: "c1", Namespace: "ns", Args: []string{"-v=4"}}, []string{
+		{"own arguments come last, so that they win", klusterlet.Options{ClusterName: "c1", AgentOptions: v1alpha1.AgentOptions{Namespace: "ns", Args: []string{"-v=4"}}}, []string{
 			"agent", "--cluster-name=c1", "--namespace=ns",
 			"--bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig", "--health-address=:8000", "-v=4",
 		}},
@@ -125,7 +126,7 @@ func TestImage(t *testing.T) {
 		"":                       klusterlet.DefaultImage(),
 		"registry.example/x:1.2": "registry.example/x:1.2",
 	} {
-		if got := get[*appsv1.Deployment](t, klusterlet.Options{ClusterName: "c1", Image: given}).Spec.Template.Spec.Containers[0].Image; got != want {
+		if got := get[*appsv1.Deployment](t, klusterlet.Options{ClusterName: "c1", AgentOptions: v1alpha1.AgentOptions{Image: given}}).Spec.Template.Spec.Containers[0].Image; got != want {
 			t.Errorf("image %q: got %q, want %q", given, got, want)
 		}
 	}
@@ -174,7 +175,7 @@ func TestAnUpgradeNeverLeavesTheClusterWithoutAnAgent(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	given := map[string]string{"team": "a", "app": "not-this"}
-	objects := klusterlet.Render(klusterlet.Options{ClusterName: "c1", BootstrapKubeconfig: []byte("x"), Labels: given})
+	objects := klusterlet.Render(klusterlet.Options{ClusterName: "c1", AgentOptions: v1alpha1.AgentOptions{Labels: given}, BootstrapKubeconfig: []byte("x")})
 	for _, o := range objects {
 		if o.GetLabels()["team"] != "a" {
 			t.Errorf("%s: labels %v", id(o), o.GetLabels())
@@ -196,7 +197,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestEveryRoleIsBoundToTheAgent(t *testing.T) {
-	objects := klusterlet.Render(klusterlet.Options{ClusterName: "c1", Namespace: "ns"})
+	objects := klusterlet.Render(klusterlet.Options{ClusterName: "c1", AgentOptions: v1alpha1.AgentOptions{Namespace: "ns"}})
 	roles, bound := map[string]bool{}, map[string]bool{}
 	subjects := func(s []rbacv1.Subject) bool {
 		return slices.Equal(s, []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ns", Name: "klusterlet-agent-sa"}})
@@ -239,9 +240,9 @@ func TestProviderCanLinkIt(t *testing.T) {
 // configuration may have left.
 func TestObjectsIncludeTheBootstrapSecret(t *testing.T) {
 	o := klusterlet.Options{ClusterName: "c1"}
-	all, rendered := klusterlet.Objects(o), klusterlet.Render(o)
-	if len(all) != len(rendered)+1 {
-		t.Fatalf("%d objects, want one more than the %d that are applied", len(all), len(rendered))
+	all, rendered, obsolete := klusterlet.Objects(o), klusterlet.Render(o), klusterlet.Obsolete(o)
+	if len(all) != len(rendered)+len(obsolete)+1 {
+		t.Fatalf("%d objects, want one more than the %d that are applied and the %d that are not needed", len(all), len(rendered), len(obsolete))
 	}
 	if secret := all[len(all)-2]; secret.GetName() != cluster.BootstrapSecret || secret.GetNamespace() != cluster.AgentNamespace {
 		t.Errorf("before the Deployment there is %s/%s, want the bootstrap Secret", secret.GetNamespace(), secret.GetName())

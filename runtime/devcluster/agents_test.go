@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // install puts a klusterlet into a namespace of its own name in the cluster, as
@@ -40,7 +41,7 @@ func install(t *testing.T, c *Cluster, namespace string) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: "c1", Namespace: namespace, BootstrapKubeconfig: []byte("first")}) {
+	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: "c1", AgentOptions: v1alpha1.AgentOptions{Namespace: namespace}, BootstrapKubeconfig: []byte("first")}) {
 		if err := client.IgnoreAlreadyExists(apply.Create(t.Context(), o)); err != nil {
 			t.Fatal(err)
 		}

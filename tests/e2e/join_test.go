@@ -24,6 +24,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
@@ -72,7 +73,7 @@ func join(t *testing.T, hub, managed side, name, image string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, Image: image, BootstrapKubeconfig: bootstrap}) {
+	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image}, BootstrapKubeconfig: bootstrap}) {
 		create(t, managed, o)
 	}
 	testkit.EventuallyWithin(t, 2*time.Minute, "the cluster joins and is available", func() error {

@@ -52,6 +52,18 @@ resource "muster_klusterlet" "this" {
   image              = try(coalesce(each.value.image, var.agent_image), null)
   args               = each.value.args
 
+  image_pull_policy   = each.value.agent.image_pull_policy
+  image_pull_secrets  = each.value.agent.image_pull_secrets
+  labels              = each.value.agent.labels
+  annotations         = each.value.agent.annotations
+  env                 = each.value.agent.env
+  node_selector       = each.value.agent.node_selector
+  tolerations         = each.value.agent.tolerations
+  resources           = each.value.agent.resources
+  host_network        = each.value.agent.host_network
+  priority_class_name = each.value.agent.priority_class_name
+  user_access         = each.value.agent.user_access
+
   bootstrap = each.value.bootstrap_kubeconfig_version != null ? null : {
     server  = try(coalesce(each.value.hub_server, var.hub_server), null)
     version = var.bootstrap_version

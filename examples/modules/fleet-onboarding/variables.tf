@@ -5,6 +5,7 @@ variable "clusters" {
     - cluster_set, labels, annotations: the cluster on the hub. adopt takes over a record that exists and differs.
     - accept: whether the hub accepts the cluster. With false the agent is installed, and joins once this is true.
     - image, args: the agent, in place of agent_image.
+    - agent: how else the agent of this cluster runs, by the attributes of muster_klusterlet: image_pull_secrets, env (such as HTTPS_PROXY), tolerations, node_selector, resources, and so on. It is not mixed with the agents of other clusters.
     - hub_server: the URL at which this agent reaches the hub, in place of the variable hub_server.
     - bootstrap_kubeconfig_version: set it to hand over a bootstrap kubeconfig of your own, from bootstrap_kubeconfigs, and raise it to send a new one.
     - keep_works_on_destroy: remove the agent without waiting for its works to go, for a lost hub.
@@ -29,13 +30,35 @@ variable "clusters" {
         env         = optional(map(string))
       }))
     }))
-    cluster_set                  = optional(string)
-    labels                       = optional(map(string), {})
-    annotations                  = optional(map(string))
-    adopt                        = optional(bool)
-    accept                       = optional(bool, true)
-    image                        = optional(string)
-    args                         = optional(list(string))
+    cluster_set = optional(string)
+    labels      = optional(map(string), {})
+    annotations = optional(map(string))
+    adopt       = optional(bool)
+    accept      = optional(bool, true)
+    image       = optional(string)
+    args        = optional(list(string))
+    agent = optional(object({
+      image_pull_policy   = optional(string)
+      image_pull_secrets  = optional(list(string))
+      labels              = optional(map(string))
+      annotations         = optional(map(string))
+      env                 = optional(map(string))
+      node_selector       = optional(map(string))
+      host_network        = optional(bool)
+      priority_class_name = optional(string)
+      user_access         = optional(bool)
+      tolerations = optional(list(object({
+        key                = optional(string)
+        operator           = optional(string)
+        value              = optional(string)
+        effect             = optional(string)
+        toleration_seconds = optional(number)
+      })))
+      resources = optional(object({
+        requests = optional(map(string))
+        limits   = optional(map(string))
+      }))
+    }), {})
     hub_server                   = optional(string)
     bootstrap_kubeconfig_version = optional(number)
     keep_works_on_destroy        = optional(bool, false)

@@ -23,6 +23,33 @@ resource "muster_klusterlet" "rome" {
   }
 }
 
+# How the agent runs: behind a proxy, from a registry of your own, on certain nodes.
+resource "muster_klusterlet" "lima" {
+  cluster_name = "lima"
+
+  cluster_connection = {
+    kubeconfig_path = "~/.kube/lima.kubeconfig"
+  }
+
+  image               = "registry.example.com/muster:1.0.0"
+  image_pull_secrets  = ["registry"]
+  env                 = { HTTPS_PROXY = "http://proxy.example.com:3128" }
+  node_selector       = { "node-role.kubernetes.io/infra" = "" }
+  tolerations         = [{ key = "node-role.kubernetes.io/infra", operator = "Exists" }]
+  resources           = { requests = { cpu = "50m", memory = "128Mi" }, limits = { memory = "1Gi" } }
+  priority_class_name = "system-cluster-critical"
+
+  affinity = {
+    node_affinity = {
+      required_during_scheduling_ignored_during_execution = {
+        node_selector_terms = [
+          { match_expressions = [{ key = "kubernetes.io/arch", operator = "In", values = ["amd64", "arm64"] }] },
+        ]
+      }
+    }
+  }
+}
+
 # A bootstrap kubeconfig of your own: neither in the state nor in the plan.
 variable "oslo_bootstrap_kubeconfig" {
   type      = string

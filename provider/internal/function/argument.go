@@ -28,14 +28,37 @@ func refuse(err error) *function.FuncError {
 // read puts an object with optional attributes into a struct with JSON tags.
 // Attributes that are null count as left out. Errors name the attribute.
 func read(argument types.Dynamic, into any) error {
+	_, err := readWith(argument, into, nil)
+	return err
+}
+
+// readWith is read for arguments with further attributes, which it returns.
+func readWith(argument types.Dynamic, into any, further []string) (map[string]any, error) {
 	value, err := workload.JSONValue(argument)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	names := append(attributesOf(into), further...)
 	object, ok := value.(map[string]any)
 	if !ok {
-		return fmt.Errorf("it has to be an object with attributes of %s", list(attributesOf(into)))
+		return nil, fmt.Errorf("it has to be an object with attributes of %s", list(names))
 	}
+	rest := map[string]any{}
+	for _, name := range further {
+		if value, ok := object[name]; ok {
+			rest[name] = value
+			delete(object, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("it has no attribute %s; the attributes are %s", name, list(names))
+		}
+	}
+	return rest, readObject(object, into)
+}
+
+func readObject(object map[string]any, into any) error {
 	if err := unexpected(object, into); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
@@ -23,12 +25,9 @@ type klusterletManifests struct{}
 func NewKlusterletManifests() function.Function { return klusterletManifests{} }
 
 type klusterletArgument struct {
-	ClusterName         string            `json:"cluster_name"`
-	Namespace           string            `json:"namespace"`
-	Image               string            `json:"image"`
-	Args                []string          `json:"args"`
-	Labels              map[string]string `json:"labels"`
-	BootstrapKubeconfig string            `json:"bootstrap_kubeconfig"`
+	ClusterName         string `json:"cluster_name"`
+	Namespace           string `json:"namespace"`
+	BootstrapKubeconfig string `json:"bootstrap_kubeconfig"`
 }
 
 func (klusterletManifests) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
@@ -45,8 +44,8 @@ func (klusterletManifests) Definition(_ context.Context, _ function.DefinitionRe
 			"`bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
 		Parameters: []function.Parameter{function.DynamicParameter{
 			Name: "klusterlet",
-			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, `image` " +
-				"and `args`. Further `labels`, which every object gets, and `bootstrap_kubeconfig`, the text of a kubeconfig, " +
+			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, and those that say how the agent runs: " +
+				"`" + strings.Join(agentoptions.Names(), "`, `") + "`. Further `bootstrap_kubeconfig`, the text of a kubeconfig, " +
 				"which is a secret: the result is sensitive or ephemeral when it is.",
 		}},
 		Return: function.DynamicReturn{},
@@ -73,7 +72,8 @@ func (klusterletManifests) Run(ctx context.Context, req function.RunRequest, res
 
 func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error) {
 	var a klusterletArgument
-	if err := read(argument, &a); err != nil {
+	given, err := readWith(argument, &a, agentoptions.Names())
+	if err != nil {
 		return nil, err
 	}
 	if a.ClusterName == "" {
@@ -87,11 +87,13 @@ func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error
 			return nil, err
 		}
 	}
-	resp := validator.MapResponse{}
-	labels := validator.MapRequest{Path: path.Root("labels"), ConfigValue: attribute.StringMapValue(a.Labels)}
-	attribute.ValidLabels(nil).ValidateMap(ctx, labels, &resp)
-	if resp.Diagnostics.HasError() {
-		return nil, fmt.Errorf("labels: %s", resp.Diagnostics[0].Detail())
+	options, err := agentoptions.Decode(given)
+	if err != nil {
+		return nil, err
+	}
+	options.Namespace = a.Namespace
+	if problems := klusterlet.Validate(options, nil); len(problems) > 0 {
+		return nil, problems[0]
 	}
 	if a.BootstrapKubeconfig != "" {
 		if _, err := (kube.Connection{Kubeconfig: a.BootstrapKubeconfig}).RESTConfig(); err != nil {
@@ -100,8 +102,7 @@ func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error
 	}
 	objects := []any{}
 	for _, object := range klusterlet.Render(klusterlet.Options{
-		ClusterName: a.ClusterName, Namespace: a.Namespace, Image: a.Image, Args: a.Args, Labels: a.Labels,
-		BootstrapKubeconfig: []byte(a.BootstrapKubeconfig),
+		ClusterName: a.ClusterName, AgentOptions: options, BootstrapKubeconfig: []byte(a.BootstrapKubeconfig),
 	}) {
 		text, err := json.Marshal(object)
 		if err != nil {

@@ -10,17 +10,18 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // agent is the agent of one managed cluster, seen from outside.
@@ -54,6 +55,8 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 			fmt.Sprintf("%s.\n\nCorrect the attribute cluster_connection.", attribute.Capitalize(err.Error())))
 		return nil
 	}
+	options := klusterlet.Options{ClusterName: name, AgentOptions: m.Options(), InstalledBy: muster.InstalledByTerraform}
+	options.Namespace = m.Namespace.ValueString()
 	return &agent{
 		client:         client,
 		name:           name,
@@ -61,12 +64,7 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 		keepsBootstrap: m.ownsKubeconfig() || m.makesKubeconfig(),
 		takesForeign:   !m.insists(),
 		own:            m.ownsKubeconfig(),
-		options: klusterlet.Options{
-			ClusterName: name,
-			Namespace:   m.Namespace.ValueString(),
-			Image:       m.Image.ValueString(),
-			Args:        attribute.StringList(m.Args),
-		},
+		options:        options,
 	}
 }
 
@@ -84,7 +82,7 @@ func (a *agent) allObjects() []kube.Object { return a.marked(klusterlet.Objects(
 
 // marked puts the number of the bootstrap kubeconfig on its Secret.
 func (a *agent) marked(rendered []klusterlet.Object) []kube.Object {
-	var objects []kube.Object
+	objects := make([]kube.Object, 0, len(rendered))
 	for _, object := range rendered {
 		if secret, ok := object.(*corev1.Secret); ok {
 			secret.Annotations = a.annotations
@@ -109,22 +107,6 @@ func (a *agent) Apply(ctx context.Context, object kube.Object, diags *diag.Diagn
 		return false
 	}
 	return true
-}
-
-// serves is the name that an agent's Deployment was installed with; empty when
-// it has none.
-func serves(d *appsv1.Deployment) string {
-	if d == nil {
-		return ""
-	}
-	for _, c := range d.Spec.Template.Spec.Containers {
-		for _, arg := range c.Args {
-			if name, ok := strings.CutPrefix(arg, "--cluster-name="); ok {
-				return name
-			}
-		}
-	}
-	return ""
 }
 
 // endpointOf is where a kubeconfig's current context leads.
@@ -168,23 +150,7 @@ func (m *klusterletModel) adopt(seen sighting) {
 	if !seen.version.IsNull() {
 		m.Bootstrap = &registration.BootstrapModel{Version: seen.version}
 	}
-	containers := seen.deployment.Spec.Template.Spec.Containers
-	if len(containers) > 0 && containers[0].Image != klusterlet.DefaultImage() {
-		m.Image = types.StringValue(containers[0].Image)
-	}
-	if len(containers) > 0 {
-		standard := klusterlet.Render(klusterlet.Options{ClusterName: m.ClusterName.ValueString(), Namespace: m.Namespace.ValueString()})
-		for _, object := range standard {
-			deployment, ok := object.(*appsv1.Deployment)
-			if !ok {
-				continue
-			}
-			own := deployment.Spec.Template.Spec.Containers[0].Args
-			if live := containers[0].Args; len(live) > len(own) && slices.Equal(live[:len(own)], own) {
-				m.Args = attribute.StringListValue(live[len(own):])
-			}
-		}
-	}
+	m.Model = agentoptions.ModelOf(klusterlet.OptionsOf(seen.deployment))
 	m.Installed, m.Ready, m.Problems = types.BoolValue(true), types.BoolValue(seen.ready()), noProblems()
 }
 

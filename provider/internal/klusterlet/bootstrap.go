@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 )
@@ -80,13 +81,15 @@ func (m *klusterletModel) renewsBootstrap(state *klusterletModel) bool {
 	return !now.Server.Equal(was.Server) || !now.CA.Equal(was.CA)
 }
 
-// ValidateConfig refuses lives that Kubernetes gives no service account's token.
+// ValidateConfig refuses options that no agent can have, and lives that Kubernetes
+// gives no service account's token.
 func (r *klusterletResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	var credential, ttl types.String
 	at := path.Root("bootstrap")
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, at.AtName("credential"), &credential)...)
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, at.AtName("ttl"), &ttl)...)
 	registration.CheckTTL(at.AtName("ttl"), credential.ValueString(), ttl.ValueString(), &resp.Diagnostics)
+	agentoptions.CheckConfig(ctx, req.Config, &resp.Diagnostics)
 }
 
 // handover is which bootstrap kubeconfig an agent gets.

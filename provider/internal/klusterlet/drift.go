@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // How an object in the cluster is compared with the one that the agent needs: by
@@ -28,6 +30,12 @@ func drift(wanted, live kube.Object) string {
 	}
 	if secret, ok := live.(*corev1.Secret); ok {
 		return secretDrift(wanted.(*corev1.Secret), secret)
+	}
+	if deployment, ok := wanted.(*appsv1.Deployment); ok {
+		// Agents from before it was put there don't have it.
+		bare := deployment.DeepCopy()
+		delete(bare.Annotations, muster.InstalledByAnnotation)
+		wanted = bare
 	}
 	was, errLive := fields(live)
 	is, err := fields(wanted)

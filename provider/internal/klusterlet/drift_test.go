@@ -6,11 +6,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // rendered is one of the agent's objects.
@@ -89,5 +92,50 @@ func TestRightsAreComparedWhole(t *testing.T) {
 	live.Subjects = append(live.Subjects, rbacv1.Subject{Kind: "User", Name: "mallory"})
 	if got := drift(binding, live); got != "subjects was changed" {
 		t.Errorf("a subject more: got %q", got)
+	}
+}
+
+// Whatever option is set is compared, and nothing of what is not set.
+func TestOptionsAreCompared(t *testing.T) {
+	options := v1alpha1.AgentOptions{
+		ImagePullPolicy: corev1.PullAlways, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
+		Annotations: map[string]string{"note": "a"}, Labels: map[string]string{"team": "a"}, Env: []v1alpha1.EnvVar{{Name: "GODEBUG", Value: "1"}},
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, NodeSelector: map[string]string{"pool": "a"},
+		Affinity:    &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}}}},
+		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
+		HostNetwork: true, PriorityClassName: "high", UserAccess: true,
+	}
+	objects := klusterlet.Render(klusterlet.Options{ClusterName: "c", AgentOptions: options, InstalledBy: muster.InstalledByTerraform})
+	wanted := objects[len(objects)-1].(*appsv1.Deployment)
+	const pod, container = "spec.template.spec.", "spec.template.spec.containers[klusterlet-agent]."
+	for want, change := range map[string]func(d *appsv1.Deployment, pod *corev1.PodSpec, c *corev1.Container){
+		"metadata.labels.team":               func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) { d.Labels["team"] = "b" },
+		"spec.template.metadata.annotations": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) { d.Spec.Template.Annotations = nil },
+		pod + "tolerations":                  func(_ *appsv1.Deployment, pod *corev1.PodSpec, _ *corev1.Container) { pod.Tolerations = nil },
+		pod + "nodeSelector.pool":            func(_ *appsv1.Deployment, pod *corev1.PodSpec, _ *corev1.Container) { pod.NodeSelector["pool"] = "b" },
+		pod + "affinity":                     func(_ *appsv1.Deployment, pod *corev1.PodSpec, _ *corev1.Container) { pod.Affinity = nil },
+		pod + "priorityClassName":            func(_ *appsv1.Deployment, pod *corev1.PodSpec, _ *corev1.Container) { pod.PriorityClassName = "" },
+		pod + "hostNetwork":                  func(_ *appsv1.Deployment, pod *corev1.PodSpec, _ *corev1.Container) { pod.HostNetwork = false },
+		pod + "imagePullSecrets[registry]":   func(_ *appsv1.Deployment, pod *corev1.PodSpec, _ *corev1.Container) { pod.ImagePullSecrets = nil },
+		container + "imagePullPolicy": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.ImagePullPolicy = corev1.PullNever
+		},
+		container + "env[GODEBUG].value": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Env[0].Value = "2" },
+		container + "resources.limits.memory": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("2Gi")
+		},
+		container + "args": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Args = c.Args[:5] },
+	} {
+		live := wanted.DeepCopy()
+		change(live, &live.Spec.Template.Spec, &live.Spec.Template.Spec.Containers[0])
+		if got := drift(wanted, live); got != want+" was changed" {
+			t.Errorf("got %q, want a change of %s", got, want)
+		}
+	}
+	// An agent that an earlier version has installed does not say by whom.
+	live := wanted.DeepCopy()
+	live.Annotations = nil
+	if got := drift(wanted, live); got != "" {
+		t.Errorf("an agent of an earlier version: %s", got)
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
@@ -125,13 +128,26 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 	if in.makes && in.joining.strayed(ctx, a, in.kind.Bootstrap(a.name, ""), in.seen) != "" {
 		in.seen.certified = false
 	}
-	if other := serves(in.seen.deployment); other != "" && other != a.name {
+	if other := klusterlet.Serves(in.seen.deployment); other != "" && other != a.name {
 		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The cluster at %s has an agent of another name", in.found.Host),
 			fmt.Sprintf("The Deployment %s in the namespace %s serves the cluster %q, and not %q. One cluster joins a hub once. "+
 				"Correct cluster_connection or cluster_name, or remove the other agent first, with the resource that installed it, or with kubectl delete namespace %s.", in.seen.deployment.Name, a.options.Namespace, other, a.name, a.options.Namespace))
 		return false
 	}
-	return true
+	return a.mayInstall(in.seen.deployment, in.found, diags)
+}
+
+// mayInstall refuses to take turns with a hub that installs the agent itself.
+func (a *agent) mayInstall(deployment *appsv1.Deployment, found place, diags *diag.Diagnostics) bool {
+	if klusterlet.InstalledBy(deployment) != muster.InstalledByImport {
+		return true
+	}
+	diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The agent in cluster %q is installed by its hub", a.name),
+		fmt.Sprintf("In the cluster at %s a ClusterImport of the hub has installed the agent, by the annotation %s of the Deployment %s/%s. It and Terraform would take turns in changing it. "+
+			"Remove this resource; or delete the ClusterImport %s on the hub, which leaves the agent in place, and let Terraform take it over: "+
+			"kubectl -n %s annotate deployment %s %s-", found.Host, muster.InstalledByAnnotation, a.options.Namespace, klusterlet.Name, a.name,
+			a.options.Namespace, klusterlet.Name, muster.InstalledByAnnotation))
+	return false
 }
 
 // outlast waits until the agent's namespace, which is being deleted, is gone, and
@@ -167,6 +183,13 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 	}
 	for _, object := range in.agent.objects(in.kubeconfig) {
 		if !in.agent.Apply(ctx, object, diags) {
+			in.settle(ctx, in.agent.name, in.found.UID, diags)
+			return false
+		}
+	}
+	for _, object := range in.seen.obsolete {
+		if err := in.agent.client.DeleteAndWait(ctx, kube.Fresh(object), object.GetNamespace(), object.GetName()); err != nil {
+			hub.AddAPIError(diags, in.agent.client, fmt.Sprintf("remove %s %s from cluster %q", kindOf(object), object.GetName(), in.agent.name), err)
 			in.settle(ctx, in.agent.name, in.found.UID, diags)
 			return false
 		}

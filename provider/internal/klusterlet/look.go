@@ -3,6 +3,7 @@ package klusterlet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -22,6 +24,8 @@ type sighting struct {
 	any bool
 	// drifts are the objects that are missing or not as they should be, and why.
 	drifts []string
+	// obsolete are objects that are there, and not for these options.
+	obsolete []kube.Object
 	// leaving is the namespace of the agent while it is being deleted.
 	leaving *corev1.Namespace
 	// bootstrap says that a Secret with a bootstrap kubeconfig exists, and foreign
@@ -134,6 +138,13 @@ func kindOf(object kube.Object) string {
 // compare takes one object into the sighting. live is nil when it does not exist.
 func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 	_, isSecret := wanted.(*corev1.Secret)
+	if a.isObsolete(wanted) {
+		if live != nil {
+			s.obsolete = append(s.obsolete, wanted)
+			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is there, and user_access is off", kindOf(wanted), wanted.GetName()))
+		}
+		return
+	}
 	if live == nil {
 		if !isSecret || a.keepsBootstrap {
 			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is missing", kindOf(wanted), wanted.GetName()))
@@ -161,6 +172,13 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 	if why != "" {
 		s.drifts = append(s.drifts, fmt.Sprintf("%s %s: %s", kindOf(wanted), wanted.GetName(), why))
 	}
+}
+
+// isObsolete reports whether the agent must not have an object.
+func (a *agent) isObsolete(object kube.Object) bool {
+	return slices.ContainsFunc(klusterlet.Obsolete(a.options), func(o klusterlet.Object) bool {
+		return o.GetName() == object.GetName() && kindOf(o) == kindOf(object)
+	})
 }
 
 func numberIn(secret *corev1.Secret, annotation string) types.Int64 {

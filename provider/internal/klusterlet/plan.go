@@ -55,8 +55,7 @@ func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.Modify
 // touchesCluster reports whether going from the state to the plan takes anything
 // in the managed cluster.
 func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
-	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.Image.Equal(state.Image) && m.Args.Equal(state.Args) &&
-		m.Installed.Equal(state.Installed)
+	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.Model.Equal(state.Model) && m.Installed.Equal(state.Installed)
 	if !same || m.renewsBootstrap(state) || (m.insists() && !state.insists()) {
 		return true
 	}

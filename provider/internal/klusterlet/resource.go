@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
@@ -19,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 var (
@@ -35,10 +37,10 @@ const defaultInstall = 5 * time.Minute
 type klusterletResource struct{ crud.Resource }
 
 type klusterletModel struct {
+	agentoptions.Model
+
 	ClusterName               types.String                 `tfsdk:"cluster_name"`
 	Namespace                 types.String                 `tfsdk:"namespace"`
-	Image                     types.String                 `tfsdk:"image"`
-	Args                      types.List                   `tfsdk:"args"`
 	Connection                types.Object                 `tfsdk:"cluster_connection"`
 	Bootstrap                 *registration.BootstrapModel `tfsdk:"bootstrap"`
 	BootstrapKubeconfig       types.String                 `tfsdk:"bootstrap_kubeconfig_wo"`
@@ -213,9 +215,9 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		id.Namespace = types.StringValue(cluster.AgentNamespace)
 	}
 	state := klusterletModel{
+		Model:              agentoptions.ModelOf(v1alpha1.AgentOptions{}),
 		ClusterName:        id.ClusterName,
 		Namespace:          id.Namespace,
-		Args:               types.ListNull(types.StringType),
 		Problems:           types.ListNull(types.StringType),
 		Connection:         connection.AtPath(id.KubeconfigPath, id.Context).Object(),
 		WaitForBootstrap:   types.BoolValue(true),

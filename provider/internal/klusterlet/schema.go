@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
@@ -25,6 +25,7 @@ import (
 func klusterletAttributes() map[string]schema.Attribute {
 	attributes := bootstrapAttributes()
 	maps.Copy(attributes, agentAttributes())
+	maps.Copy(attributes, agentoptions.Attributes())
 	return attributes
 }
 
@@ -38,16 +39,6 @@ func agentAttributes() map[string]schema.Attribute {
 			Optional:            true, Computed: true, Default: stringdefault.StaticString(cluster.AgentNamespace),
 			PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
 			Validators:    []validator.String{attribute.ValidName("namespace"), stringvalidator.NoneOf("default", "kube-system", "kube-public", "kube-node-lease")},
-		},
-		"image": schema.StringAttribute{
-			MarkdownDescription: "Container image of the agent. If omitted, the image of the provider's own version, so that upgrading the provider upgrades the agents.",
-			Optional:            true,
-			Validators:          []validator.String{stringvalidator.LengthAtLeast(1)},
-		},
-		"args": schema.ListAttribute{
-			MarkdownDescription: "Further arguments of `muster agent`, such as `-v=2`.",
-			Optional:            true,
-			ElementType:         types.StringType,
 		},
 		"cluster_connection": connection.ResourceAttribute("How to reach the managed cluster's API server. It is kept in the state because reading and destroying need it, so it has no write-only attributes: " +
 			"to keep credentials out of the state, use `kubeconfig_path` or `exec`. Its attributes are those of the provider block."),

@@ -36,10 +36,18 @@ const (
 	// RequesterAnnotation on the same object is the user of the hub that asked.
 	RequesterAnnotation = "muster-fleet.io/requester"
 
-	// ImportedByAnnotation on the agent's Deployment in a managed cluster tells
+	// InstalledByAnnotation on the agent's Deployment in a managed cluster tells
 	// who installs the agent, so that a ClusterImport and Terraform don't take
 	// turns in changing it.
-	ImportedByAnnotation = "muster-fleet.io/installed-by"
+	InstalledByAnnotation = "muster-fleet.io/installed-by"
+)
+
+// Who installs an agent, in the annotation InstalledByAnnotation.
+const (
+	// InstalledByTerraform is the provider's muster_klusterlet.
+	InstalledByTerraform = "Terraform"
+	// InstalledByImport is a ClusterImport.
+	InstalledByImport = "ClusterImport"
 )
 
 // Verbs of RBAC that only the kinds of this group have.
