@@ -91,8 +91,11 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 	if err != nil {
 		return files, err
 	}
-	files.caCert = ca.CertFile
-	s.CAData, s.CAFile, s.CAKeyFile = ca.CertPEM, ca.CertFile, ca.KeyFile
+	files.caCert = o.Dir.Path("pki", "ca-bundle.crt")
+	if err := atomicfile.Write(files.caCert, ca.BundlePEM(), 0o644); err != nil {
+		return files, err
+	}
+	s.CAData, s.CAFile, s.CAKeyFile = ca.BundlePEM(), ca.CertFile, ca.KeyFile
 	s.serviceAccountKey = files.serviceAccountKey
 	if s.ServiceAccountKeyHash, err = pki.LoadOrCreateKey(files.serviceAccountKey); err != nil {
 		return files, err
@@ -139,7 +142,7 @@ func (s *Server) adminIssuer(o Options, ca *pki.Authority) func(now time.Time) e
 			return err
 		}
 		content, err := kubeconfig.Config{
-			Cluster: o.Name, User: "admin", Server: s.URL, CAData: ca.CertPEM, CertData: cert, KeyData: key,
+			Cluster: o.Name, User: "admin", Server: s.URL, CAData: ca.BundlePEM(), CertData: cert, KeyData: key,
 		}.YAML()
 		if err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	cliflag "k8s.io/component-base/cli/flag"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -64,6 +65,10 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	s.SecureServing.BindPort = addr.Port
 	s.SecureServing.ServerCert.CertKey.CertFile = files.servingCert
 	s.SecureServing.ServerCert.CertKey.KeyFile = files.servingKey
+	for _, c := range o.NamedCertificates {
+		s.SecureServing.SNICertKeys = append(s.SecureServing.SNICertKeys,
+			cliflag.NamedCertKey{CertFile: c.CertFile, KeyFile: c.KeyFile, Names: c.Names})
+	}
 	s.GenericServerRunOptions.AdvertiseAddress = o.BindAddress
 	if o.BindAddress.IsUnspecified() {
 		s.GenericServerRunOptions.AdvertiseAddress = nil // the first address of the machine

@@ -14,7 +14,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -53,6 +55,12 @@ type Options struct {
 	// address that it listens on. Its host becomes part of the serving
 	// certificate, and the whole part of every kubeconfig that is handed out.
 	ExternalURL string
+	// AdditionalExternalURLs are further URLs of the server. Their hosts become part of
+	// the serving certificate.
+	AdditionalExternalURLs []string
+	// NamedCertificates are served to clients that ask for one of their names.
+	// Others get the server's own.
+	NamedCertificates []NamedCertificate
 
 	// EtcdServers are the URLs of an external etcd cluster. When there are none
 	// an etcd runs in this process, with its data below Dir.
@@ -97,6 +105,14 @@ type Authorizer struct {
 	Authorizer authorizer.Authorizer
 }
 
+// NamedCertificate is a serving certificate and its key, which are files that are
+// read again when they change.
+type NamedCertificate struct {
+	CertFile, KeyFile string
+	// Names are the DNS names to serve it for; those in the certificate by default.
+	Names []string
+}
+
 // AdmissionPlugin is an in-process admission plugin under its name.
 type AdmissionPlugin struct {
 	Name    string
@@ -113,10 +129,10 @@ func (o *Options) complete() error {
 	if o.SecurePort < 0 || o.SecurePort > 65535 {
 		return fmt.Errorf("--secure-port %d is not a port: use 1 to 65535, or 0 for a free one", o.SecurePort)
 	}
-	if o.ExternalURL != "" {
-		u, err := url.Parse(o.ExternalURL)
-		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
-			return fmt.Errorf("--external-url %q is not the URL of an API server: give one like https://hub.example.org:6443", o.ExternalURL)
+	for _, x := range o.externalURLs() {
+		u, err := url.Parse(x.url)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			return fmt.Errorf("%s %q is not the URL of an API server: give one like https://hub.example.org:6443", x.flag, x.url)
 		}
 	}
 	for _, s := range o.EtcdServers {
@@ -125,6 +141,20 @@ func (o *Options) complete() error {
 		}
 	}
 	return nil
+}
+
+type externalURL struct{ flag, url string }
+
+// externalURLs are those that are given, with the flags that give them.
+func (o *Options) externalURLs() []externalURL {
+	var all []externalURL
+	if o.ExternalURL != "" {
+		all = append(all, externalURL{"--external-url", o.ExternalURL})
+	}
+	for _, u := range o.AdditionalExternalURLs {
+		all = append(all, externalURL{"--additional-external-urls", u})
+	}
+	return all
 }
 
 // url is where clients reach the server that listens on port.
@@ -156,8 +186,10 @@ func (o *Options) servingHosts() []string {
 			}
 		}
 	}
-	if u, err := url.Parse(o.ExternalURL); err == nil && u.Hostname() != "" {
-		hosts = append(hosts, u.Hostname())
+	for _, x := range o.externalURLs() {
+		if u, err := url.Parse(x.url); err == nil && u.Hostname() != "" && !slices.Contains(hosts, u.Hostname()) {
+			hosts = append(hosts, u.Hostname())
+		}
 	}
 	return hosts
 }

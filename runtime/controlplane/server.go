@@ -43,7 +43,8 @@ type Server struct {
 	URL string
 	// Kubeconfig is the administrator's kubeconfig file.
 	Kubeconfig string
-	// CAData is the PEM certificate that verifies the server.
+	// CAData are the PEM certificates that verify the server: that of its authority,
+	// and those of the authorities whose place this one has taken.
 	CAData []byte
 	// CAFile and CAKeyFile sign client certificates.
 	CAFile, CAKeyFile string

@@ -53,11 +53,12 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	}
 	var installed, open atomic.Bool
 	server, err := controlplane.Start(ctx, controlplane.Options{
-		Name:             "muster-hub",
-		Dir:              dir,
-		BindAddress:      o.BindAddress,
-		SecurePort:       o.SecurePort,
-		ExternalURL:      o.ExternalURL,
+		Name:                   "muster-hub",
+		Dir:                    dir,
+		BindAddress:            o.BindAddress,
+		SecurePort:             o.SecurePort,
+		ExternalURL:            o.ExternalURL,
+		AdditionalExternalURLs: o.AdditionalExternalURLs, NamedCertificates: o.NamedCertificates,
 		EtcdServers:      o.EtcdServers,
 		EtcdCAFile:       o.EtcdCAFile,
 		EtcdCertFile:     o.EtcdCertFile,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
@@ -34,6 +35,15 @@ type Options struct {
 	// ExternalURL is where agents and users reach the hub, when that is not the
 	// address that it listens on.
 	ExternalURL string
+	// AdditionalExternalURLs are further URLs of the hub, in the order of preference,
+	// such as the one before while agents go over to ExternalURL.
+	AdditionalExternalURLs []string
+	// NamedCertificates are served in the place of the hub's own to clients that
+	// ask for their names.
+	NamedCertificates []controlplane.NamedCertificate
+	// ExternalCAFiles are further authorities by which clients verify the hub, in
+	// PEM: those of NamedCertificates, of today or tomorrow.
+	ExternalCAFiles []string
 
 	// EtcdServers are the URLs of an external etcd cluster that several replicas
 	// of the hub may share. When there are none, etcd runs in this process.
@@ -93,7 +103,7 @@ func (o *Options) complete() error {
 	if err := features.Check(o.Features); err != nil {
 		return err
 	}
-	return o.validateLabels()
+	return errors.Join(o.validateLabels(), o.validateEndpoints())
 }
 
 // scheduling is how placements are scheduled.

@@ -43,7 +43,12 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 		// Not the controllers' client, as a replica that waits for its turn has none.
 		server.HandlePrefix(debug.Path, debug.NewHandler(c, o.Clock, o.scheduling()))
 	}
-	return install.WellKnown(ctx, c, server.URL, keys, o.announced()...)
+	externalCAs, err := o.externalCAs()
+	if err != nil {
+		return err
+	}
+	place := install.Place{URL: server.URL, ExternalURLs: o.externalURLs(), ExternalCAs: externalCAs}
+	return install.WellKnown(ctx, c, place, keys, o.announced()...)
 }
 
 // definitions are those of the kinds that the hub serves.

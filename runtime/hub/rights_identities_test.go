@@ -216,6 +216,7 @@ func leavingRights(name string) []right {
 // agentRights are those of an accepted cluster's agents.
 func agentRights(name string) []right {
 	return []right{
+		{"get,list,watch", "", "configmaps", "kube-public", "muster-hub-endpoints", ""},
 		{"create,get,list,watch", requestsGroup, "certificatesigningrequests", "", "*", ""},
 		{"renew", registerGroup, "managedclusters/clientcertificates", "", "*", ""},
 		{"get,list,update,watch", clustersGroup, "managedclusters", "", name, ""},

@@ -142,7 +142,7 @@ func rightsCells(namespaced, clusterWide []cell, clusters []string) []cell {
 func namesIn(x cell) []string {
 	switch x.resource {
 	case "configmaps":
-		return []string{"", "x", "cluster-info", "muster-hub-info", "ca-bundle-configmap"}
+		return []string{"", "x", "cluster-info", "muster-hub-info", "muster-hub-endpoints", "ca-bundle-configmap"}
 	case "leases":
 		return []string{"", "x", cluster.LeaseName}
 	case "serviceaccounts":
@@ -190,6 +190,7 @@ func TestRights(t *testing.T) {
 	public := []right{
 		{"get", "", "configmaps", "kube-public", "cluster-info", ""},
 		{"get", "", "configmaps", "kube-public", "muster-hub-info", ""},
+		{"get", "", "configmaps", "kube-public", "muster-hub-endpoints", ""},
 	}
 	reviews := clientsetFor(t, admin).AuthorizationV1().SubjectAccessReviews()
 	may := func(who string, x cell) (bool, error) {

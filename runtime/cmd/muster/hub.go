@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
@@ -20,7 +22,7 @@ import (
 func newHubCommand() *cobra.Command {
 	gates := features.NewHub()
 	o := hub.Options{Features: gates}
-	var cleaned []string
+	var cleaned, sniCertKeys []string
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub that clusters join",
@@ -46,25 +48,49 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.CleanedResources, err = gc.ParseResources(cleaned); err != nil {
 				return fmt.Errorf("--gc-resource-list: %w", err)
 			}
+			if o.NamedCertificates, err = parseCertKeys(sniCertKeys); err != nil {
+				return err
+			}
 			go gctuner.Run(cmd.Context(), clock.RealClock{})
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
 			})
 		},
 	}
-	hubCommandFlags(cmd.Flags(), &o, &cleaned)
+	hubCommandFlags(cmd.Flags(), &o, &cleaned, &sniCertKeys)
+	cmd.AddCommand(newHubCACommand())
 	features.AddFlag(cmd.Flags(), gates)
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd
 }
 
-// hubCommandFlags adds the flags that set o, and cleaned for
-// o.CleanedResources.
-func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned *[]string) {
+// parseCertKeys reads --tls-sni-cert-key.
+func parseCertKeys(given []string) ([]controlplane.NamedCertificate, error) {
+	var parsed []controlplane.NamedCertificate
+	for _, pair := range given {
+		cert, key, ok := strings.Cut(pair, ",")
+		if !ok || cert == "" || key == "" || strings.Contains(key, ",") {
+			return nil, fmt.Errorf("--tls-sni-cert-key %q is not a pair of files: give the certificate and its key, as cert.pem,key.pem", pair)
+		}
+		parsed = append(parsed, controlplane.NamedCertificate{CertFile: cert, KeyFile: key})
+	}
+	return parsed, nil
+}
+
+// hubCommandFlags adds the flags that set o, cleaned for o.CleanedResources, and
+// sniCertKeys for o.NamedCertificates.
+func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned, sniCertKeys *[]string) {
 	f.StringVar(&o.DataDir, "data-dir", "", "folder that keeps the hub's state; made when it does not exist (required)")
 	f.IPVar(&o.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to listen on")
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 takes a free one")
 	f.StringVar(&o.ExternalURL, "external-url", "", "where agents and users reach the hub, when that is not the address that it listens on")
+	f.StringSliceVar(&o.AdditionalExternalURLs, "additional-external-urls", nil,
+		"further URLs of the hub, such as the one before --external-url while agents go over to that; the serving certificate is for all of them")
+	f.StringSliceVar(&o.ExternalCAFiles, "external-ca-files", nil,
+		"PEM files with the authorities of --tls-sni-cert-key, of today or tomorrow, which agents are told to trust beside the hub's own")
+	f.StringArrayVar(sniCertKeys, "tls-sni-cert-key", nil,
+		"serving certificate and key, as cert.pem,key.pem, for clients that ask for a name in the certificate; may be repeated. "+
+			"Others get the hub's own certificate")
 	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil,
 		"URLs of an external etcd cluster, which several hubs may share that have the same pki folder in their data directories; "+
 			"without it, etcd runs inside the hub")

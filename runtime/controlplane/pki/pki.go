@@ -46,34 +46,67 @@ type Authority struct {
 
 	cert *x509.Certificate
 	key  crypto.Signer
+	// previous are the authorities whose place this one has taken, and cross its
+	// own certificate as signed by the last of them; see Replace.
+	previous, cross []byte
 }
 
 // LoadOrCreateAuthority reads the authority ca.crt and ca.key in dir, or makes
 // one, named commonName, when neither file is there. One file without the
 // other is an error: making a new pair would lock every joined cluster out.
 func LoadOrCreateAuthority(dir, commonName string, now time.Time) (*Authority, error) {
+	a, err := load(dir)
+	if errors.Is(err, errNoAuthority) {
+		a = &Authority{CertFile: filepath.Join(dir, "ca.crt"), KeyFile: filepath.Join(dir, "ca.key")}
+		return a, a.create(commonName, now)
+	}
+	return a, err
+}
+
+var (
+	errNoAuthority = errors.New("there is no certificate authority")
+	errNotThePair  = errors.New("the key is another certificate's")
+)
+
+// load reads the authority in dir; errNoAuthority when there is none.
+func load(dir string) (*Authority, error) {
 	a := &Authority{CertFile: filepath.Join(dir, "ca.crt"), KeyFile: filepath.Join(dir, "ca.key")}
 	certPEM, certErr := os.ReadFile(a.CertFile)
 	keyPEM, keyErr := os.ReadFile(a.KeyFile)
 	switch {
 	case errors.Is(certErr, os.ErrNotExist) && errors.Is(keyErr, os.ErrNotExist):
-		return a, a.create(commonName, now)
+		return nil, fmt.Errorf("%w in %s", errNoAuthority, dir)
 	case certErr != nil || keyErr != nil:
 		return nil, fmt.Errorf("certificate authority: %w: restore the missing file from a backup; clusters that joined trust just this pair", errors.Join(certErr, keyErr))
 	}
+	cert, key, err := pair(certPEM, keyPEM)
+	if errors.Is(err, errNotThePair) && finishReplace(dir, keyPEM) == nil {
+		return load(dir)
+	}
+	switch {
+	case errors.Is(err, errNotThePair):
+		return nil, fmt.Errorf("certificate authority: %s is not the key of %s: restore the pair from one backup", a.KeyFile, a.CertFile)
+	case err != nil:
+		return nil, fmt.Errorf("certificate authority %s, %s: %w", a.CertFile, a.KeyFile, err)
+	}
+	a.CertPEM, a.cert, a.key = certPEM, cert, key
+	return a, a.readPrevious(dir)
+}
+
+// pair reads a certificate and its key.
+func pair(certPEM, keyPEM []byte) (*x509.Certificate, crypto.Signer, error) {
 	cert, err := ParseCertificate(certPEM)
 	if err != nil {
-		return nil, fmt.Errorf("certificate authority %s: %w", a.CertFile, err)
+		return nil, nil, fmt.Errorf("read the certificate: %w", err)
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("certificate authority %s: %w", a.KeyFile, err)
+		return nil, nil, fmt.Errorf("read the key: %w", err)
 	}
 	if pub, ok := key.Public().(*ecdsa.PublicKey); !ok || !pub.Equal(cert.PublicKey) {
-		return nil, fmt.Errorf("certificate authority: %s is not the key of %s: restore the pair from one backup", a.KeyFile, a.CertFile)
+		return nil, nil, errNotThePair
 	}
-	a.CertPEM, a.cert, a.key = certPEM, cert, key
-	return a, nil
+	return cert, key, nil
 }
 
 func (a *Authority) create(commonName string, now time.Time) error {
@@ -141,6 +174,9 @@ func (a *Authority) Issue(r Request, now time.Time) (certPEM, keyPEM []byte, err
 	_, certPEM, err = sign(template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("issue a certificate for %q: %w", r.CommonName, err)
+	}
+	if len(r.Hosts) > 0 {
+		certPEM = append(certPEM, a.cross...)
 	}
 	return certPEM, keyPEM, nil
 }

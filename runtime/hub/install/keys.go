@@ -1,7 +1,6 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +25,8 @@ const (
 // Keys identify the keys that the certificates and tokens in a hub's store
 // depend on.
 type Keys struct {
-	// CAData is the certificate of the hub's authority, PEM-encoded.
+	// CAData has the certificate of the hub's authority, PEM-encoded, and those of
+	// the authorities before that are still trusted.
 	CAData []byte
 	// ServiceAccountKeyHash identifies the key that signs service account
 	// tokens.
@@ -46,7 +46,7 @@ func SameKeys(ctx context.Context, c client.Reader, keys Keys) error {
 		return fmt.Errorf("read kube-public/cluster-info: %w", err)
 	}
 	for _, x := range published.Clusters {
-		if !bytes.Equal(bytes.TrimSpace(x.CertificateAuthorityData), bytes.TrimSpace(keys.CAData)) {
+		if !hubinfo.ShareCertificate(x.CertificateAuthorityData, keys.CAData) {
 			return errors.New("the store was made by a hub with another certificate authority")
 		}
 	}

@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -27,11 +28,16 @@ import (
 // namespaces, the bootstrap service account with its role, and the config maps
 // in kube-public that say where the hub is and what it supports.
 //
-// url is where agents reach the hub, keys what they verify it by. enabled are
+// place is where agents reach the hub, keys what they verify it by. enabled are
 // the names in hubinfo of what the hub supports beyond every hub of muster.
-func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enabled ...string) error {
+func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, enabled ...string) error {
 	a := apply.Applier{Client: c, Live: c}
-	clusterInfo, err := clusterInfo(url, keys.CAData)
+	bundle := slices.Concat(keys.CAData, place.ExternalCAs)
+	used, err := publishedURL(ctx, c)
+	if err != nil {
+		return err
+	}
+	clusterInfo, err := clusterInfo(place.URL, bundle)
 	if err != nil {
 		return err
 	}
@@ -56,7 +62,7 @@ func WellKnown(ctx context.Context, c client.Client, url string, keys Keys, enab
 	if err := applyAll(ctx, a, objects); err != nil {
 		return fmt.Errorf("make the well-known objects: %w", err)
 	}
-	return nil
+	return publishEndpoints(ctx, c, place, bundle, used)
 }
 
 // applyAll applies objects side by side.
@@ -136,7 +142,7 @@ func publicAccess() []client.Object {
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name},
 		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{hubinfo.ClusterInfo, hubinfo.Name}, Verbs: []string{"get"},
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{hubinfo.ClusterInfo, hubinfo.Name, hubinfo.EndpointsName}, Verbs: []string{"get"},
 		}},
 	}
 	binding := &rbacv1.RoleBinding{
@@ -147,7 +153,23 @@ func publicAccess() []client.Object {
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"},
 		},
 	}
-	return []client.Object{role, binding}
+	return append([]client.Object{role, binding}, followEndpoints()...)
+}
+
+// followEndpoints lets agents follow where the hub is.
+func followEndpoints() []client.Object {
+	const name = "muster:hub-endpoints"
+	meta := metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name}
+	return []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{hubinfo.EndpointsName}, Verbs: []string{"get", "list", "watch"},
+		}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.ManagedClustersGroup}},
+		},
+	}
 }
 
 func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
@@ -166,7 +188,7 @@ func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 }
 
 func features(hubID string, enabled []string) *corev1.ConfigMap {
-	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope}, enabled...)
+	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope, hubinfo.EndpointPropagation}, enabled...)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
 		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version(), hubinfo.HubIDKey: hubID},
