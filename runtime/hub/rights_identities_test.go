@@ -186,6 +186,7 @@ func bootstrapRights() []right {
 		{"create,get,list,watch", requestsGroup, "certificatesigningrequests", "", "*", ""},
 		{"create,get,list,watch", clustersGroup, "managedclusters", "", "*", ""},
 		{"create", clustersGroup, "managedclustersets/join", "", "*", ""},
+		{"create,get", musterGroup, "clusterregistrations", "", "*", ""},
 	}
 }
 
@@ -198,6 +199,7 @@ func boundRights(name string) []right {
 		{"create", clustersGroup, "managedclusters", "", "*", ""},
 		{"get,list,watch", clustersGroup, "managedclusters", "", name, ""},
 		{"create", clustersGroup, "managedclustersets/join", "", "default", ""},
+		{"create,get", musterGroup, "clusterregistrations", "", "*", ""},
 	}
 }
 

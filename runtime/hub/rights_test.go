@@ -92,6 +92,7 @@ const (
 	rolesGroup     = "rbac.authorization.k8s.io"
 	eventsGroup    = "events.k8s.io"
 	definitionsGrp = "apiextensions.k8s.io"
+	musterGroup    = "muster-fleet.io"
 )
 
 // rightsVerbs are all that means something to somebody.
@@ -154,7 +155,7 @@ func namesIn(x cell) []string {
 // served asks the hub for the resources of the groups.
 func served(t testing.TB) (namespaced, clusterWide []cell) {
 	t.Helper()
-	groups := []string{clustersGroup, worksGroup, addOnsGroup, registerGroup, "", rolesGroup, requestsGroup, leasesGroup, eventsGroup, definitionsGrp}
+	groups := []string{clustersGroup, worksGroup, addOnsGroup, registerGroup, "", rolesGroup, requestsGroup, leasesGroup, eventsGroup, definitionsGrp, musterGroup}
 	_, lists, err := clientsetFor(t, admin).Discovery().ServerGroupsAndResources()
 	testkit.Must(t, err)
 	seen := map[cell]bool{}

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // TextAttribute is a text that the hub reports.
@@ -130,7 +131,7 @@ func ReservedAnnotation(key string) string {
 	switch key {
 	case cluster.TerraformOwnerAnnotation, AcceptanceOwnerAnnotation:
 		return "the provider marks its objects with it"
-	case cluster.ClusterUIDAnnotation:
+	case muster.ClusterUIDAnnotation:
 		return "muster_klusterlet notes with it which cluster has the agent"
 	}
 	return ""

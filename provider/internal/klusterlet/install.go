@@ -178,7 +178,7 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 		return false
 	}
 	record := in.joining.cluster(ctx)
-	if len(in.kubeconfig) > 0 && !in.seen.certified && hasJoined(record) {
+	if len(in.kubeconfig) > 0 && !in.seen.certified && record != nil && record.HasAgent() {
 		in.approve, in.hindered = in.joining.allow(ctx, bearerOf(in.kubeconfig))
 	}
 	for _, object := range in.agent.objects(in.kubeconfig) {

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // joining is the hub's side of installing an agent.
@@ -65,7 +66,7 @@ func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok b
 	if object == nil {
 		return "", false
 	}
-	other = object.Annotations[cluster.ClusterUIDAnnotation]
+	other = object.Annotations[muster.ClusterUIDAnnotation]
 	return other, other != "" && other != uid && meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
 }
 
@@ -108,18 +109,12 @@ func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Boots
 // note writes down on the hub which cluster the agent is in. That is a service
 // to other configurations, which may go wrong.
 func (j *joining) note(ctx context.Context, object *clusterv1.ManagedCluster, uid string) {
-	if object == nil || object.Annotations[cluster.ClusterUIDAnnotation] == uid {
+	if object == nil || object.Annotations[muster.ClusterUIDAnnotation] == uid {
 		return
 	}
 	noted := &clusterv1.ManagedCluster{}
 	noted.Name = j.name
-	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{cluster.ClusterUIDAnnotation: uid}}})
-}
-
-// hasJoined reports whether an agent of the cluster was let in before, so that
-// hubs let no other one in by themselves.
-func hasJoined(object *clusterv1.ManagedCluster) bool {
-	return object != nil && (meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) || object.Annotations[cluster.AgentAnnotation] != "")
+	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{muster.ClusterUIDAnnotation: uid}}})
 }
 
 // allow lets the holder of a bootstrap kubeconfig join a cluster again that has

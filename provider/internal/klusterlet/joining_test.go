@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -81,7 +82,7 @@ func TestPlace(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	of := func(uid string, available metav1.ConditionStatus) *clusterv1.ManagedCluster {
 		return &clusterv1.ManagedCluster{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{cluster.ClusterUIDAnnotation: uid}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{muster.ClusterUIDAnnotation: uid}},
 			Status:     clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{{Type: cluster.ConditionAvailable, Status: available}}},
 		}
 	}

@@ -5,8 +5,3 @@ package cluster
 // knows. Two states with the same object differ by it. It is
 // muster's own; hubs and agents ignore it.
 const TerraformOwnerAnnotation = "muster-fleet.io/terraform-owner"
-
-// ClusterUIDAnnotation on a ManagedCluster is the UID of the kube-system namespace of
-// the cluster that Terraform has installed its agent in. It is muster's own; hubs and
-// agents ignore it.
-const ClusterUIDAnnotation = "muster-fleet.io/cluster-uid"

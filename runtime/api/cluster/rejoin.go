@@ -14,6 +14,11 @@ const (
 	// RejoinedAnnotation on the Secret of a bootstrap token is the UID of the
 	// certificate request that was approved by RejoinAnnotation. The hub keeps it.
 	RejoinedAnnotation = "muster-fleet.io/token-rejoined"
+	// RejoinUIDAnnotation on the Secret of a bootstrap token with RejoinAnnotation
+	// is the UID of the cluster that registered with it by a client ID first, which
+	// takes the place of the one from before. The hub keeps it, so that the token
+	// brings no third one.
+	RejoinUIDAnnotation = "muster-fleet.io/token-rejoin-cluster-uid"
 
 	// AgentAnnotation on a ManagedCluster names the one agent of the cluster that
 	// the hub serves, once an agent has taken another one's place. Without it

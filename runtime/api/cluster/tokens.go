@@ -21,6 +21,16 @@ const (
 	// TokenUsedByAnnotation lists the clusters, separated by commas, that were
 	// registered with the token. The hub keeps it.
 	TokenUsedByAnnotation = "muster-fleet.io/token-used-by"
+	// TokenClientIDsAnnotation lists the client IDs, separated by commas, that
+	// agents with the token may register by, and no others. Such a token is good
+	// for the clusters of these IDs only, and proves that its holder may take over
+	// one that somebody has prepared.
+	TokenClientIDsAnnotation = "muster-fleet.io/token-client-ids"
+	// TokenAllowedLabelsAnnotation lists the keys of labels, separated by commas,
+	// that agents with the token may choose for the clusters that they register by
+	// a client ID. A key that ends with * stands for all that begin like it. Without
+	// it agents choose none.
+	TokenAllowedLabelsAnnotation = "muster-fleet.io/token-allowed-labels"
 )
 
 // TokenRevocationAnnotation with the value RevokeRequests on a token's Secret
@@ -75,6 +85,12 @@ type TokenScope struct {
 	MaxClusters int
 	// UsedBy are the clusters that were registered, by name.
 	UsedBy []string
+	// ClientIDs are those that agents may register by; empty means any, none of
+	// which the token proves.
+	ClientIDs []string
+	// AllowedLabels are the keys of labels that agents may choose, and with a * at
+	// the end the beginnings of such keys.
+	AllowedLabels []string
 }
 
 // ParseTokenScope reads the scope from the annotations of a token's Secret.
@@ -94,13 +110,28 @@ func ParseTokenScope(annotations map[string]string) (TokenScope, error) {
 		}
 		s.MaxClusters = n
 	}
-	for name := range strings.SplitSeq(annotations[TokenUsedByAnnotation], ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			s.UsedBy = append(s.UsedBy, name)
+	s.UsedBy = listed(annotations[TokenUsedByAnnotation])
+	s.ClientIDs = listed(annotations[TokenClientIDsAnnotation])
+	if err := CheckClientIDs(s.ClientIDs); err != nil {
+		return TokenScope{}, fmt.Errorf("the annotation %s: %w", TokenClientIDsAnnotation, err)
+	}
+	s.AllowedLabels = listed(annotations[TokenAllowedLabelsAnnotation])
+	if err := CheckAllowedLabels(s.AllowedLabels); err != nil {
+		return TokenScope{}, fmt.Errorf("the annotation %s: %w", TokenAllowedLabelsAnnotation, err)
+	}
+	return s, nil
+}
+
+// listed are the elements of a list that is separated by commas, sorted.
+func listed(text string) []string {
+	var list []string
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			list = append(list, element)
 		}
 	}
-	slices.Sort(s.UsedBy)
-	return s, nil
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Annotations is the scope as annotations; the list of clusters is left to the
@@ -112,6 +143,12 @@ func (s TokenScope) Annotations() map[string]string {
 	}
 	if s.MaxClusters > 0 {
 		out[TokenMaxClustersAnnotation] = strconv.Itoa(s.MaxClusters)
+	}
+	if len(s.ClientIDs) > 0 {
+		out[TokenClientIDsAnnotation] = strings.Join(s.ClientIDs, ",")
+	}
+	if len(s.AllowedLabels) > 0 {
+		out[TokenAllowedLabelsAnnotation] = strings.Join(s.AllowedLabels, ",")
 	}
 	return out
 }
@@ -130,6 +167,21 @@ func (s *TokenScope) Use(cluster string) (changed, ok bool) {
 	}
 	s.UsedBy = slices.Insert(s.UsedBy, at, cluster)
 	return true, true
+}
+
+// UsedUp says why a token that Use refuses may not be used for another cluster.
+func (s *TokenScope) UsedUp(id string) error {
+	const shown = 5
+	names, more := s.UsedBy, ""
+	if len(names) > shown {
+		names, more = slices.Clone(names[:shown]), fmt.Sprintf(" and %d more", len(s.UsedBy)-shown)
+	}
+	limit := "1 cluster"
+	if s.MaxClusters != 1 {
+		limit = fmt.Sprintf("%d clusters", s.MaxClusters)
+	}
+	return fmt.Errorf("the bootstrap token %q may register %s and was used for %s%s: use another token, or raise its limit",
+		id, limit, strings.Join(names, ", "), more)
 }
 
 // BoundClusters are the clusters that a user's groups bind it to; none when it

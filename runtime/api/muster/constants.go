@@ -13,8 +13,9 @@ const (
 	// that does not know the cluster's name finds it.
 	ClientIDAnnotation = "muster-fleet.io/client-id"
 	// ClusterUIDAnnotation on a ManagedCluster is the UID of the namespace
-	// kube-system of the cluster that registered under this name. The hub sets
-	// it. Another cluster can't register under the name or client ID.
+	// kube-system of the cluster that registered under this name, or in which
+	// Terraform has installed its agent. Another cluster can't register by the
+	// client ID.
 	ClusterUIDAnnotation = "muster-fleet.io/cluster-uid"
 	// RegistrationLabel on a ManagedCluster names the ClusterRegistration that
 	// it was created for.
@@ -116,6 +117,23 @@ const (
 // ConditionRegistered of a ClusterRegistration says whether the agent may go on
 // under the name in its status.
 const ConditionRegistered = "Registered"
+
+// Reasons of the condition Registered.
+const (
+	ReasonRegistered          = "Registered"          // the agent may go on under the name in the status
+	ReasonTokenGone           = "TokenGone"           // the token was revoked before there was an answer
+	ReasonTokenExpired        = "TokenExpired"        // the token expired before there was an answer
+	ReasonTokenUnusable       = "TokenUnusable"       // what the token's Secret says can't be understood
+	ReasonTokenUsedUp         = "TokenUsedUp"         // the token has registered as many clusters as it may
+	ReasonTokenNotFor         = "TokenNotFor"         // the token is for other clusters or client IDs
+	ReasonClientIDNotUnique   = "ClientIDNotUnique"   // several clusters are prepared with the client ID
+	ReasonClientIDDiffers     = "ClientIDDiffers"     // the cluster has another client ID
+	ReasonProofRequired       = "ProofRequired"       // the token does not prove that the agent may have the cluster
+	ReasonAlreadyJoined       = "AlreadyJoined"       // the cluster has joined before
+	ReasonAnotherCluster      = "AnotherCluster"      // another cluster has registered by the client ID
+	ReasonClusterNameTaken    = "ClusterNameTaken"    // the name that the cluster would get is another one's
+	ReasonClusterBeingDeleted = "ClusterBeingDeleted" // the cluster is being deleted
+)
 
 // ConditionHubEndpointCurrent of a ManagedCluster says whether its agent uses the
 // hub's newest URL and CA. The agent writes it.

@@ -50,6 +50,8 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterAgentWrites", Factory: factory(agentWrites{})},
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterBootstrapTokenRequests", Factory: factory(tokenRequests{tokens})},
+		{Name: "MusterClusterRegistration", Factory: factory(&clusterRegistrations{tokenScopes: tokens, clock: clk})},
+		{Name: "MusterClientIDs", Factory: factory(&clientIDs{tokenScopes: tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManagedClusterAddOn", Factory: factory(managedClusterAddOns{})},

@@ -82,8 +82,7 @@ func checkRequest(who user.Info, r *certificates.CertificateSigningRequest, name
 // isBootstrap reports whether a user registers clusters: a bootstrap token, or
 // the bootstrap service account.
 func isBootstrap(who user.Info) bool {
-	_, token := cluster.TokenOfUser(who.GetName())
-	return token || who.GetName() == cluster.BootstrapUser || slices.Contains(who.GetGroups(), cluster.BootstrapGroup)
+	return cluster.IsBootstrap(who.GetName(), who.GetGroups())
 }
 
 // checkFirst checks the first request of an agent, which a bootstrap identity

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -246,27 +245,13 @@ func (p *tokenUses) use(ctx context.Context, id, name string, dryRun bool) error
 		}
 		changed, allowed := scope.Use(name)
 		if !allowed {
-			return usedUp(id, scope)
+			return scope.UsedUp(id)
 		}
 		if !changed || dryRun {
 			return nil
 		}
 		return p.note(ctx, secret, scope)
 	})
-}
-
-func usedUp(id string, scope cluster.TokenScope) error {
-	const shown = 5
-	names, more := scope.UsedBy, ""
-	if len(names) > shown {
-		names, more = slices.Clone(names[:shown]), fmt.Sprintf(" and %d more", len(scope.UsedBy)-shown)
-	}
-	limit := "1 cluster"
-	if scope.MaxClusters != 1 {
-		limit = fmt.Sprintf("%d clusters", scope.MaxClusters)
-	}
-	return fmt.Errorf("the bootstrap token %q may register %s and was used for %s%s: use another token, or raise its limit",
-		id, limit, strings.Join(names, ", "), more)
 }
 
 func (p *tokenUses) note(ctx context.Context, secret *corev1.Secret, scope cluster.TokenScope) error {

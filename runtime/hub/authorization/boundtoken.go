@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
@@ -55,6 +56,9 @@ func allowed(bound string, a authorizer.Attributes) bool {
 			return false
 		}
 		return verb == "create" || (verb == "list" || verb == "watch") && selects(a, bound)
+	case muster.GroupName:
+		// The name is random, and only who created one knows it.
+		return a.GetResource() == "clusterregistrations" && a.GetSubresource() == "" && (verb == "create" || verb == "get")
 	case "":
 		// These are public: the address of the hub, and its certificate.
 		return a.GetResource() == "configmaps" && a.GetSubresource() == "" && verb == "get" && a.GetNamespace() == "kube-public"

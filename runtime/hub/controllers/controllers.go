@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/namespaces"
 	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/placement"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clientid"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/csr"
@@ -106,6 +107,9 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	}
 	if o.Features.Enabled(features.DefaultClusterSet) {
 		all = append(all, defaultsets.NewController(c))
+	}
+	if o.Features.Enabled(features.ClusterRegistration) {
+		all = append(all, clientid.NewController(c, m.GetCache(), live, events, o.Clock))
 	}
 	if o.Features.Enabled(features.ClusterProfile) {
 		all = append(all, clusterprofile.NewController(c, events))

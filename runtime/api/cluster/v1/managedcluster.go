@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -176,4 +177,10 @@ type ManagedClusterList struct {
 
 	// items are the managed clusters.
 	Items []ManagedCluster `json:"items"`
+}
+
+// HasAgent reports whether an agent of the cluster has been let in before, so
+// that another one would take its place.
+func (c *ManagedCluster) HasAgent() bool {
+	return c.Annotations[cluster.AgentAnnotation] != "" || meta.IsStatusConditionTrue(c.Status.Conditions, cluster.ConditionJoined)
 }

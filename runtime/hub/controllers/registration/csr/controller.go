@@ -99,7 +99,11 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	var approve bool
 	var why string // that approve is false, when there is something to say
 	event := eventRenewed
-	switch bound := cluster.BoundClusters(request.Spec.Groups); {
+	bound, err := c.boundClusters(ctx, request, identity.Cluster)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("judge the certificate request %s: %w", request.Name, err)
+	}
+	switch {
 	case request.Spec.Username == identity.CommonName:
 		approve, why, err = c.mayRenew(ctx, request, identity)
 	case len(bound) > 0:
@@ -181,7 +185,7 @@ func (c *Controller) mayJoin(ctx context.Context, request *certificatesv1.Certif
 			return false, "", err
 		}
 		return true, "", c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, c.clock.Now())
-	case hasAgent(mc):
+	case mc.HasAgent():
 		return false, fmt.Sprintf("the cluster %q has joined before: if it is to join again, approve the request with \"kubectl certificate approve %s\", or use a token that \"muster rejoin %s\" makes",
 			name, request.Name, name), nil
 	}
@@ -195,7 +199,7 @@ func (c *Controller) takeOver(ctx context.Context, request *certificatesv1.Certi
 	if err := c.client.Get(ctx, types.NamespacedName{Name: identity.Cluster}, mc); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !hasAgent(mc) {
+	if !mc.HasAgent() {
 		return nil
 	}
 	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, c.clock.Now())

@@ -10,7 +10,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 )
 
@@ -43,6 +43,31 @@ func (c *Controller) tokenOf(ctx context.Context, request *certificatesv1.Certif
 	return secret, nil
 }
 
+// boundClusters are the clusters that the requester's bootstrap token is bound to:
+// by its groups, or because it names the client ID by which the cluster of the
+// request has registered with it.
+func (c *Controller) boundClusters(ctx context.Context, request *certificatesv1.CertificateSigningRequest, name string) ([]string, error) {
+	if bound := cluster.BoundClusters(request.Spec.Groups); len(bound) > 0 {
+		return bound, nil
+	}
+	secret, err := c.tokenOf(ctx, request)
+	if secret == nil || err != nil {
+		return nil, err
+	}
+	scope, err := cluster.ParseTokenScope(secret.Annotations)
+	if err != nil || len(scope.ClientIDs) == 0 || !slices.Contains(scope.UsedBy, name) {
+		return nil, nil //nolint:nilerr // a token that can't be used binds nobody
+	}
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: name}, mc); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if !slices.Contains(scope.ClientIDs, mc.Annotations[muster.ClientIDAnnotation]) {
+		return nil, nil
+	}
+	return []string{name}, nil
+}
+
 // spend takes a token's permission to join again for one request, before that
 // is approved, so that no second one is by the same token.
 func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name string, request types.UID) error {
@@ -64,11 +89,6 @@ func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name stri
 		return fmt.Errorf("note that the bootstrap token in the Secret %s/%s was used to join again: %w", secret.Namespace, secret.Name, err)
 	}
 	return nil
-}
-
-// hasAgent tells whether a cluster has an agent that another one can replace.
-func hasAgent(mc *clusterv1.ManagedCluster) bool {
-	return mc.Annotations[cluster.AgentAnnotation] != "" || meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionJoined)
 }
 
 // install makes an agent the only one of its cluster that the hub serves.
@@ -132,7 +152,7 @@ func (c *Controller) follow(ctx context.Context, request *certificatesv1.Certifi
 	if err := c.client.Get(ctx, types.NamespacedName{Name: identity.Cluster}, mc); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !hasAgent(mc) {
+	if !mc.HasAgent() {
 		return nil
 	}
 	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, at)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 )
 
@@ -28,14 +29,23 @@ func decided(r *certificatesv1.CertificateSigningRequest) bool {
 }
 
 func wasAccepted(was, is *clusterv1.ManagedCluster) bool {
-	return is.Spec.AcceptsClient() && !was.Spec.AcceptsClient()
+	return is.Spec.AcceptsClient() && (!was.Spec.AcceptsClient() ||
+		was.Annotations[muster.ClientIDAnnotation] != is.Annotations[muster.ClientIDAnnotation])
 }
 
-// permits selects the Secrets of tokens that let a cluster join again.
-func permits(s *corev1.Secret) bool { return s.Annotations[cluster.RejoinAnnotation] != "" }
+// permits selects the Secrets of tokens that let a cluster join again, and of those
+// that are for certain client IDs.
+func permits(s *corev1.Secret) bool {
+	return s.Annotations[cluster.RejoinAnnotation] != "" || s.Annotations[cluster.TokenClientIDsAnnotation] != ""
+}
 
 func permitsAnother(was, is *corev1.Secret) bool {
-	return was.Annotations[cluster.RejoinAnnotation] != is.Annotations[cluster.RejoinAnnotation]
+	for _, key := range []string{cluster.RejoinAnnotation, cluster.TokenClientIDsAnnotation, cluster.TokenUsedByAnnotation} {
+		if was.Annotations[key] != is.Annotations[key] {
+			return true
+		}
+	}
+	return false
 }
 
 // requestsOf are the undecided requests of a ManagedCluster.
@@ -43,10 +53,23 @@ func (c *Controller) requestsOf(ctx context.Context, mc client.Object) []reconci
 	return c.undecided(ctx, mc.GetName())
 }
 
-// requestsOfToken are the undecided requests of the cluster that a token's
-// Secret lets join again.
+// requestsOfToken are the undecided requests of the cluster that a token's Secret
+// lets join again, and of those that have registered with a token for certain
+// client IDs.
 func (c *Controller) requestsOfToken(ctx context.Context, secret client.Object) []reconcile.Request {
-	return c.undecided(ctx, secret.GetAnnotations()[cluster.RejoinAnnotation])
+	annotations := secret.GetAnnotations()
+	out := c.undecided(ctx, annotations[cluster.RejoinAnnotation])
+	if annotations[cluster.TokenClientIDsAnnotation] == "" {
+		return out
+	}
+	scope, err := cluster.ParseTokenScope(annotations)
+	if err != nil {
+		return out
+	}
+	for _, name := range scope.UsedBy {
+		out = append(out, c.undecided(ctx, name)...)
+	}
+	return out
 }
 
 // undecided are the undecided requests of the cluster of this name.

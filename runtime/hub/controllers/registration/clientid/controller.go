@@ -1,0 +1,217 @@
+// Package clientid answers the registrations of agents that know their client ID
+// and not their cluster's name: it finds the cluster or creates it, and removes
+// what is left of registrations that are over.
+package clientid
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+)
+
+const (
+	// settling is how old a registration has to be before a cluster is created for
+	// it: one that somebody has just prepared may not be in the cache yet.
+	settling = time.Second
+	// keepAnswered is how long an answered registration stays for its agent to read,
+	// and keepRefused how long a refused one stays for people to see. An agent that
+	// still wants in creates it again.
+	keepAnswered = 5 * time.Minute
+	keepRefused  = 15 * time.Minute
+)
+
+// Controller reconciles ClusterRegistrations.
+type Controller struct {
+	client client.Client
+	// cached and live read bootstrap tokens: from the cache, and past it.
+	cached client.Reader
+	live   client.Reader
+	events events.EventRecorder
+	clock  clock.PassiveClock
+}
+
+// NewController makes the controller. cached reads the Secrets of bootstrap tokens
+// from the cache, live reads past it.
+func NewController(c client.Client, cached, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, cached: cached, live: live, events: recorder, clock: clk}
+}
+
+// Reconcile answers a registration, and deletes it when nobody needs the answer any
+// more. A refused one is judged again when a cluster or the token changes.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	registration := &musterv1alpha1.ClusterRegistration{}
+	if err := c.client.Get(ctx, r.NamespacedName, registration); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !registration.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	useful, err := c.usefulFor(ctx, registration)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if useful <= 0 {
+		err := c.client.Delete(ctx, registration, client.Preconditions{UID: &registration.UID})
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if meta.IsStatusConditionTrue(registration.Status.Conditions, muster.ConditionRegistered) {
+		return reconcile.Result{RequeueAfter: useful}, nil
+	}
+	q, err := c.ask(ctx, registration)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("look up what the registration %s is for: %w", registration.Name, err)
+	}
+	a := decide(q)
+	if left := settling - c.clock.Since(registration.CreationTimestamp.Time); a.create && left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	if err := c.carryOut(ctx, q, a); err != nil {
+		return reconcile.Result{}, fmt.Errorf("register the cluster of the client ID %s: %w", q.clientID(), err)
+	}
+	return reconcile.Result{RequeueAfter: useful}, c.report(ctx, registration, a)
+}
+
+// usefulFor is how much longer somebody may need a registration; 0 or less when
+// nobody does.
+func (c *Controller) usefulFor(ctx context.Context, r *musterv1alpha1.ClusterRegistration) (time.Duration, error) {
+	answered := meta.FindStatusCondition(r.Status.Conditions, muster.ConditionRegistered)
+	if answered == nil || answered.Status != metav1.ConditionTrue {
+		return keepRefused - c.clock.Since(r.CreationTimestamp.Time), nil
+	}
+	mc := &clusterv1.ManagedCluster{}
+	switch err := c.live.Get(ctx, types.NamespacedName{Name: r.Status.ClusterName}, mc); {
+	case apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("look up the cluster of the registration %s: %w", r.Name, err)
+	}
+	return keepAnswered - c.clock.Since(answered.LastTransitionTime.Time), nil
+}
+
+// ask collects what the answer depends on.
+func (c *Controller) ask(ctx context.Context, r *musterv1alpha1.ClusterRegistration) (question, error) {
+	q := question{registration: r, now: c.clock.Now()}
+	var err error
+	if q.token, err = c.tokenOf(ctx, r.Spec.Token); err != nil {
+		return q, err
+	}
+	list := &clusterv1.ManagedClusterList{}
+	if err := c.client.List(ctx, list, client.MatchingFields{byClientID: r.Spec.ClientID}); err != nil {
+		return q, err
+	}
+	for i := range list.Items {
+		q.named = append(q.named, &list.Items[i])
+	}
+	slices.SortFunc(q.named, func(a, b *clusterv1.ManagedCluster) int { return strings.Compare(a.Name, b.Name) })
+	if q.derived, err = c.cluster(ctx, muster.DerivedClusterName(r.Spec.ClientID)); err != nil {
+		return q, err
+	}
+	if q.token != nil && len(q.token.bound) == 1 {
+		q.bound, err = c.cluster(ctx, q.token.bound[0])
+	}
+	return q, err
+}
+
+// cluster reads a cluster; nil when there is none.
+func (c *Controller) cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
+	mc := &clusterv1.ManagedCluster{}
+	err := c.client.Get(ctx, types.NamespacedName{Name: name}, mc)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return mc, err
+}
+
+// secretOf is the Secret of a bootstrap token; nil when there is none.
+func (c *Controller) secretOf(ctx context.Context, id string) (*corev1.Secret, error) {
+	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + id}
+	// The cache may not show yet a token that was made a moment ago.
+	for _, reader := range []client.Reader{c.cached, c.live} {
+		secret := &corev1.Secret{}
+		err := reader.Get(ctx, key, secret)
+		if err == nil && secret.DeletionTimestamp.IsZero() {
+			return secret, nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// tokenOf reads what a bootstrap token allows; nil when there is none.
+func (c *Controller) tokenOf(ctx context.Context, id string) (*token, error) {
+	if id == "" {
+		return nil, nil
+	}
+	secret, err := c.secretOf(ctx, id)
+	if secret == nil || err != nil {
+		return nil, err
+	}
+	t := &token{
+		id: id, rejoin: secret.Annotations[cluster.RejoinAnnotation], rejoinUID: secret.Annotations[cluster.RejoinUIDAnnotation],
+		bound: cluster.BoundClusters(strings.Split(string(secret.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]), ",")),
+	}
+	t.scope, t.problem = cluster.ParseTokenScope(secret.Annotations)
+	if text := string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey]); text != "" {
+		expires, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.problem = fmt.Errorf("its expiration %q is no time of the form that RFC 3339 describes", text)
+		}
+		t.expires = expires
+	}
+	return t, nil
+}
+
+// report writes the answer into the registration. What is news is told by events.
+func (c *Controller) report(ctx context.Context, r *musterv1alpha1.ClusterRegistration, a answer) error {
+	verdict := metav1.Condition{Type: muster.ConditionRegistered, Status: metav1.ConditionTrue, Reason: a.reason, Message: a.message}
+	if a.name == "" {
+		verdict.Status = metav1.ConditionFalse
+	}
+	verdict.LastTransitionTime = metav1.Time{Time: c.clock.Now()}
+	written, err := patch.Status(ctx, c.client, r, func() bool {
+		changed := meta.SetStatusCondition(&r.Status.Conditions, verdict)
+		changed = changed || r.Status.ClusterName != a.name
+		r.Status.ClusterName = a.name
+		return changed
+	})
+	if err != nil {
+		return fmt.Errorf("answer the registration %s: %w", r.Name, err)
+	}
+	if !written {
+		return nil
+	}
+	kind, who := corev1.EventTypeNormal, r.Annotations[muster.RequesterAnnotation]
+	if a.name == "" {
+		kind = corev1.EventTypeWarning
+	}
+	c.events.Eventf(r, nil, kind, a.reason, "Register", "%s", a.message)
+	for _, mc := range a.warned {
+		c.events.Eventf(mc, r, kind, a.reason, "Register", "user %q wants to register a cluster whose kube-system has the UID %s by the client ID %s: %s",
+			who, r.Spec.ClusterUID, r.Spec.ClientID, a.message)
+	}
+	log.FromContext(ctx).Info("a registration by a client ID was answered", "registration", r.Name, "clientID", r.Spec.ClientID,
+		"clusterUID", r.Spec.ClusterUID, "requester", who, "reason", a.reason, "cluster", a.name)
+	return nil
+}
