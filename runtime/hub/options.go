@@ -121,6 +121,7 @@ func (o *Options) controllers() controllers.Options {
 		AcceptNew:        len(o.AutoApprove) > 0 || o.Features.Enabled(features.ManagedClusterAutoApproval),
 		ApprovedUsers:    o.AutoApprove,
 		CleanedResources: o.CleanedResources,
+		ManifestLimit:    o.ManifestLimit,
 	}
 }
 

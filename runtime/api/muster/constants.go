@@ -31,6 +31,15 @@ const (
 	// BoundKeysAnnotation on a logical cloud's ManifestWork lists the hashes of
 	// the keys, separated by commas, whose groups the manifests bind to roles.
 	BoundKeysAnnotation = "muster-fleet.io/bound-keys"
+	// RetentionAnnotation on the same work says what becomes of the cloud's
+	// namespace when the work is deleted: Keep or Delete.
+	RetentionAnnotation = "muster-fleet.io/on-delete"
+	// AdoptedAnnotation on the same work and on the cloud's namespace in the
+	// cluster says "true" when the namespace was there before the cloud.
+	AdoptedAnnotation = "muster-fleet.io/adopted"
+	// HubAnnotation on the cloud's namespace in the cluster is the ID of the hub
+	// with the cloud.
+	HubAnnotation = "muster-fleet.io/hub"
 	// AccessRequestAnnotation on a certificate request in a managed cluster is
 	// the access request on the hub that it is made for, as namespace/name.
 	AccessRequestAnnotation = "muster-fleet.io/access-request"
@@ -58,6 +67,13 @@ const (
 	// VerbGrantClusterScope on an AccessRole is the right to grant it beyond one
 	// namespace.
 	VerbGrantClusterScope = "grant-cluster-scope"
+	// VerbAdopt on AdoptableNamespaces, by the name of a namespace in managed
+	// clusters, is the right to let a cloud take over that namespace where it
+	// exists.
+	VerbAdopt = "adopt"
+	// AdoptableNamespaces is what the right to adopt is about. There is no such
+	// kind.
+	AdoptableNamespaces = "adoptablenamespaces"
 )
 
 // ImportNamespace is the namespace on the hub with the Secrets that
@@ -138,6 +154,24 @@ const (
 // ConditionHubEndpointCurrent of a ManagedCluster says whether its agent uses the
 // hub's newest URL and CA. The agent writes it.
 const ConditionHubEndpointCurrent = "HubEndpointCurrent"
+
+// Reasons of the conditions of LogicalClouds, and of clusters in their status.
+const (
+	ReasonClustersSelected  = "ClustersSelected"  // placements select clusters
+	ReasonNoClusters        = "NoClusters"        // they select none
+	ReasonPlacementNotFound = "PlacementNotFound" // a placement does not exist
+	ReasonAllClusters       = "AllClusters"       // it holds in all clusters
+	ReasonInProgress        = "InProgress"        // clusters are on their way there
+	ReasonClustersFailed    = "ClustersFailed"    // clusters can't get there
+	ReasonGrantsFailed      = "GrantsFailed"      // a grant can't be given
+	ReasonNamespaceTaken    = "NamespaceTaken"    // another cloud has the namespace in the cluster
+	ReasonProbing           = "Probing"           // whether the namespace exists is not known yet
+	ReasonApplying          = "Applying"          // the agent has not applied everything yet
+	ReasonApplyFailed       = "ApplyFailed"       // the agent could not apply something
+	ReasonTooManyKeys       = "TooManyKeys"       // the work has no room for more keys
+	ReasonLeaving           = "Leaving"           // what an earlier time left is being removed
+	ReasonClustersLeft      = "ClustersLeft"      // the cloud is still in clusters
+)
 
 // Reasons of the condition Failed, and of Approved when it is False.
 const (

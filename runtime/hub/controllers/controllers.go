@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/defaultsets"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/namespaces"
 	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/logicalcloud"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/placement"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clientid"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
@@ -52,6 +53,8 @@ type Options struct {
 	AcceptNew bool
 	// ApprovedUsers are users whose first certificate requests are approved.
 	ApprovedUsers []string
+	// ManifestLimit is the greatest total size of a work's manifests, in bytes.
+	ManifestLimit int
 	// CleanedResources are deleted with a cluster, one kind after the other.
 	CleanedResources []schema.GroupVersionResource
 }
@@ -120,6 +123,9 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
 		needsProgressing := o.Features.Enabled(features.RolloutNeedsProgressing)
 		all = append(all, replicaset.NewController(c, live, o.Clock, replicaset.Options{NeedsProgressing: needsProgressing}))
+	}
+	if o.Features.Enabled(features.UserAccess) {
+		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit}))
 	}
 	return all, nil
 }
