@@ -136,3 +136,39 @@ func TestSealedTokenOpensForItsKeyAndRequestOnly(t *testing.T) {
 		t.Error("a short key is taken")
 	}
 }
+
+func TestKeyThatTokensAreSealedTo(t *testing.T) {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	testkit.Must(t, err)
+	public := key.PublicKey().Bytes()
+	hash, err := access.CheckSealTo(public, nil)
+	testkit.Must(t, err)
+	if again, err := access.CheckSealTo(public, nil); err != nil || again != hash || len(hash) != 32 {
+		t.Errorf("the hash is %q, then %q (%v)", hash, again, err)
+	}
+	// The same 32 bytes as an Edwards key, the nearest that a certificate's can be.
+	if edwards, err := access.KeyHash(ed25519.PublicKey(public)); err != nil || edwards == hash {
+		t.Errorf("two kinds of keys have the hash %q (%v)", hash, err)
+	}
+	csrKey := newKey(t)
+	x := csrKey.X.FillBytes(make([]byte, 32)) //nolint:staticcheck // that the coordinate is a number does not matter here
+	csr, err := access.NewRequest(csrKey, hub, "jo")
+	testkit.Must(t, err)
+	if _, err := access.CheckSealTo(public, csr); err != nil {
+		t.Error(err)
+	}
+	for name, tc := range map[string]struct {
+		key, request []byte
+		want         string
+	}{
+		"too short":              {public[:31], nil, "no X25519 public key"},
+		"zero":                   {make([]byte, 32), nil, "nothing is secret"},
+		"one":                    {append([]byte{1}, make([]byte, 31)...), nil, "nothing is secret"},
+		"the certificate's key":  {x, csr, "for tokens"},
+		"a long one with a tail": {append(bytes.Clone(public), 0), nil, "no X25519 public key"},
+	} {
+		if _, err := access.CheckSealTo(tc.key, tc.request); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, tc.want)
+		}
+	}
+}

@@ -187,3 +187,9 @@ const (
 	ReasonRequestTampered       = "RequestTampered"       // what the agent got is not what was asked for
 	ReasonNamespaceExists       = "NamespaceExists"       // the cloud's namespace is somebody else's
 )
+
+// Reasons of events about user access. Those of its condition types are the
+// others.
+const (
+	EventAccessRefused = "AccessRefused" // a request was refused at once; the event is on the logical cloud
+)

@@ -60,6 +60,8 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
 		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
+		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk})},
+		{Name: "MusterClusterCredential", Factory: factory(clusterCredentials{})},
 		// Last: a request that another plugin refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)})},
 	}

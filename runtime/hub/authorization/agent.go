@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -101,7 +102,7 @@ func isOpen(a authorizer.Attributes) bool {
 // isDaily reports whether the request is allowed by the roles that the hub
 // gives to the agent of an accepted cluster: those of the package
 // managedcluster, outside its namespace, and of the package clusterrole, inside
-// it.
+// it; or is one of muster's own kinds.
 func isDaily(name string, a authorizer.Attributes) bool {
 	switch a.GetAPIGroup() {
 	case cluster.GroupName:
@@ -129,6 +130,8 @@ func isDaily(name string, a authorizer.Attributes) bool {
 		}
 	case work.GroupName:
 		return worksOn(name, a, "get", "list", "watch", "update", "patch")
+	case muster.GroupName:
+		return credentialsOf(name, a)
 	}
 	return reportsEvents(name, a)
 }
@@ -147,6 +150,22 @@ func worksOn(name string, a authorizer.Attributes, verbs ...string) bool {
 	case "manifestworks":
 		return hasVerb(a, verbs...)
 	case "manifestworks/status":
+		return hasVerb(a, "patch", "update")
+	}
+	return false
+}
+
+// credentialsOf reports whether the request reads what the cluster's agent is asked
+// to issue to users, or answers it. There is no role for it, unlike for OCM's
+// kinds: hubs without this authorizer do not have the kind.
+func credentialsOf(name string, a authorizer.Attributes) bool {
+	if a.GetNamespace() != name {
+		return false
+	}
+	switch resourceOf(a) {
+	case "clustercredentials":
+		return hasVerb(a, "get", "list", "watch")
+	case "clustercredentials/status":
 		return hasVerb(a, "patch", "update")
 	}
 	return false

@@ -1,8 +1,11 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // AccessRequest asks for access to one cluster of a logical cloud. Its spec can't
@@ -12,6 +15,9 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName=areq
+// +kubebuilder:selectablefield:JSONPath=`.spec.logicalCloud`
+// +kubebuilder:selectablefield:JSONPath=`.spec.managedCluster`
+// +kubebuilder:selectablefield:JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="Cloud",type=string,JSONPath=`.spec.logicalCloud`
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.managedCluster`
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
@@ -25,7 +31,6 @@ type AccessRequest struct {
 
 	// spec says who wants to get where, and by what key.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an access request can't be changed; create another one"
 	Spec AccessRequestSpec `json:"spec"`
 
 	// status is the answer.
@@ -33,10 +38,9 @@ type AccessRequest struct {
 	Status AccessRequestStatus `json:"status,omitzero"`
 }
 
-// AccessRequestSpec says who wants to get where, and by what key.
-//
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Token' || has(self.request)",message="the modes Certificate and Auto need request, a certificate request in PEM"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Certificate' || has(self.sealTo)",message="the modes Token and Auto need sealTo, an X25519 public key"
+// AccessRequestSpec says who wants to get where, and by what key. The hub's
+// admission checks it, and that it stays as it is: rules of the schema can't read
+// bytes in every base64.
 type AccessRequestSpec struct {
 	// logicalCloud is the LogicalCloud, in the request's namespace.
 	// +required
@@ -83,7 +87,7 @@ type AccessRequestSpec struct {
 	ExpirationSeconds int32 `json:"expirationSeconds,omitempty"`
 
 	// requester is who created the request. The hub sets it, whatever the client
-	// says.
+	// says, but for the groups of another user.
 	// +optional
 	Requester Requester `json:"requester,omitzero"`
 }
@@ -99,8 +103,8 @@ type Requester struct {
 	UID string `json:"uid,omitempty"`
 
 	// groups are those of the user that gets access, by which grants to groups
-	// are found: the requester's own, or the ones that the requester may
-	// impersonate.
+	// are found: the requester's own, or, when access is for another user, the
+	// ones in the request, which the requester needs the right to impersonate.
 	// +optional
 	// +listType=atomic
 	Groups []string `json:"groups,omitempty"`
@@ -136,7 +140,8 @@ type IssuedAccess struct {
 	SealedToken []byte `json:"sealedToken,omitempty"`
 
 	// keyHash is the hash of the key that has access: the first 32 hexadecimal
-	// digits of the SHA-256 of the public key.
+	// digits of the SHA-256 of the certificate request's public key, or of the
+	// one that tokens are sealed to, in mode Token.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	KeyHash string `json:"keyHash,omitempty"`
@@ -169,6 +174,17 @@ type Endpoint struct {
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 
+// HasEnded reports whether nothing more comes of a request: it is being deleted,
+// or what it gave has expired or was withdrawn, or it has failed.
+func (r *AccessRequest) HasEnded() bool {
+	for _, kind := range []string{muster.ConditionExpired, muster.ConditionRevoked, muster.ConditionFailed} {
+		if meta.IsStatusConditionTrue(r.Status.Conditions, kind) {
+			return true
+		}
+	}
+	return r.DeletionTimestamp != nil
+}
+
 // AccessRequestList is a list of access requests.
 //
 // +kubebuilder:object:root=true
@@ -198,7 +214,6 @@ type ClusterCredential struct {
 
 	// spec is what the agent is asked for.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a cluster credential can't be changed"
 	Spec ClusterCredentialSpec `json:"spec"`
 
 	// status is what the agent has got.

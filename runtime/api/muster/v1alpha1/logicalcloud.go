@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -269,12 +271,13 @@ type LogicalCloudStatus struct {
 	// +optional
 	Clusters CloudClusters `json:"clusters,omitzero"`
 
-	// revokedKeys are the keys that were withdrawn and have a certificate that
-	// still lives. They are refused until it ends.
+	// revokedKeys are the keys that were withdrawn from a cluster and have a
+	// certificate of it that still lives. They are refused until it ends.
 	// +optional
-	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=keyHash
+	// +listMapKey=managedCluster
 	RevokedKeys []RevokedKey `json:"revokedKeys,omitempty"`
 
 	// conditions: Selected, Applied, Ready, Deleting.
@@ -291,9 +294,25 @@ type RevokedKey struct {
 	// +kubebuilder:validation:MaxLength=64
 	KeyHash string `json:"keyHash"`
 
+	// managedCluster is the cluster whose certificate it has.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	ManagedCluster string `json:"managedCluster"`
+
 	// until is when the last certificate of the key ends.
 	// +required
 	Until metav1.Time `json:"until"`
+}
+
+// RevokedUntil reports whether a key was withdrawn from a cluster and has a
+// certificate there that still lives, and when that ends.
+func (c *LogicalCloud) RevokedUntil(cluster, keyHash string, now time.Time) (until time.Time, revoked bool) {
+	for _, k := range c.Status.RevokedKeys {
+		if k.KeyHash == keyHash && k.ManagedCluster == cluster && now.Before(k.Until.Time) {
+			return k.Until.Time, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // CloudClusters counts the clusters of a cloud.
