@@ -44,6 +44,7 @@ func elsewhere() map[string]string {
 		"muster_cluster_registration":           "a cluster that has joined: provider/internal/registration",
 		"muster_manifest_work_wait":             wait,
 		"muster_logical_cloud_wait":             wait,
+		"muster_access_request":                 "a cluster that answers: provider/internal/access",
 		"muster_manifest_work_replica_set_wait": wait,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/access"
 	actions "github.com/muster-fleet/terraform-provider-muster/provider/internal/action"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
@@ -124,6 +125,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		logicalcloud.New,
 		logicalcloud.NewWait,
 		logicalcloud.NewRole,
+		access.NewRequest,
 	}
 }
 
@@ -137,6 +139,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
 		logicalcloud.NewDataSource,
+		access.NewSubject,
 	}
 }
 
@@ -157,12 +160,14 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		replicaset.NewListResource,
 		logicalcloud.NewListResource,
 		logicalcloud.NewRoleListResource,
+		access.NewRequestListResource,
 	}
 }
 
 func (p *musterProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{
 		registration.NewKubeconfig,
+		access.NewKubeconfig,
 	}
 }
 

@@ -187,6 +187,7 @@ func Kubernetes() []Kind {
 		kubernetesKind("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", cluster),
 		kubernetesKind("events.k8s.io", "Event", "events", namespace),
 		kubernetesKind("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", cluster),
+		kubernetesKind("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", cluster),
 		kubernetesKind("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", cluster),
 		kubernetesKind("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", cluster),
 	}
