@@ -62,6 +62,9 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
 		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk})},
 		{Name: "MusterClusterCredential", Factory: factory(clusterCredentials{})},
+		{Name: "MusterLogicalCloud", Factory: factory(&logicalClouds{})},
+		{Name: "MusterAccessRole", Factory: factory(accessRoles{})},
+		{Name: "MusterCloudWork", Factory: factory(cloudWorks{})},
 		// Last: a request that another plugin refuses does not count as a use.
 		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)})},
 	}
