@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // drainTimeout is how long Run waits, once its context has ended, for what it
@@ -85,7 +88,16 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		case <-ctx.Done():
 			return nil
 		}
-		return o.Work(ctx, work.Options{
+		ctx, end := context.WithCancelCause(ctx)
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer end(nil)
+		if o.UserAccess {
+			running.Go(func() { end(o.letUsersIn(ctx, local, hub, log)) })
+		} else {
+			hub.Annotate(muster.UserAccessAnnotation, "")
+		}
+		err := o.Work(ctx, work.Options{
 			ClusterName:         o.ClusterName,
 			AgentID:             o.AgentID,
 			HubHost:             hub.Host,
@@ -98,7 +110,25 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 			Clock:               o.Clock,
 			Log:                 log,
 		})
+		if err == nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
+			err = context.Cause(ctx) // why user access has ended
+		}
+		return err
 	}
+}
+
+// letUsersIn lets users of the hub in until ctx ends.
+func (o Options) letUsersIn(ctx context.Context, local *rest.Config, hub registration.Hub, log *slog.Logger) error {
+	return access.Run(ctx, access.Options{
+		ClusterName:    o.ClusterName,
+		Namespace:      o.Namespace,
+		HubHost:        hub.Host,
+		Hub:            hub.Config,
+		ManagedCluster: local,
+		Annotate:       hub.Annotate,
+		Clock:          o.Clock,
+		Log:            log,
+	})
 }
 
 // locals are the ways to the managed cluster.

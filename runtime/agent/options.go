@@ -88,6 +88,11 @@ type Options struct {
 	// 1024 by default.
 	MaxJSONRawLength int
 
+	// UserAccess lets users of the hub into the cluster, as far as the policy of
+	// its owner allows (--user-access). The agent needs rights for it that are worth
+	// those of an administrator.
+	UserAccess bool
+
 	// HealthAddress, such as ":8000", serves /livez, /readyz, /healthz and
 	// /metrics (--health-address). Empty means that nothing is served.
 	HealthAddress string

@@ -47,6 +47,7 @@ type Option func(*options)
 type options struct {
 	controlplane   controlplane.Options
 	managedCluster bool
+	externalSigner bool
 	prepare        func(ctx context.Context, s *controlplane.Server) (stop func(), err error)
 }
 
@@ -58,6 +59,11 @@ func ManagedCluster() Option {
 		o.managedCluster = true
 		o.controlplane.Flavour = controlplane.Full
 	}
+}
+
+// ExternalSigner leaves the signing of approved certificate requests to the tests.
+func ExternalSigner() Option {
+	return func(o *options) { o.externalSigner = true }
 }
 
 // ControlPlane gives the control plane further options, such as admission
@@ -110,7 +116,9 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 	controllers := make(chan error, 1)
 	controllersCtx, stopControllers := context.WithCancel(ctx)
 	go func() {
-		controllers <- env.Server.RunControllers(controllersCtx, controlplane.ControllerOptions{PlainNamespaces: "!" + cluster.NameLabel})
+		controllers <- env.Server.RunControllers(controllersCtx, controlplane.ControllerOptions{
+			PlainNamespaces: "!" + cluster.NameLabel, ExternalSigner: o.externalSigner,
+		})
 	}()
 	defer func() {
 		stopControllers()

@@ -74,6 +74,9 @@ type Hub struct {
 	Config *rest.Config
 	// Host is the hub's address exactly as in the agent's kubeconfig.
 	Host string
+	// Annotate keeps an annotation of the agent on the ManagedCluster: the value ""
+	// is none. Until it is called, none is kept. It does not block.
+	Annotate func(key, value string)
 }
 
 // Metrics are called when something happens. Every field may be nil.

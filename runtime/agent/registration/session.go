@@ -185,7 +185,7 @@ func (s *session) runAccepted(ctx context.Context) {
 			started = s.seesWorks(ctx)
 		}
 	}
-	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().Hub.Server}
+	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().Hub.Server, Annotate: s.status.Annotate}
 	backoff := retry.New(s.Clock, retry.Restart(time.Minute))
 	for ; ctx.Err() == nil; backoff.Wait(ctx, nil) {
 		if err := s.Accepted(ctx, hub); ctx.Err() == nil {

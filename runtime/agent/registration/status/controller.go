@@ -97,6 +97,7 @@ type Controller struct {
 
 	mu          sync.Mutex
 	certificate *metav1.Condition
+	annotations map[string]string // to keep; "" is none
 }
 
 // New makes the controller.
@@ -142,6 +143,21 @@ func (c *Controller) SetCertificate(condition metav1.Condition) {
 	c.certificate = &condition
 	c.mu.Unlock()
 	c.Trigger()
+}
+
+// Annotate makes the controller keep an annotation of the ManagedCluster: the value
+// "" is none.
+func (c *Controller) Annotate(key, value string) {
+	c.mu.Lock()
+	before, known := c.annotations[key]
+	if c.annotations == nil {
+		c.annotations = map[string]string{}
+	}
+	c.annotations[key] = value
+	c.mu.Unlock()
+	if !known || before != value {
+		c.Trigger()
+	}
 }
 
 // Run reports until ctx ends: on every change, and in between as often as the

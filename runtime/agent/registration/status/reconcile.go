@@ -37,7 +37,7 @@ func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err er
 	if left := c.awaitClock(mc); left > 0 {
 		return left, nil
 	}
-	mc, errConfigs := c.addClientConfigs(ctx, mc)
+	mc, errAmend := c.amend(ctx, mc)
 	reported := mc.DeepCopy()
 	c.reportJoined(reported)
 	available, soon := c.reportAvailable(ctx, reported)
@@ -52,7 +52,7 @@ func (c *Controller) reconcile(ctx context.Context) (after time.Duration, err er
 	if err := c.write(ctx, mc, reported); err != nil {
 		return after, err
 	}
-	for _, err := range []error{errConfigs, errFacts, errNamespaces} {
+	for _, err := range []error{errAmend, errFacts, errNamespaces} {
 		if err != nil {
 			return after, err
 		}
@@ -86,21 +86,40 @@ func filled(ch <-chan struct{}) bool {
 	}
 }
 
-// addClientConfigs lists the cluster's addresses that its ManagedCluster lacks,
-// which only the agent's own rights allow: a bootstrap identity may create the
-// object but not change it.
-func (c *Controller) addClientConfigs(ctx context.Context, mc *clusterv1.ManagedCluster) (*clusterv1.ManagedCluster, error) {
+// amend lists the cluster's addresses that its ManagedCluster lacks, and keeps the
+// agent's annotations. Only the agent's own rights allow that: a bootstrap identity
+// may create the object but not change it.
+func (c *Controller) amend(ctx context.Context, mc *clusterv1.ManagedCluster) (*clusterv1.ManagedCluster, error) {
+	updated := mc.DeepCopy()
 	missing := missingConfigs(mc.Spec.ManagedClusterClientConfigs, c.ClientConfigs)
-	if len(missing) == 0 {
+	updated.Spec.ManagedClusterClientConfigs = append(updated.Spec.ManagedClusterClientConfigs, missing...)
+	if !c.annotate(updated) && len(missing) == 0 {
 		return mc, nil
 	}
-	updated := mc.DeepCopy()
-	updated.Spec.ManagedClusterClientConfigs = append(updated.Spec.ManagedClusterClientConfigs, missing...)
 	if err := c.Hub.Update(ctx, updated); err != nil {
-		return mc, fmt.Errorf("list the cluster's addresses in its ManagedCluster: %w", err)
+		return mc, fmt.Errorf("write the cluster's addresses and the agent's annotations into its ManagedCluster: %w", err)
 	}
 	c.wrote(mc, updated)
 	return updated, nil
+}
+
+// annotate sets the annotations to keep, and reports whether one has changed.
+func (c *Controller) annotate(mc *clusterv1.ManagedCluster) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, value := range c.annotations {
+		have, ok := mc.Annotations[key]
+		switch {
+		case value == "" && ok:
+			delete(mc.Annotations, key)
+		case value != "" && have != value:
+			metav1.SetMetaDataAnnotation(&mc.ObjectMeta, key, value)
+		default:
+			continue
+		}
+		changed = true
+	}
+	return changed
 }
 
 // missingConfigs are those of the wanted addresses that are not listed.

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
@@ -70,6 +71,8 @@ func AddAgentFlags(f *pflag.FlagSet, o *agent.Options) {
 	gates := features.NewAgent()
 	o.Features = gates
 	features.AddFlag(f, gates)
+	f.BoolVar(&o.UserAccess, "user-access", false,
+		"let users of the hub into the cluster, as far as the ConfigMap "+muster.PolicyConfigMap+" allows; the agent needs a ClusterRole for it")
 	f.StringVar(&o.HealthAddress, "health-address", "",
 		"address that serves /livez, /readyz, /healthz and /metrics, such as :8000; empty serves nothing")
 }

@@ -1,0 +1,81 @@
+package access
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// overlay holds what this agent has written, until a mirror shows it: without it a
+// pass that comes too early would do everything twice. It is safe for concurrent
+// use.
+type overlay[T client.Object] struct {
+	mu      sync.Mutex
+	entries map[client.ObjectKey]entry[T]
+}
+
+type entry[T client.Object] struct {
+	// before are the versions that are older than what was written; "" is that
+	// there is no such object.
+	before  []string
+	written T
+}
+
+func newOverlay[T client.Object]() *overlay[T] {
+	return &overlay[T]{entries: map[client.ObjectKey]entry[T]{}}
+}
+
+// latest is the newer of what a mirror shows, which may be nil, and what was
+// written.
+func (o *overlay[T]) latest(key client.ObjectKey, seen T) T {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e, ok := o.entries[key]
+	if !ok {
+		return seen
+	}
+	if slices.Contains(e.before, version(seen)) {
+		return e.written
+	}
+	delete(o.entries, key)
+	return seen
+}
+
+// wrote notes a write. seen is the object before it, which is nil for a creation.
+func (o *overlay[T]) wrote(seen, written T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := client.ObjectKeyFromObject(written)
+	e, ok := o.entries[key]
+	if ok {
+		e.before = append(e.before, version(e.written))
+	}
+	e.before, e.written = append(e.before, version(seen)), written
+	o.entries[key] = e
+}
+
+// drop forgets a write, as after a conflict.
+func (o *overlay[T]) drop(key client.ObjectKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.entries, key)
+}
+
+func (o *overlay[T]) forget(gone func(client.ObjectKey) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.entries {
+		if gone(key) {
+			delete(o.entries, key)
+		}
+	}
+}
+
+func version[T client.Object](object T) string {
+	if v := reflect.ValueOf(object); !v.IsValid() || v.IsNil() {
+		return ""
+	}
+	return object.GetResourceVersion()
+}
