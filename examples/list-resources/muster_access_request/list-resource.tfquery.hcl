@@ -1,0 +1,7 @@
+list "muster_access_request" "team_a" {
+  provider = muster
+
+  config {
+    namespace = "team-a"
+  }
+}
