@@ -17,7 +17,7 @@ func write() []string { return append(read(), "create", "update", "patch", "dele
 // the agent.
 func (o *Options) rbac() []Object {
 	return []Object{
-		o.role(namespaceRules()),
+		o.role(o.namespaceRules()),
 		o.roleBinding(),
 		o.clusterRole(RegistrationRole, nil, registrationRules()),
 		o.clusterRoleBinding(RegistrationRole),
@@ -27,12 +27,16 @@ func (o *Options) rbac() []Object {
 }
 
 // namespaceRules are for the agent's own namespace, which holds its identity.
-func namespaceRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+func (o *Options) namespaceRules() []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: write()},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: write()},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
 	}
+	if o.UserAccess {
+		rules = append(rules, policyRules()...)
+	}
+	return rules
 }
 
 // registrationRules are what the agent needs to register, to report the

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,6 +82,9 @@ type fixture struct {
 	// key is the user's, and seal the one for tokens.
 	key  *ecdsa.PrivateKey
 	seal *ecdh.PrivateKey
+	// identity is who the agent is in the managed cluster; an administrator by
+	// default.
+	identity *rest.ImpersonationConfig
 	// wrap stands between the agent and the managed cluster, wrapHub between it and
 	// the hub.
 	wrap, wrapHub func(http.RoundTripper) http.RoundTripper
@@ -139,6 +143,9 @@ func (f *fixture) start() {
 			defer f.mu.Unlock()
 			f.annotations[key] = value
 		},
+	}
+	if f.identity != nil {
+		o.ManagedCluster.Impersonate = *f.identity
 	}
 	if f.wrap != nil {
 		o.ManagedCluster.Wrap(f.wrap)

@@ -54,6 +54,8 @@ func genuine(c *v1alpha1.ClusterCredential, clusterName, hubID string) (keyHash 
 		return "", fmt.Errorf("it is of the hub %q, and this hub is %q", s.HubID, hubID)
 	case s.User == "" || s.Requester == "":
 		return "", errors.New("it names no user or no requester")
+	case access.CheckUser(s.User) != nil:
+		return "", fmt.Errorf("its user can't be one of the hub: %w", access.CheckUser(s.User))
 	case len(validation.IsDNS1123Label(s.Namespace)) > 0:
 		return "", fmt.Errorf("%q is no name of a namespace", s.Namespace)
 	case s.ExpirationSeconds < muster.MinLifetimeSeconds || s.ExpirationSeconds > muster.MaxLifetimeSeconds:
