@@ -87,6 +87,10 @@ func (h *testHub) connect(r hub.Ready) (err error) {
 	}
 	h.config.QPS = -1
 	h.ca = h.config.CAData
+	return h.reconnect()
+}
+
+func (h *testHub) reconnect() (err error) {
 	h.client, err = client.New(h.config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
 	return err
 }

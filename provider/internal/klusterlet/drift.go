@@ -75,18 +75,26 @@ func usable(secret *corev1.Secret) bool {
 }
 
 // ours reports whether the provider is the one who wrote the bootstrap kubeconfig
-// last.
+// last, or the agent itself, which lets it follow a hub that has moved.
 func ours(secret *corev1.Secret) bool {
+	return wroteKubeconfig(secret, hub.FieldManager, metav1.ManagedFieldsOperationApply) ||
+		wroteKubeconfig(secret, muster.AgentFieldManager, metav1.ManagedFieldsOperationUpdate)
+}
+
+// wroteKubeconfig reports whether the kubeconfig in a Secret is what this manager
+// has written in this way.
+func wroteKubeconfig(secret *corev1.Secret, manager string, operation metav1.ManagedFieldsOperationType) bool {
 	for _, entry := range secret.ManagedFields {
-		if entry.Manager != hub.FieldManager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+		if entry.Manager != manager || entry.Operation != operation || entry.FieldsV1 == nil {
 			continue
 		}
 		var owned struct {
 			Data map[string]any `json:"f:data"`
 		}
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) == nil {
-			_, found := owned.Data["f:"+cluster.KubeconfigKey]
-			return found
+			if _, found := owned.Data["f:"+cluster.KubeconfigKey]; found {
+				return true
+			}
 		}
 	}
 	return false

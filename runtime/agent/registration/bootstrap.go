@@ -30,8 +30,9 @@ import (
 const requestTimeout = 30 * time.Second
 
 // bootstrap gets an identity from the hub that the bootstrap kubeconfig leads
-// to, and stores it.
-func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *identity.Bootstrap) (identity.Identity, error) {
+// to, and stores it. place is what the agent knows of its last hub, which it keeps
+// if this one is the same.
+func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *identity.Bootstrap, place identity.Place) (identity.Identity, error) {
 	hub, err := newClient(b.Config, r.UserAgent)
 	if err != nil {
 		return identity.Identity{}, fmt.Errorf("prepare the connection to the hub %s: %w", b.Endpoint.Server, err)
@@ -49,6 +50,9 @@ func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *i
 		return identity.Identity{}, explain(err, b.Endpoint.Server)
 	}
 	id := identity.Identity{Names: names, Hub: b.Endpoint, CertPEM: certPEM, KeyPEM: keyPEM}
+	if place.HubUID != "" && r.isSameHub(ctx, identity.Identity{Names: names, CertPEM: certPEM, KeyPEM: keyPEM, Place: place}, b.Endpoint) == nil {
+		id.Place = place
+	}
 	if err := id.Check(names, nil, r.Clock.Now()); err != nil {
 		return identity.Identity{}, fmt.Errorf("the hub %s signed a certificate that cannot be used: %w", b.Endpoint.Server, err)
 	}

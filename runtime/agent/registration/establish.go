@@ -51,7 +51,14 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 	}
 	bootstrap, sourceErr := r.source.current()
 	names := r.names(stored)
-	useless := stored.Check(names, endpointOf(bootstrap), r.Clock.Now())
+	useless := stored.Check(names, nil, r.Clock.Now())
+	if useless == nil && bootstrap != nil {
+		moved, err := r.reconcileEndpoint(ctx, stored, bootstrap.Endpoint)
+		if err == nil && !moved.Equal(stored) {
+			err = r.save(ctx, moved)
+		}
+		stored, useless = moved, err
+	}
 	switch {
 	case useless == nil:
 		return stored, nil
@@ -60,7 +67,27 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 	case len(stored.CertPEM) > 0:
 		r.Log.Info("the stored identity cannot be used", "because", useless)
 	}
-	return r.bootstrap(ctx, names, bootstrap)
+	return r.bootstrap(ctx, names, bootstrap, stored.Place)
+}
+
+// reconcileEndpoint returns the identity as it is good at the endpoint of the
+// bootstrap kubeconfig, or why it is not. An endpoint of the same hub is no reason
+// to register again, wherever the hub has gone: the hub says which it is, and takes
+// the agent's certificate.
+func (r *Registration) reconcileEndpoint(ctx context.Context, id identity.Identity, e identity.Endpoint) (identity.Identity, error) {
+	differs := id.Differs(e)
+	if differs == "" {
+		return id, nil
+	}
+	if id.Place.HubUID == "" {
+		return id, errors.New(differs)
+	}
+	if err := r.isSameHub(ctx, id, e); err != nil {
+		r.Log.Debug("the bootstrap kubeconfig does not lead to the hub of the stored identity", "err", err)
+		return id, errors.New(differs)
+	}
+	r.Log.Info("the bootstrap kubeconfig leads to another endpoint of the same hub, and the agent goes over to it", "to", e.Server, "because", differs)
+	return id.MoveTo(e), nil
 }
 
 // names returns those of the agent. Stored ones win over new ones.
@@ -80,11 +107,4 @@ func (r *Registration) names(stored identity.Identity) identity.Names {
 		names.Agent = utilrand.String(5)
 	}
 	return names
-}
-
-func endpointOf(b *identity.Bootstrap) *identity.Endpoint {
-	if b == nil {
-		return nil
-	}
-	return &b.Endpoint
 }

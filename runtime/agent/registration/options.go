@@ -72,7 +72,8 @@ type Hub struct {
 	// Config gives access with the agent's identity, also when the certificate
 	// is renewed.
 	Config *rest.Config
-	// Host is the hub's address exactly as in the agent's kubeconfig.
+	// Host is the hub's address exactly as it was in the agent's kubeconfig when the
+	// agent joined. Works are accounted for under it, wherever the hub is now.
 	Host string
 	// Annotate keeps an annotation of the agent on the ManagedCluster: the value ""
 	// is none. Until it is called, none is kept. It does not block.

@@ -33,6 +33,9 @@ func writeFiles(dir string, data map[string][]byte) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if data[name] == nil {
+			continue
+		}
 		if err := atomicfile.Write(filepath.Join(dir, name), data[name], 0o600); err != nil {
 			return err
 		}

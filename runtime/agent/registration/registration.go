@@ -14,6 +14,7 @@ package registration
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -162,7 +163,7 @@ func (r *Registration) Run(ctx context.Context) {
 		if err != nil {
 			return // ctx has ended
 		}
-		if cause := r.serve(ctx, id); ctx.Err() == nil {
+		if cause := r.serve(ctx, id); ctx.Err() == nil && !errors.Is(cause, errMoved) {
 			r.Log.Warn("the agent needs a new identity on the hub", "because", cause)
 		}
 	}

@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (s *session) renewals(ctx context.Context) {
 			s.Log.Info("the hub's administrators ask for another certificate", "request", asked)
 			s.renew(ctx, requester)
 			answered = asked
-		} else if !s.Clock.Now().Before(due) || s.adoptStored(ctx) {
+		} else if !s.Clock.Now().Before(due) || s.adoptStored(ctx) || s.outdated.Swap(false) {
 			s.renew(ctx, requester)
 		}
 		if asked != "" {
@@ -56,6 +57,8 @@ func (s *session) renewAt() time.Time {
 func (s *session) adoptStored(ctx context.Context) (renew bool) {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	// The mirror may lag behind what this agent has just stored.
 	stored, err := s.store.Load(bounded)
 	if err != nil {
@@ -70,6 +73,10 @@ func (s *session) adoptStored(ctx context.Context) (renew bool) {
 		return true
 	}
 	s.Log.Info("the stored identity was changed, going over to it")
+	if !stored.Hub.Equal(mine.Hub) {
+		s.end(errMoved)
+		return false
+	}
 	return s.use(stored) != nil
 }
 
@@ -93,6 +100,8 @@ func (s *session) tryRenew(ctx context.Context, requester *certificate.Requester
 	if err != nil {
 		return err
 	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	id := s.identity()
 	id.CertPEM, id.KeyPEM = certPEM, keyPEM
 	if err := id.Check(id.Names, nil, s.Clock.Now()); err != nil {
@@ -116,11 +125,13 @@ func (s *session) tryRenew(ctx context.Context, requester *certificate.Requester
 	return nil
 }
 
-// use goes over to an identity that differs from the present one only in its
-// certificate.
+// use goes over to an identity of the same agent. One at another endpoint of the
+// hub takes another session.
 func (s *session) use(id identity.Identity) error {
-	if err := s.credentials.Renew(id); err != nil {
-		return err
+	if !bytes.Equal(id.CertPEM, s.identity().CertPEM) {
+		if err := s.credentials.Renew(id); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	s.id = id
@@ -128,6 +139,9 @@ func (s *session) use(id identity.Identity) error {
 	s.noteExpiry(id)
 	s.publish(id)
 	s.changed.Set()
+	if f := s.follower.Load(); f != nil {
+		f.news.Set()
+	}
 	return nil
 }
 
@@ -157,5 +171,5 @@ func (s *session) reportCertificate(status metav1.ConditionStatus, message strin
 	if status != metav1.ConditionTrue {
 		reason = cluster.ReasonClientCertificateUpdateFailed
 	}
-	s.status.SetCertificate(metav1.Condition{Type: cluster.ConditionCertificateRotated, Status: status, Reason: reason, Message: message})
+	s.status.Report(metav1.Condition{Type: cluster.ConditionCertificateRotated, Status: status, Reason: reason, Message: message})
 }

@@ -44,6 +44,18 @@ type session struct {
 	// lastContact is when the hub answered last.
 	lastContact atomic.Pointer[time.Time]
 
+	// follower is set once the session may report.
+	follower atomic.Pointer[follower]
+	// silentSince is when the hub was last lost, nil while it answers; silent has
+	// news when that may have changed.
+	silentSince atomic.Pointer[time.Time]
+	silent      loop.Signal
+	// outdated says that the agent is to get a certificate of the hub's new
+	// authority.
+	outdated atomic.Bool
+	// changing is held while the identity is changed.
+	changing sync.Mutex
+
 	mu sync.Mutex
 	id identity.Identity
 }
@@ -64,7 +76,7 @@ func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
 	defer end(nil)
 	s := &session{
 		Registration: r, credentials: credentials, hub: hub, end: end, id: id,
-		shut: loop.NewSignal(), open: loop.NewSignal(), hidden: loop.NewSignal(),
+		shut: loop.NewSignal(), open: loop.NewSignal(), hidden: loop.NewSignal(), silent: loop.NewSignal(),
 	}
 	s.lastBeat.Store(&time.Time{})
 	s.clusters = s.mirrorCluster(hub, s.clusterReport)
@@ -83,12 +95,16 @@ func (s *session) run(ctx context.Context) {
 	running.Go(func() { s.watchForAcceptance(ctx) })
 	running.Go(func() { s.guard(ctx) })
 	running.Go(func() { s.watchHub(ctx) })
+	running.Go(func() { s.seekHub(ctx) })
 	select {
 	case <-s.Ready:
 	case <-ctx.Done():
 		return
 	}
-	s.status = s.newStatus()
+	follow := newFollower(s)
+	s.status = s.newStatus(follow.known)
+	s.follower.Store(follow)
+	running.Go(func() { follow.run(ctx) })
 	running.Go(func() { s.renewals(ctx) })
 	running.Go(func() { s.followRenewalRequests(ctx) })
 	running.Go(func() { s.status.Run(ctx) })
@@ -96,12 +112,12 @@ func (s *session) run(ctx context.Context) {
 	running.Go(func() { s.runAccepted(ctx) })
 }
 
-func (s *session) newStatus() *status.Controller {
+func (s *session) newStatus(await ...<-chan struct{}) *status.Controller {
 	id := s.identity()
 	return status.New(status.Options{
 		ClusterName:   s.ClusterName,
 		Instance:      cluster.AgentReportingController + "-" + id.Agent,
-		HubURL:        id.Hub.Server,
+		HubURL:        id.WorksHost(),
 		Hub:           s.hub,
 		Clusters:      s.clusters,
 		Local:         s.Local,
@@ -110,6 +126,7 @@ func (s *session) newStatus() *status.Controller {
 		ClientConfigs: s.ClientConfigs,
 		HealthPeriod:  s.HealthPeriod,
 		LastBeat:      func() time.Time { return *s.lastBeat.Load() },
+		Await:         await,
 		Clock:         s.Clock,
 		Log:           s.Log,
 	})
@@ -185,7 +202,7 @@ func (s *session) runAccepted(ctx context.Context) {
 			started = s.seesWorks(ctx)
 		}
 	}
-	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().Hub.Server, Annotate: s.status.Annotate}
+	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().WorksHost(), Annotate: s.status.Annotate}
 	backoff := retry.New(s.Clock, retry.Restart(time.Minute))
 	for ; ctx.Err() == nil; backoff.Wait(ctx, nil) {
 		if err := s.Accepted(ctx, hub); ctx.Err() == nil {
@@ -196,21 +213,31 @@ func (s *session) runAccepted(ctx context.Context) {
 
 // guard ends the session when its identity becomes useless.
 func (s *session) guard(ctx context.Context) {
-	loop.Run(ctx, s.Clock, s.changed, s.remaining(), func(context.Context) time.Duration {
-		if err := s.checkIdentity(); err != nil {
+	loop.Run(ctx, s.Clock, s.changed, s.remaining(), func(ctx context.Context) time.Duration {
+		if err := s.checkIdentity(ctx); err != nil {
 			s.end(err)
 		}
 		return s.remaining()
 	})
 }
 
-func (s *session) checkIdentity() error {
+func (s *session) checkIdentity(ctx context.Context) error {
 	bootstrap, err := s.source.current()
 	if err != nil && !errors.Is(err, errNoBootstrap) {
 		s.Log.Warn("the new bootstrap kubeconfig cannot be used, the agent's identity on the hub stays", "err", err)
 	}
 	id := s.identity()
-	return id.Check(id.Names, endpointOf(bootstrap), s.Clock.Now())
+	if err := id.Check(id.Names, nil, s.Clock.Now()); err != nil || bootstrap == nil {
+		return err
+	}
+	moved, err := s.reconcileEndpoint(ctx, id, bootstrap.Endpoint)
+	if err != nil || moved.Equal(id) {
+		return err
+	}
+	if err := s.change(ctx, func(id identity.Identity) identity.Identity { return id.MoveTo(bootstrap.Endpoint) }); err != nil {
+		return err
+	}
+	return errMoved
 }
 
 // remaining is how much longer the certificate is valid.
@@ -228,8 +255,12 @@ func (s *session) clusterReport(err error) {
 	if (err == nil || apierrors.IsForbidden(err)) && !s.beating() {
 		s.contact()
 	}
+	s.note(err == nil || apierrors.IsForbidden(err))
 	switch {
 	case err == nil:
+		if f := s.follower.Load(); f != nil {
+			f.published.Wake() // it is asked seldom where it was refused
+		}
 		s.shut.Clear()
 		s.open.Set()
 		return

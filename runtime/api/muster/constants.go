@@ -151,10 +151,6 @@ const (
 	ReasonClusterBeingDeleted = "ClusterBeingDeleted" // the cluster is being deleted
 )
 
-// ConditionHubEndpointCurrent of a ManagedCluster says whether its agent uses the
-// hub's newest URL and CA. The agent writes it.
-const ConditionHubEndpointCurrent = "HubEndpointCurrent"
-
 // Reasons of the conditions of LogicalClouds, and of clusters in their status.
 const (
 	ReasonClustersSelected  = "ClustersSelected"  // placements select clusters

@@ -27,6 +27,11 @@ func newStatusCommand() *cobra.Command {
 		Long: `Prints what a hub knows of its fleet: which clusters are accepted, joined and
 available, which of them placements chose, and the state of the works in them.
 
+When the hub has moved, it also counts the agents by the generation of the hub's
+endpoints that they have followed. The old URL and the old certificate authority
+can be withdrawn when all agents are at the present generation. Agents of Open
+Cluster Management follow nothing, and are listed as unknown.
+
 The hub is the one of "muster up" in the data directory, or any that a
 kubeconfig reaches.`,
 		Example: `  muster status --data-dir .demo
@@ -55,11 +60,14 @@ func printFleet(ctx context.Context, out io.Writer, c client.Client) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	row := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) }
 
-	row("CLUSTER", "SET", "ACCEPTED", "JOINED", "AVAILABLE", "VERSION")
+	row("CLUSTER", "SET", "ACCEPTED", "JOINED", "AVAILABLE", "ENDPOINT", "VERSION")
 	for _, m := range clusters.Items {
 		row(m.Name, orDash(m.Labels[cluster.ClusterSetLabel]), fmt.Sprint(m.Spec.AcceptsClient()),
 			status(m.Status.Conditions, cluster.ConditionJoined), status(m.Status.Conditions, cluster.ConditionAvailable),
-			orDash(m.Status.Version.Kubernetes))
+			endpoint(m.Status.Conditions), orDash(m.Status.Version.Kubernetes))
+	}
+	if err := printEndpoints(ctx, row, c, clusters.Items); err != nil {
+		return err
 	}
 	row("")
 	row("PLACEMENT", "DECISION", "CLUSTERS")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // Names are who an agent is.
@@ -30,6 +31,8 @@ type Identity struct {
 	Names
 	// Hub is where the identity is good.
 	Hub Endpoint
+	// Place is what is known of other endpoints of the hub.
+	Place Place
 	// CertPEM and KeyPEM are the certificate, with its chain, and its key.
 	CertPEM, KeyPEM []byte
 }
@@ -41,6 +44,7 @@ func FromSecret(data map[string][]byte) Identity {
 		Names:   Names{Cluster: string(data[cluster.ClusterNameKey]), Agent: string(data[cluster.AgentNameKey])},
 		CertPEM: data[cluster.TLSCertKey],
 		KeyPEM:  data[cluster.TLSKeyKey],
+		Place:   parsePlace(data[muster.PlaceKey]),
 	}
 	if config, err := clientcmd.Load(data[cluster.KubeconfigKey]); err == nil {
 		if e, err := currentEndpoint(config); err == nil {
@@ -51,7 +55,7 @@ func FromSecret(data map[string][]byte) Identity {
 }
 
 // SecretData is the identity as the content of a Secret. Only names are
-// written while there is no certificate.
+// written while there is no certificate. An entry that is nil is to be removed.
 func (id Identity) SecretData() (map[string][]byte, error) {
 	data := map[string][]byte{
 		cluster.ClusterNameKey: []byte(id.Cluster),
@@ -77,6 +81,9 @@ func (id Identity) SecretData() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the kubeconfig for the hub %s: %w", id.Hub.Server, err)
 	}
+	if data[muster.PlaceKey], err = id.Place.content(); err != nil {
+		return nil, err
+	}
 	data[cluster.KubeconfigKey] = content
 	data[cluster.TLSCertKey] = id.CertPEM
 	data[cluster.TLSKeyKey] = id.KeyPEM
@@ -85,7 +92,7 @@ func (id Identity) SecretData() (map[string][]byte, error) {
 
 // Equal tells whether both are the same in every part.
 func (id Identity) Equal(other Identity) bool {
-	return id.Names == other.Names && id.Hub.Equal(other.Hub) &&
+	return id.Names == other.Names && id.Hub.Equal(other.Hub) && id.Place.Equal(other.Place) &&
 		bytes.Equal(id.CertPEM, other.CertPEM) && bytes.Equal(id.KeyPEM, other.KeyPEM)
 }
 
@@ -128,7 +135,7 @@ func (id Identity) Check(names Names, bootstrap *Endpoint, now time.Time) error 
 		return errors.New("the key's certificate is missing")
 	}
 	if bootstrap != nil {
-		if d := id.Hub.difference(*bootstrap); d != "" {
+		if d := id.Differs(*bootstrap); d != "" {
 			return errors.New(d)
 		}
 	}

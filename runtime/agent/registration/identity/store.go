@@ -62,7 +62,7 @@ func (s Store) write(ctx context.Context, data map[string][]byte) error {
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		secret.Data = data
+		secret.Data = present(data)
 		err := s.Client.Create(ctx, secret)
 		if apierrors.IsNotFound(err) {
 			return s.createNamespace(ctx, err)
@@ -76,11 +76,19 @@ func (s Store) write(ctx context.Context, data map[string][]byte) error {
 		merged = map[string][]byte{}
 	}
 	maps.Copy(merged, data)
+	merged = present(merged)
 	if maps.EqualFunc(merged, secret.Data, slices.Equal) {
 		return nil
 	}
 	secret.Data = merged
 	return s.Client.Update(ctx, secret)
+}
+
+// present are the entries that are not to be removed.
+func present(data map[string][]byte) map[string][]byte {
+	data = maps.Clone(data)
+	maps.DeleteFunc(data, func(_ string, content []byte) bool { return content == nil })
+	return data
 }
 
 // createNamespace makes what was missing and returns the cause, so that the

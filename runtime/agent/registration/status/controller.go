@@ -69,6 +69,10 @@ type Options struct {
 	// LastBeat is when the lease was renewed last.
 	LastBeat func() time.Time
 
+	// Await, if set, are closed when what else belongs into the first report is
+	// known. They are waited for as the rest of it is.
+	Await []<-chan struct{}
+
 	Clock clock.Clock
 	Log   *slog.Logger
 }
@@ -96,8 +100,8 @@ type Controller struct {
 	accepted time.Time
 
 	mu          sync.Mutex
-	certificate *metav1.Condition
-	annotations map[string]string // to keep; "" is none
+	reported    map[string]metav1.Condition // by type
+	annotations map[string]string           // to keep; "" is none
 }
 
 // New makes the controller.
@@ -136,11 +140,14 @@ func reporter(log *slog.Logger, what string) func(error) {
 // Trigger makes the controller look again.
 func (c *Controller) Trigger() { c.news.Set() }
 
-// SetCertificate makes the controller report how the renewal of the agent's
-// certificate went.
-func (c *Controller) SetCertificate(condition metav1.Condition) {
+// Report makes the controller report a condition that others know of, such as how
+// the renewal of the agent's certificate went.
+func (c *Controller) Report(condition metav1.Condition) {
 	c.mu.Lock()
-	c.certificate = &condition
+	if c.reported == nil {
+		c.reported = map[string]metav1.Condition{}
+	}
+	c.reported[condition.Type] = condition
 	c.mu.Unlock()
 	c.Trigger()
 }
@@ -179,7 +186,7 @@ func (c *Controller) Run(ctx context.Context) {
 func (c *Controller) awaitFilled(ctx context.Context) {
 	timeout := c.Clock.NewTimer(fillTimeout)
 	defer timeout.Stop()
-	for _, filled := range []<-chan struct{}{c.nodes.Filled(), c.facts.known(), c.present.Filled(), c.Clusters.Filled()} {
+	for _, filled := range append([]<-chan struct{}{c.nodes.Filled(), c.facts.known(), c.present.Filled(), c.Clusters.Filled()}, c.Await...) {
 		select {
 		case <-filled:
 		case <-timeout.C():

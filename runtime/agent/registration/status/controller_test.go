@@ -186,7 +186,7 @@ func TestNothingIsReportedUnlessAccepted(t *testing.T) {
 
 func TestCertificateConditionIsReported(t *testing.T) {
 	b := newBench(t, "True")
-	b.SetCertificate(metav1.Condition{Type: cluster.ConditionCertificateRotated, Status: metav1.ConditionFalse, Reason: cluster.ReasonClientCertificateUpdateFailed, Message: cluster.MessageTooManyRequests})
+	b.Report(metav1.Condition{Type: cluster.ConditionCertificateRotated, Status: metav1.ConditionFalse, Reason: cluster.ReasonClientCertificateUpdateFailed, Message: cluster.MessageTooManyRequests})
 	b.look()
 	mc := &clusterv1.ManagedCluster{}
 	if err := b.Hub.Get(t.Context(), client.ObjectKey{Name: "c1"}, mc); err != nil {

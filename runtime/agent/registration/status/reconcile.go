@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -135,10 +137,10 @@ func (c *Controller) reportJoined(mc *clusterv1.ManagedCluster) {
 		Reason: cluster.ReasonJoined, Message: cluster.MessageJoined,
 	})
 	c.mu.Lock()
-	certificate := c.certificate
+	reported := slices.SortedFunc(maps.Values(c.reported), func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 	c.mu.Unlock()
-	if certificate != nil {
-		c.set(mc, *certificate)
+	for _, condition := range reported {
+		c.set(mc, condition)
 	}
 }
 
