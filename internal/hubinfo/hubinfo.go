@@ -45,6 +45,13 @@ const SpreadPolicy = TokenScope
 // that name is a preference. A preview of a placement depends on it.
 const PreferNoSelect = "PreferNoSelect"
 
+// FleetSnapshot is the feature of a hub that serves, at SnapshotPath, all that
+// placements are decided by.
+const FleetSnapshot = "FleetSnapshot"
+
+// SnapshotPath is where a hub with the feature FleetSnapshot serves it.
+const SnapshotPath = "/fleet/snapshot"
+
 // ClusterRegistration is the feature of a hub at which agents can register by a
 // client ID, without knowing their cluster's name.
 const ClusterRegistration = "ClusterRegistration"

@@ -237,6 +237,9 @@ func (s *Server) waitOK(ctx context.Context, path string) error {
 // have let them pass. path ends with a slash.
 func (s *Server) HandlePrefix(path string, h http.Handler) { s.paths.UnlistedHandlePrefix(path, h) }
 
+// HandlePath is HandlePrefix for that path alone.
+func (s *Server) HandlePath(path string, h http.Handler) { s.paths.UnlistedHandle(path, h) }
+
 // RESTConfig is a client configuration with all rights that reaches the server
 // without a socket and without a rate limit. userAgent names the caller in
 // logs, metrics and managed fields.

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
 )
 
 // startTimeout is how long a start may take before it counts as failed. A
@@ -47,7 +48,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	}
 	defer dir.Close()
 	agents := authorization.NewAgents()
-	authorizers := []controlplane.Authorizer{authorization.BoundBootstrapTokens()}
+	authorizers := []controlplane.Authorizer{authorization.BoundBootstrapTokens(), snapshot.Authorizer()}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())
 	}

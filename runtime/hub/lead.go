@@ -12,10 +12,12 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
 )
 
 // stopTimeout is how long the controllers may take to end.
@@ -45,6 +47,7 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	if err := controllers.Register(m, o.controllers()); err != nil {
 		return fmt.Errorf("register the controllers: %w", err)
 	}
+	server.HandlePath(hubinfo.SnapshotPath, snapshot.NewHandler(m.GetClient(), o.Clock))
 	err = m.Run(ctx, started)
 	if errors.Is(err, manager.ErrElectionLost) {
 		return errors.New("this replica lost the election of the leader, as it could not reach etcd in time: start it again")

@@ -21,13 +21,13 @@ import (
 // Snapshot is all that the hub has and that placements are decided by, at one
 // time. It is safe for concurrent use as long as its fields do not change.
 type Snapshot struct {
-	Clusters  []clusterv1.ManagedCluster
-	Sets      []clusterv1beta2.ManagedClusterSet
-	Bindings  []clusterv1beta2.ManagedClusterSetBinding
-	Decisions []clusterv1beta1.PlacementDecision
-	Scores    []clusterv1alpha1.AddOnPlacementScore
+	Clusters  []clusterv1.ManagedCluster                `json:"clusters"`
+	Sets      []clusterv1beta2.ManagedClusterSet        `json:"sets"`
+	Bindings  []clusterv1beta2.ManagedClusterSetBinding `json:"bindings"`
+	Decisions []clusterv1beta1.PlacementDecision        `json:"decisions"`
+	Scores    []clusterv1alpha1.AddOnPlacementScore     `json:"scores"`
 	// Now is the time of the snapshot.
-	Now time.Time
+	Now time.Time `json:"now"`
 
 	indexScores sync.Once
 	scores      map[types.NamespacedName]*clusterv1alpha1.AddOnPlacementScore

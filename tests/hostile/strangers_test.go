@@ -56,7 +56,7 @@ func TestAnonymousRequests(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/", "/metrics", "/metrics/slis", "/configz", "/statusz", "/flagz", "/logs", "/debug/pprof/", "/debug/pprof/heap", "/debug/flags/v", "/debug/placements/", "/debug/placements/default/p",
+		"/", "/metrics", "/metrics/slis", "/configz", "/statusz", "/flagz", "/logs", "/debug/pprof/", "/debug/pprof/heap", "/debug/flags/v", "/debug/placements/", "/debug/placements/default/p", "/fleet/snapshot",
 		"/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/.well-known/openid-configuration", "/api", "/apis", "/apis/cluster.open-cluster-management.io/v1/managedclusters",
 		"/api/v1/namespaces/kube-public/configmaps", "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
 		"/api/v1/namespaces/kube-system/secrets", "/api/v1/namespaces/kube-public/configmaps/cluster-info/../../../kube-system/secrets",

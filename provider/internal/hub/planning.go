@@ -92,7 +92,7 @@ func (h *Hub) LiveFleet(ctx context.Context) (*fleet.Snapshot, error) {
 		}
 		c.client = patient.WithRetryBudget(PlanRetryBudget)
 	}
-	c.fleet, c.err = fleet.Read(ctx, c.client, h.Has)
+	c.fleet, c.err = fleet.ReadRecent(ctx, c.client, h.Has)
 	c.until = time.Now().Add(fleetFresh)
 	if c.err != nil {
 		c.until = time.Now().Add(fleetAway)
@@ -112,7 +112,7 @@ func (h *Hub) Fleet(ctx context.Context, client *kube.Client) (*fleet.Snapshot, 
 	if c.err == nil && time.Now().Before(c.until) {
 		return c.fleet, nil
 	}
-	snapshot, err := fleet.Read(ctx, client, h.Has)
+	snapshot, err := fleet.ReadRecent(ctx, client, h.Has)
 	if err == nil {
 		c.fleet, c.err, c.until = snapshot, nil, time.Now().Add(fleetFresh)
 	}

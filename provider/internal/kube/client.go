@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -63,7 +64,7 @@ func New(config *rest.Config, options Options) (*Client, error) {
 	if options.RetryBudget == 0 {
 		options.RetryBudget = DefaultRetryBudget
 	}
-	transport, err := rest.TransportFor(rereadingToken(config))
+	transport, err := rest.TransportFor(rereadingToken(withoutNeedlessCompression(config)))
 	if err != nil {
 		return nil, fmt.Errorf("preparing the connection to %s: %w", config.Host, err)
 	}
@@ -139,6 +140,22 @@ func (c *Client) List(ctx context.Context, list runtime.Object, options ListOpti
 		return err
 	}
 	return selecting(request, options).Do(ctx).Into(list)
+}
+
+// GetPath reads the JSON that the server answers beside its API.
+func (c *Client) GetPath(ctx context.Context, path string, into any) error {
+	client, err := c.rest(metav1.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	text, err := client.Get().AbsPath(path).MaxRetries(0).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read the answer of %s%s: %w", c.config.Host, path, err)
+	}
+	return nil
 }
 
 func selecting(request *rest.Request, options ListOptions) *rest.Request {

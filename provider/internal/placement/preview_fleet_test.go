@@ -1,8 +1,10 @@
 package placement
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,6 +70,62 @@ func TestAPlanTellsWhatAChangeSelects(t *testing.T) {
 	// Five lists, and what the hub is.
 	if n := requests.Load(); n != 6 {
 		t.Errorf("two placements that are planned together cost %d requests, want 6", n)
+	}
+}
+
+// with is a hub's answers, and more of them.
+func with(answers map[string]string, more ...string) map[string]string {
+	all := maps.Clone(answers)
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+func TestAHubThatServesSnapshotsIsAskedForOne(t *testing.T) {
+	const served = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"muster-hub-info"},"data":{"features":"FleetSnapshot"}}`
+	const all = `{"clusters":[{"metadata":{"name":"c2","labels":{"cluster.open-cluster-management.io/clusterset":"s"}}}],"sets":[{"metadata":{"name":"s"}}],"bindings":[{"metadata":{"name":"s","namespace":"n"}}],"decisions":null,"scores":null,"now":"2020-01-01T00:00:00Z"}`
+	for name, test := range map[string]struct {
+		answers  map[string]string
+		cluster  string
+		requests int32
+		problem  string
+	}{
+		"upstream's hub":                 {oneCluster, "c1", 6, ""},
+		"a hub that serves them":         {with(oneCluster, "muster-hub-info", served, "snapshot", all), "c2", 2, ""},
+		"it refuses":                     {with(oneCluster, "muster-hub-info", served, "snapshot", "forbidden"), "c1", 7, ""},
+		"it refuses that, and the lists": {with(oneCluster, "muster-hub-info", served, "snapshot", "forbidden", "managedclusters", "forbidden"), "", 5, "list the managed clusters"},
+		"its answer can't be read":       {with(oneCluster, "muster-hub-info", served, "snapshot", "<html>"), "", 2, "read the answer of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, requests := stubHub(t, test.answers)
+			f, err := h.LiveFleet(t.Context())
+			if test.problem != "" {
+				if err == nil || !strings.Contains(err.Error(), test.problem) {
+					t.Fatalf("got %v", err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			} else if p := f.Preview(plannedPlacementOf("n", "p").scheduled(), false); !slices.Equal(p.Clusters, []string{test.cluster}) || time.Since(f.Now) > time.Minute {
+				t.Errorf("it would select %q, at %s", p.Clusters, f.Now)
+			}
+			if n := requests.Load(); n != test.requests {
+				t.Errorf("%d requests, want %d", n, test.requests)
+			}
+		})
+	}
+}
+
+// What an apply has just written has to count in the previews that it reads.
+func TestAnApplyReadsTheFleetItself(t *testing.T) {
+	h, _ := stubHub(t, with(oneCluster,
+		"muster-hub-info", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"muster-hub-info"},"data":{"features":"FleetSnapshot"}}`,
+		"snapshot", `{"clusters":[]}`))
+	var diags diag.Diagnostics
+	client := h.WriteClient(&diags)
+	f, err := h.Fleet(t.Context(), client)
+	if err != nil || len(f.Clusters) != 1 {
+		t.Errorf("got %v, %v", f, err)
 	}
 }
 

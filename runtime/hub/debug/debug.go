@@ -206,23 +206,16 @@ func (h *Handler) simulated(w http.ResponseWriter, r *http.Request, who user.Inf
 }
 
 func (h *Handler) authorize(ctx context.Context, who user.Info, verb, namespace, name string) error {
-	extra := map[string]authorizationv1.ExtraValue{}
-	for k, v := range who.GetExtra() {
-		extra[k] = v
+	allowed, reason, err := Allowed(ctx, h.client, who, authorizationv1.ResourceAttributes{
+		Verb: verb, Namespace: namespace, Name: name, Resource: "placements",
+		Group: clusterv1beta1.GroupVersion.Group, Version: clusterv1beta1.GroupVersion.Version,
+	})
+	if err != nil {
+		return err
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: who.GetName(), Groups: who.GetGroups(), UID: who.GetUID(), Extra: extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: verb, Namespace: namespace, Name: name, Resource: "placements",
-			Group: clusterv1beta1.GroupVersion.Group, Version: clusterv1beta1.GroupVersion.Version,
-		},
-	}}
-	if err := h.client.Create(ctx, review); err != nil {
-		return fmt.Errorf("ask for the rights of %s: %w", who.GetName(), err)
-	}
-	if !review.Status.Allowed {
+	if !allowed {
 		return refuse(http.StatusForbidden, "user %q does not have permission to %s placements in namespace %s: %s", who.GetName(), verb, namespace,
-			cmp.Or(review.Status.Reason, "no role allows it"))
+			cmp.Or(reason, "no role allows it"))
 	}
 	return nil
 }

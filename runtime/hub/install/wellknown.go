@@ -190,7 +190,9 @@ func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 }
 
 func features(hubID string, enabled []string) *corev1.ConfigMap {
-	all := append([]string{hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope, hubinfo.EndpointPropagation}, enabled...)
+	all := append([]string{
+		hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope, hubinfo.EndpointPropagation, hubinfo.FleetSnapshot,
+	}, enabled...)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
 		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version(), hubinfo.HubIDKey: hubID},
