@@ -2,11 +2,14 @@ package controlplane
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -251,6 +254,17 @@ func (s *Server) RESTConfig(userAgent string) *rest.Config {
 		QPS:         -1,
 		Transport:   inprocess.Eager{Transport: inprocess.Transport{Handler: s.handler}},
 	}
+}
+
+// DeriveKey makes a key of 32 bytes for a purpose, from the key that signs
+// service-account tokens. It is the same for all replicas and after each start, and
+// nowhere in the store.
+func (s *Server) DeriveKey(purpose string) ([]byte, error) {
+	secret, err := os.ReadFile(s.serviceAccountKey)
+	if err != nil {
+		return nil, fmt.Errorf("read the service-account key: %w", err)
+	}
+	return hkdf.Key(sha256.New, secret, nil, purpose, 32)
 }
 
 // Done is closed when the server has stopped and all its state is on the disk.

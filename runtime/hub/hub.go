@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		ReplaceLostKeys:  o.ReplaceLostKeys,
 		FirstAuthorizers: []controlplane.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,
-		Guard:            agents.Guard,
+		Guard:            func(next http.Handler) http.Handler { return agents.Guard(o.kubeconfigs.serve(next)) },
 		FlowOf:           authorization.FlowOf,
 		Clock:            o.Clock,
 		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()),

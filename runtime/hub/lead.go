@@ -44,7 +44,11 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	if err := m.Add(core); err != nil {
 		return err
 	}
-	if err := controllers.Register(m, o.controllers()); err != nil {
+	all := o.controllers()
+	if all.HubMade, err = o.newMaker(server, server.RESTConfig("muster-hub")); err != nil {
+		return err
+	}
+	if err := controllers.Register(m, all); err != nil {
 		return fmt.Errorf("register the controllers: %w", err)
 	}
 	server.HandlePath(hubinfo.SnapshotPath, snapshot.NewHandler(m.GetClient(), o.Clock))

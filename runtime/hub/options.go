@@ -76,6 +76,9 @@ type Options struct {
 	// the hub accepts no other certificates.
 	ExternalSigner bool
 
+	// kubeconfigs answers requests for kubeconfigs with keys that the hub has made.
+	kubeconfigs *kubeconfigs
+
 	// Clock is the real one by default. Kubernetes itself, as for the expiry of
 	// tokens, always uses the real one.
 	Clock clock.WithTicker
@@ -85,6 +88,7 @@ type Options struct {
 
 // complete sets defaults and refuses what contradicts itself.
 func (o *Options) complete() error {
+	o.kubeconfigs = &kubeconfigs{}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

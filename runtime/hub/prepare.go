@@ -39,6 +39,9 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 	if err := definitions.Install(ctx, config, served); err != nil {
 		return err
 	}
+	if err := o.serveKubeconfigs(c, server); err != nil {
+		return err
+	}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		// Not the controllers' client, as a replica that waits for its turn has none.
 		server.HandlePrefix(debug.Path, debug.NewHandler(c, o.Clock, o.scheduling()))

@@ -37,6 +37,11 @@ const (
 	// AdoptedAnnotation on the same work and on the cloud's namespace in the
 	// cluster says "true" when the namespace was there before the cloud.
 	AdoptedAnnotation = "muster-fleet.io/adopted"
+	// HubMadeLabel with the value "true" is on the AccessRequests that the hub makes
+	// for logical clouds with the key policy HubMade.
+	HubMadeLabel = "muster-fleet.io/hub-made"
+	// UserAnnotation on a Secret with a key that the hub has made is its user.
+	UserAnnotation = "muster-fleet.io/user"
 	// HubAnnotation on the cloud's namespace in the cluster is the ID of the hub
 	// with the cloud.
 	HubAnnotation = "muster-fleet.io/hub"
@@ -79,6 +84,14 @@ const (
 // ImportNamespace is the namespace on the hub with the Secrets that
 // ClusterImports name.
 const ImportNamespace = "muster-imports"
+
+// AccessKeyNamespace is the namespace on the hub with the keys, encrypted, that it
+// makes for users of logical clouds with the key policy HubMade.
+const AccessKeyNamespace = "muster-access-keys"
+
+// KubeconfigSubresource of a LogicalCloud with the key policy HubMade is the
+// kubeconfig of a user.
+const KubeconfigSubresource = "kubeconfig"
 
 // PolicyConfigMap is the config map in the agent's namespace of a managed cluster
 // by which the cluster's owner limits user access.
@@ -166,6 +179,7 @@ const (
 	ReasonApplyFailed       = "ApplyFailed"       // the agent could not apply something
 	ReasonTooManyKeys       = "TooManyKeys"       // the work has no room for more keys
 	ReasonLeaving           = "Leaving"           // what an earlier time left is being removed
+	ReasonEndpointUnknown   = "EndpointUnknown"   // nobody knows where the cluster's API server is
 	ReasonClustersLeft      = "ClustersLeft"      // the cloud is still in clusters
 )
 
@@ -188,4 +202,7 @@ const (
 // others.
 const (
 	EventAccessRefused = "AccessRefused" // a request was refused at once; the event is on the logical cloud
+	// EventKubeconfigHandedOut is for each kubeconfig with a key that the hub has
+	// made; the event is on the logical cloud.
+	EventKubeconfigHandedOut = "KubeconfigHandedOut"
 )

@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/taint"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/replicaset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/work/completed"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/hubmade"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	AcceptNew bool
 	// ApprovedUsers are users whose first certificate requests are approved.
 	ApprovedUsers []string
+	// HubMade asks for access with keys that the hub makes; nil for none.
+	HubMade *hubmade.Maker
 	// ManifestLimit is the greatest total size of a work's manifests, in bytes.
 	ManifestLimit int
 	// CleanedResources are deleted with a cluster, one kind after the other.
@@ -125,7 +128,7 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		all = append(all, replicaset.NewController(c, live, o.Clock, replicaset.Options{NeedsProgressing: needsProgressing}))
 	}
 	if o.Features.Enabled(features.UserAccess) {
-		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit}))
+		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit, HubMade: o.HubMade}))
 	}
 	return all, nil
 }

@@ -11,6 +11,8 @@ package logicalcloud
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
@@ -30,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/hubmade"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
@@ -46,8 +49,10 @@ type Controller struct {
 	clock clock.PassiveClock
 	// limit is the greatest total size of a work's manifests, in bytes.
 	limit int
-	works works
-	hub   hubID
+	// hubMade asks for access with keys that the hub makes; nil for none.
+	hubMade *hubmade.Maker
+	works   works
+	hub     hubID
 }
 
 // Options say how clouds are rendered.
@@ -55,11 +60,13 @@ type Options struct {
 	// ManifestLimit is the greatest total size of a work's manifests, in bytes;
 	// work.DefaultManifestLimit when it is 0.
 	ManifestLimit int
+	// HubMade asks for access with keys that the hub makes; nil for none.
+	HubMade *hubmade.Maker
 }
 
 // NewController makes the controller. live reads past the cache.
 func NewController(c client.Client, live client.Reader, clk clock.PassiveClock, o Options) *Controller {
-	return &Controller{client: c, live: live, clock: clk, limit: o.ManifestLimit, works: liveWorks(c)}
+	return &Controller{client: c, live: live, clock: clk, limit: o.ManifestLimit, hubMade: o.HubMade, works: liveWorks(c)}
 }
 
 // Register adds the controller to a manager.
@@ -93,7 +100,10 @@ func (c *Controller) Register(m manager.Manager) error {
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	lc := &v1alpha1.LogicalCloud{}
 	if err := c.client.Get(ctx, r.NamespacedName, lc); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			return reconcile.Result{}, c.removeLeft(ctx, r.NamespacedName)
+		}
+		return reconcile.Result{}, err
 	}
 	if !lc.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(lc, muster.AccessFinalizer) {
 		return reconcile.Result{}, nil
@@ -111,6 +121,10 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	p := decide(s)
 	failed := c.carryOut(ctx, s, p)
+	wake, err := c.syncKeys(ctx, s)
+	if err != nil && failed == nil {
+		failed = err
+	}
 	if !lc.DeletionTimestamp.IsZero() && failed == nil {
 		gone, err := c.finalize(ctx, lc, p)
 		if err != nil || gone {
@@ -120,7 +134,31 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.report(ctx, lc, s, p); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, failed
+	if failed != nil {
+		return reconcile.Result{}, failed
+	}
+	return reconcile.Result{RequeueAfter: wake}, nil
+}
+
+// syncKeys has the hub make keys, and ask for access with them, in a cloud whose key
+// policy says so, and takes back what it has made in others.
+func (c *Controller) syncKeys(ctx context.Context, s *situation) (wake time.Duration, err error) {
+	switch {
+	case c.hubMade == nil:
+		return 0, nil
+	case !s.cloud.DeletionTimestamp.IsZero(), s.cloud.Spec.Access.KeyPolicy != v1alpha1.KeyHubMade && s.hubMade:
+		return 0, c.hubMade.Forget(ctx, s.cloud)
+	case s.cloud.Spec.Access.KeyPolicy != v1alpha1.KeyHubMade, !s.selection.Settled:
+		return 0, nil
+	}
+	var clusters []string
+	for name, mc := range s.selection.Clusters {
+		if mc.Spec.AcceptsClient() {
+			clusters = append(clusters, name)
+		}
+	}
+	slices.Sort(clusters)
+	return c.hubMade.Sync(ctx, s.cloud, s.hubID, clusters)
 }
 
 // finalize removes the finalizer of a cloud when nothing of it is left. Only the
@@ -138,4 +176,28 @@ func (c *Controller) finalize(ctx context.Context, lc *v1alpha1.LogicalCloud, p 
 		return false, fmt.Errorf("remove the finalizer from the LogicalCloud %s: %w", client.ObjectKeyFromObject(lc), err)
 	}
 	return err == nil, err
+}
+
+// removeLeft removes the works of a cloud that does not exist, as after the restore of
+// a backup: they would give access for ever.
+func (c *Controller) removeLeft(ctx context.Context, key client.ObjectKey) error {
+	gone := &v1alpha1.LogicalCloud{}
+	gone.Namespace, gone.Name = key.Namespace, key.Name
+	works, probes, err := c.worksOf(ctx, gone)
+	if err != nil || len(works)+len(probes) == 0 {
+		return err
+	}
+	if err := c.live.Get(ctx, key, &v1alpha1.LogicalCloud{}); !apierrors.IsNotFound(err) {
+		return err // the cache is behind, and an event follows
+	}
+	for _, of := range []map[string]*workv1.ManifestWork{works, probes} {
+		for name, w := range of {
+			st := &step{name: name}
+			st.drop(w)
+			if err := c.step(ctx, st); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -29,6 +29,8 @@ type situation struct {
 	keys map[string][]cloud.Key
 	// works and probes are the cloud's, by cluster.
 	works, probes map[string]*workv1.ManifestWork
+	// hubMade says that the hub has made requests for the cloud.
+	hubMade bool
 	// takenBy is the other cloud that has the namespace in a cluster, or gets it
 	// first, by cluster.
 	takenBy map[string]string
@@ -84,7 +86,7 @@ func (c *Controller) gather(ctx context.Context, lc *v1alpha1.LogicalCloud) (*si
 	if s.selection, err = selection.Of(ctx, c.client, lc.Namespace, placementsOf(lc)); err != nil {
 		return nil, err
 	}
-	if s.keys, err = c.keys(ctx, lc); err != nil {
+	if err := c.requests(ctx, s); err != nil {
 		return nil, err
 	}
 	return s, c.contend(ctx, s)
@@ -135,20 +137,24 @@ func (c *Controller) catalogue(ctx context.Context, lc *v1alpha1.LogicalCloud) (
 	return out, nil
 }
 
-// keys are those of the cloud's live requests, by cluster.
-func (c *Controller) keys(ctx context.Context, lc *v1alpha1.LogicalCloud) (map[string][]cloud.Key, error) {
+// requests gathers what the cloud's access requests say.
+func (c *Controller) requests(ctx context.Context, s *situation) error {
 	list := &v1alpha1.AccessRequestList{}
-	if err := c.client.List(ctx, list, client.InNamespace(lc.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the access requests: %w", err)
+	if err := c.client.List(ctx, list, client.InNamespace(s.cloud.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the access requests: %w", err)
 	}
-	out := map[string][]cloud.Key{}
+	s.keys = map[string][]cloud.Key{}
 	for i := range list.Items {
 		r := &list.Items[i]
-		if k, live := cloud.KeyOf(r); live && r.Spec.LogicalCloud == lc.Name {
-			out[r.Spec.ManagedCluster] = append(out[r.Spec.ManagedCluster], k)
+		if r.Spec.LogicalCloud != s.cloud.Name {
+			continue
+		}
+		s.hubMade = s.hubMade || r.Labels[muster.HubMadeLabel] != ""
+		if k, live := cloud.KeyOf(r); live {
+			s.keys[r.Spec.ManagedCluster] = append(s.keys[r.Spec.ManagedCluster], k)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // contend finds the clusters in which another cloud has the namespace: it has a
