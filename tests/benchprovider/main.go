@@ -70,6 +70,7 @@ func bench(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	tf.hub = hub.PID()
 	fmt.Printf("%s, median of %d rounds\n", tf.version, o.rounds)
 	for _, w := range []workload{clusterSets(o.objects), manifestWorks(o.works)} {
 		if w.objects == 0 {

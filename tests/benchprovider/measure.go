@@ -120,3 +120,4 @@ func median[T any](values []T, f func(T) time.Duration) float64 {
 
 func wall(s spent) time.Duration { return s.wall }
 func cpu(s spent) time.Duration  { return s.cpu }
+func hub(s spent) time.Duration  { return s.hub }

@@ -8,13 +8,13 @@ import (
 
 // print writes the tables of a workload.
 func (r result) print(out io.Writer) {
-	say(out, "\n%d %s: seconds, and CPU seconds of Terraform and the provider together\n", r.objects, r.what)
+	say(out, "\n%d %s: seconds, CPU seconds of Terraform and the provider together, and of the hub meanwhile, which shares the machine\n", r.objects, r.what)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	say(t, "phase\tmuster\tno-op\tratio\tCPU muster\tCPU no-op\tratio\t\n")
+	say(t, "phase\tmuster\tno-op\tratio\tCPU muster\tCPU no-op\tratio\tCPU hub\t\n")
 	for i, phase := range phases() {
 		m, n := median(r.muster[i], wall), median(r.noop[i], wall)
 		mc, nc := median(r.muster[i], cpu), median(r.noop[i], cpu)
-		say(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", phase.name, m, n, m/n, mc, nc, mc/nc)
+		say(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", phase.name, m, n, m/n, mc, nc, mc/nc, median(r.muster[i], hub))
 	}
 	_ = t.Flush()
 	say(out, "requests for each object\n")

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -14,6 +16,7 @@ import (
 type terraform struct {
 	program, version, dir string
 	env                   []string
+	hub                   int // the process
 }
 
 // newTerraform has Terraform take the providers from where they were built. Links
@@ -71,8 +74,25 @@ func (t *terraform) workspace(config string, env ...string) (*workspace, error) 
 
 // spent is what a command took.
 type spent struct {
-	// wall is the time until it ended; cpu is what it and its providers worked.
-	wall, cpu time.Duration
+	// wall is the time until it ended; cpu is what it and its providers worked, and
+	// hub what the hub worked meanwhile, on the same machine.
+	wall, cpu, hub time.Duration
+}
+
+// worked is what a process has worked so far; 0 where the system does not tell.
+func worked(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const user, system, tick = 11, 12, 10 * time.Millisecond
+	if len(fields) <= system {
+		return 0
+	}
+	u, _ := strconv.ParseInt(fields[user], 10, 64)
+	k, _ := strconv.ParseInt(fields[system], 10, 64)
+	return time.Duration(u+k) * tick
 }
 
 // run runs a command of Terraform and measures it.
@@ -81,13 +101,13 @@ func (w *workspace) run(ctx context.Context, text string, args ...string) (spent
 	command.Dir = w.dir
 	command.Env = append(append([]string{}, w.terraform.env...), w.env...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-	began := time.Now()
+	began, hub := time.Now(), worked(w.hub)
 	out, err := command.CombinedOutput()
 	wall := time.Since(began)
 	if err != nil {
 		return spent{}, fmt.Errorf("terraform %s: %w\n%s", strings.Join(args, " "), err, last(out))
 	}
-	return spent{wall: wall, cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime()}, nil
+	return spent{wall: wall, hub: worked(w.hub) - hub, cpu: command.ProcessState.UserTime() + command.ProcessState.SystemTime()}, nil
 }
 
 // last is the end of a long output.
