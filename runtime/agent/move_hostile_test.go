@@ -234,3 +234,23 @@ func TestAgentsFollowAnotherAuthorityOfTheHub(t *testing.T) {
 	f.awaitEndpoint(metav1.ConditionTrue, muster.ReasonEndpointCurrent, "generation 3:")
 	f.expectRequests(2)
 }
+
+// A bootstrap kubeconfig that leads to another hub is the owner's wish to leave this
+// one. Nothing of what the agent knew of it counts there.
+func TestABootstrapKubeconfigOfAnotherHubIsRegisteredWith(t *testing.T) {
+	h := newMovingHub(t)
+	other := fleet
+	h.run(h.before())
+	f := h.member("leaves")
+	f.start()
+	f.awaitEndpoint(metav1.ConditionTrue, muster.ReasonEndpointCurrent)
+	fleet = other
+	f.token = bootstrapToken(t, cluster.BoundBootstrapGroup(f.name))
+	f.putBootstrap(other.url)
+	f.approve()
+	f.accept(true)
+	f.awaitEndpoint(metav1.ConditionTrue, muster.ReasonEndpointCurrent, other.url)
+	if place := f.identity()[muster.PlaceKey]; strings.Contains(place, h.old.url()) {
+		t.Errorf("the agent takes the hub that it has left for the same: %s", place)
+	}
+}

@@ -139,3 +139,26 @@ func TestOptionsAreCompared(t *testing.T) {
 		t.Errorf("an agent of an earlier version: %s", got)
 	}
 }
+
+// The agent writes the bootstrap kubeconfig itself when its hub has moved. Anybody
+// else's write is a difference.
+func TestABootstrapKubeconfigThatTheAgentHasWrittenIsNoDifference(t *testing.T) {
+	kubeconfig := []byte(`{apiVersion: v1, kind: Config, current-context: b, contexts: [{name: b, context: {cluster: hub}}], clusters: [{name: hub, cluster: {server: "https://new"}}]}`)
+	for _, test := range []struct {
+		manager   string
+		operation metav1.ManagedFieldsOperationType
+		same      bool
+	}{
+		{"terraform-provider-muster", metav1.ManagedFieldsOperationApply, true},
+		{muster.AgentFieldManager, metav1.ManagedFieldsOperationUpdate, true},
+		{"kubectl-edit", metav1.ManagedFieldsOperationUpdate, false},
+	} {
+		live := &corev1.Secret{Data: map[string][]byte{"kubeconfig": kubeconfig}}
+		live.ManagedFields = []metav1.ManagedFieldsEntry{
+			{Manager: test.manager, Operation: test.operation, FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:kubeconfig":{}}}`)},
+		}
+		if got := drift(&corev1.Secret{}, live); (got == "") != test.same {
+			t.Errorf("written by %s: got %q", test.manager, got)
+		}
+	}
+}

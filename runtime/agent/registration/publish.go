@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // publish writes an identity as files, for other programs that are to reach the
@@ -18,6 +19,7 @@ func (r *Registration) publish(id identity.Identity) {
 		return
 	}
 	data, err := id.SecretData()
+	delete(data, muster.PlaceKey) // the agent's own
 	if err == nil {
 		err = writeFiles(r.Dir, data)
 	}
@@ -33,9 +35,6 @@ func writeFiles(dir string, data map[string][]byte) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		if data[name] == nil {
-			continue
-		}
 		if err := atomicfile.Write(filepath.Join(dir, name), data[name], 0o600); err != nil {
 			return err
 		}
