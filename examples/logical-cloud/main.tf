@@ -14,8 +14,8 @@ provider "muster" {
   kubeconfig_path = "${var.fleet_dir}/hub/admin.kubeconfig"
 }
 
-# The clusters. Their owners let users of the hub in with --user-access, and limit it
-# with the config map muster-access-policy.
+# The clusters. Their owners let users of the hub in with user_access, and limit it with
+# the config map muster-access-policy.
 module "fleet" {
   source      = "../modules/fleet-onboarding"
   agent_image = var.agent_image
@@ -24,7 +24,7 @@ module "fleet" {
     for name in var.clusters : name => {
       connection  = { kubeconfig_path = "${var.fleet_dir}/clusters/${name}/admin.kubeconfig" }
       cluster_set = muster_managed_cluster_set.edge.name
-      args        = ["--user-access"]
+      agent       = { user_access = true }
     }
   }
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,15 +111,21 @@ func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1al
 			return nil, err
 		}
 	}
+	// Side by side, so that a cluster that is silent holds up no other.
+	kept, errs := make([]keptCredential, len(clusters)), make([]error, len(clusters))
+	var asking sync.WaitGroup
+	for i, name := range clusters {
+		asking.Go(func() { kept[i], errs[i] = s.cached(ctx, name) })
+	}
+	asking.Wait()
 	var entries []useraccess.Entry
 	var failed []error
-	for _, name := range clusters {
-		kept, err := s.cached(ctx, name)
-		if err != nil {
-			failed = append(failed, err)
+	for i, name := range clusters {
+		if errs[i] != nil {
+			failed = append(failed, errs[i])
 			continue
 		}
-		entry := kept.Entry()
+		entry := kept[i].Entry()
 		if !k.embed {
 			entry.Auth = clientcmdapi.AuthInfo{Exec: s.plugin(name)}
 		}
@@ -138,9 +145,9 @@ func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1al
 func (s *accessSession) plugin(of string) *clientcmdapi.ExecConfig {
 	f := s.flags
 	args := []string{"access", "credential", "--kubeconfig", s.kubeconfig, "--cloud", f.cloud, "--cluster", of}
-	for flag, value := range map[string]string{"--context": f.context, "--user": f.user, "--mode": f.mode} {
-		if value != "" {
-			args = append(args, flag, value)
+	for _, flag := range [][2]string{{"--context", f.context}, {"--user", f.user}, {"--mode", f.mode}} {
+		if flag[1] != "" {
+			args = append(args, flag[0], flag[1])
 		}
 	}
 	if f.ttl > 0 {
