@@ -44,7 +44,7 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	if err := m.Add(core); err != nil {
 		return err
 	}
-	all := o.controllers()
+	all := o.controllers(server.CAData)
 	if all.HubMade, err = o.newMaker(server, server.RESTConfig("muster-hub")); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -68,6 +69,9 @@ type Options struct {
 	// Labels are put on every namespace and RBAC object that the hub makes for a
 	// cluster.
 	Labels map[string]string
+	// ImportAllowLoopback lets the kubeconfigs of ClusterImports lead to the hub's own
+	// machine (--cluster-import-allow-loopback), for fleets on one machine.
+	ImportAllowLoopback bool
 	// Features are the hub's feature gates; features.NewHub by default.
 	Features featuregate.FeatureGate
 
@@ -115,8 +119,9 @@ func (o *Options) scheduling() scheduling.Options {
 	return scheduling.Options{PreferNoSelect: o.Features.Enabled(features.PreferNoSelect), Expressions: scheduling.NewExpressions()}
 }
 
-// controllers are the options of the controllers.
-func (o *Options) controllers() controllers.Options {
+// controllers are the options of the controllers. hubCA signs the certificates of
+// agents.
+func (o *Options) controllers(hubCA []byte) controllers.Options {
 	return controllers.Options{
 		Clock:            o.Clock,
 		Features:         o.Features,
@@ -126,6 +131,7 @@ func (o *Options) controllers() controllers.Options {
 		ApprovedUsers:    o.AutoApprove,
 		CleanedResources: o.CleanedResources,
 		ManifestLimit:    o.ManifestLimit,
+		Imports:          clusterimport.Options{HubCA: hubCA, AllowLoopback: o.ImportAllowLoopback},
 	}
 }
 

@@ -19,10 +19,11 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // FieldManager owns the fields that configurations set.
-const FieldManager = "terraform-provider-muster"
+const FieldManager = muster.TerraformFieldManager
 
 // AcceptanceManager owns hubAcceptsClient, so that applying the cluster itself
 // does not withdraw it.

@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"strings"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // ReservedName says why no managed cluster can have a name, in a sentence that
@@ -39,6 +41,8 @@ var reserved = map[string]string{
 	"kube-public":     "the namespace kube-public is Kubernetes' own",
 	"kube-node-lease": "the namespace kube-node-lease is Kubernetes' own",
 	Namespace:         "the namespace " + Namespace + " is the hub's own",
+
+	muster.ImportNamespace: "the namespace " + muster.ImportNamespace + " is for the kubeconfigs of clusters to import",
 }
 
 // suggested is a name near a reserved one that is free.

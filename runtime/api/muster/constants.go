@@ -51,11 +51,18 @@ const (
 	// RequesterAnnotation on the same object is the user of the hub that asked.
 	RequesterAnnotation = "muster-fleet.io/requester"
 
+	// AcceptedByImportAnnotation on a ManagedCluster is the UID of the ClusterImport
+	// for which the hub has accepted it. It does so once: a later denial stays.
+	AcceptedByImportAnnotation = "muster-fleet.io/accepted-by-import"
+
 	// InstalledByAnnotation on the agent's Deployment in a managed cluster tells
 	// who installs the agent, so that a ClusterImport and Terraform don't take
 	// turns in changing it.
 	InstalledByAnnotation = "muster-fleet.io/installed-by"
 )
+
+// TerraformFieldManager is whose the fields are that the Terraform provider sets.
+const TerraformFieldManager = "terraform-provider-muster"
 
 // Who installs an agent, in the annotation InstalledByAnnotation.
 const (
@@ -143,6 +150,28 @@ const (
 	ConditionDrifted = "Drifted"
 )
 
+// Reasons of the conditions of ClusterImports.
+const (
+	ReasonUsable             = "Usable"             // the kubeconfig leads to the cluster
+	ReasonSecretMissing      = "SecretMissing"      // there is no Secret with a kubeconfig
+	ReasonForgotten          = "Forgotten"          // the hub has deleted the kubeconfig after the cluster had joined
+	ReasonKubeconfigRefused  = "KubeconfigRefused"  // the kubeconfig would run or reach what it must not
+	ReasonUnreachable        = "Unreachable"        // the cluster does not answer
+	ReasonUnauthorized       = "Unauthorized"       // the cluster does not take the credentials
+	ReasonAnotherCluster     = "AnotherCluster"     // the kubeconfig leads to another cluster than before
+	ReasonInstalledByOther   = "InstalledByOther"   // somebody else installs the agent
+	ReasonInstalled          = "Installed"          // the agent is as it should be
+	ReasonRollingOut         = "RollingOut"         // the agent is written, and its pod does not run yet
+	ReasonInstallFailed      = "InstallFailed"      // an object of the agent could not be written
+	ReasonKubeconfigNeeded   = "KubeconfigNeeded"   // something is to be changed, and the kubeconfig is gone
+	ReasonWaitingForAgent    = "WaitingForAgent"    // the agent has not registered yet
+	ReasonWaitingForApproval = "WaitingForApproval" // the hub does not accept the cluster
+	ReasonClusterJoined      = "ClusterJoined"      // the cluster has joined
+	ReasonAsInstalled        = "AsInstalled"        // nobody has changed the agent's objects
+	ReasonRepaired           = "Repaired"           // somebody has changed them, and the hub has restored them
+	ReasonNotLookedAt        = "NotLookedAt"        // the hub can't look at them
+)
+
 // ConditionRegistered of a ClusterRegistration says whether the agent may go on
 // under the name in its status.
 const ConditionRegistered = "Registered"
@@ -159,7 +188,6 @@ const (
 	ReasonClientIDDiffers     = "ClientIDDiffers"     // the cluster has another client ID
 	ReasonProofRequired       = "ProofRequired"       // the token does not prove that the agent may have the cluster
 	ReasonAlreadyJoined       = "AlreadyJoined"       // the cluster has joined before
-	ReasonAnotherCluster      = "AnotherCluster"      // another cluster has registered by the client ID
 	ReasonClusterNameTaken    = "ClusterNameTaken"    // the name that the cluster would get is another one's
 	ReasonClusterBeingDeleted = "ClusterBeingDeleted" // the cluster is being deleted
 )

@@ -107,5 +107,8 @@ func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned, sniCertKeys *[]s
 			"(default "+gc.FormatResources(gc.DefaultResources())+")")
 	f.StringToStringVar(&o.Labels, "labels", nil,
 		"labels for every namespace and RBAC object that the hub makes for a cluster, as key=value,key=value")
+	f.BoolVar(&o.ImportAllowLoopback, "cluster-import-allow-loopback", false,
+		"let the kubeconfigs of ClusterImports lead to the hub's own machine, with --feature-gates ClusterImport=true; "+
+			"for fleets on one machine, as it lets their authors reach what listens there")
 	f.IntVar(&o.ManifestLimit, "manifest-limit", work.DefaultManifestLimit, "greatest total size of a work's manifests, in bytes")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterprofile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/binding"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/defaultsets"
@@ -60,6 +61,8 @@ type Options struct {
 	ManifestLimit int
 	// CleanedResources are deleted with a cluster, one kind after the other.
 	CleanedResources []schema.GroupVersionResource
+	// Imports are how clusters are imported.
+	Imports clusterimport.Options
 }
 
 // Register adds every controller of the hub to a manager.
@@ -119,6 +122,9 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	}
 	if o.Features.Enabled(features.ClusterProfile) {
 		all = append(all, clusterprofile.NewController(c, events))
+	}
+	if o.Features.Enabled(features.ClusterImport) {
+		all = append(all, clusterimport.NewController(c, live, m.GetEventRecorder("clusterimport-controller"), o.Clock, o.Imports))
 	}
 	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
 		all = append(all, completed.NewController(c, o.Clock))

@@ -43,7 +43,11 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 		return err
 	}
 	namespaces := []client.Object{}
-	for _, name := range []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic, metav1.NamespaceSystem} {
+	names := []string{cluster.Namespace, cluster.HubNamespace, metav1.NamespacePublic, metav1.NamespaceSystem}
+	if slices.Contains(enabled, hubinfo.ClusterImport) {
+		names = append(names, muster.ImportNamespace)
+	}
+	for _, name := range names {
 		namespaces = append(namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	if err := applyAll(ctx, a, namespaces); err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // stopTimeout is how long the controllers may take to end.
@@ -118,10 +119,13 @@ func cacheOptions() (cache.Options, error) {
 		return cache.Options{}, err
 	}
 	byCluster := cache.ByObject{Label: ours}
-	// Of the Secrets only bootstrap tokens are watched.
-	tokens := cache.ByObject{
-		Namespaces: map[string]cache.Config{metav1.NamespaceSystem: {}},
-		Field:      fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken)),
+	// Of the Secrets only bootstrap tokens are watched, and, without their content,
+	// the kubeconfigs of clusters to import.
+	secrets := cache.ByObject{
+		Namespaces: map[string]cache.Config{
+			metav1.NamespaceSystem: {FieldSelector: fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken))},
+			muster.ImportNamespace: {Transform: withoutData},
+		},
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -133,9 +137,17 @@ func cacheOptions() (cache.Options, error) {
 			&rbacv1.RoleBinding{}:                       byCluster,
 			&rbacv1.ClusterRole{}:                       byCluster,
 			&rbacv1.ClusterRoleBinding{}:                byCluster,
-			&corev1.Secret{}:                            tokens,
+			&corev1.Secret{}:                            secrets,
 		},
 	}, nil
+}
+
+// withoutData empties a Secret.
+func withoutData(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		secret.Data, secret.ManagedFields = nil, nil
+	}
+	return object, nil
 }
 
 // Cache has the cache hold a kind that a controller reads and does not watch.

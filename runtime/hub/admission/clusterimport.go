@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+)
+
+// clusterImports checks ClusterImports. The hub carries them out with its own rights,
+// so who writes one needs the rights to everything that is done.
+type clusterImports struct {
+	access
+	// defaultSet says that clusters without a set are in the default one.
+	defaultSet bool
+}
+
+var _ admission.ValidationInterface = &clusterImports{}
+
+func (*clusterImports) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Validate checks what an import says, and the rights of who says it.
+func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, muster.GroupName, "clusterimports") {
+		return nil
+	}
+	var now, before v1alpha1.ClusterImport
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ClusterImport cannot be read: %v", err))
+	}
+	created := a.GetOperation() == admission.Create
+	if !now.DeletionTimestamp.IsZero() || !created && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
+		return nil
+	}
+	kind := v1alpha1.GroupVersion.WithKind("ClusterImport").GroupKind()
+	if problems := checkImport(&now, &before, created); len(problems) > 0 {
+		return apierrors.NewInvalid(kind, now.Name, problems)
+	}
+	if why := p.lacks(ctx, a, &now); why != "" {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name, fmt.Errorf("user %q %s", a.GetUserInfo().GetName(), why))
+	}
+	return nil
+}
+
+// lacks says which right the author of an import lacks.
+func (p *clusterImports) lacks(ctx context.Context, a admission.Attributes, imp *v1alpha1.ClusterImport) string {
+	set := imp.Spec.ClusterSet
+	if set == "" && p.defaultSet {
+		set = cluster.DefaultSet
+	}
+	who := a.GetUserInfo()
+	switch {
+	case !p.may(ctx, who, authorizer.AttributesRecord{Verb: "get", Resource: "secrets", Namespace: muster.ImportNamespace, Name: imp.Spec.KubeconfigSecret}):
+		return fmt.Sprintf("cannot use the Secret %q: who imports a cluster needs the right to get its Secret in the namespace %s", imp.Spec.KubeconfigSecret, muster.ImportNamespace)
+	case !p.may(ctx, who, authorizer.AttributesRecord{Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclusters", Name: imp.Name}):
+		return "cannot create the ManagedCluster that the import is for"
+	case set != "" && !p.may(ctx, who, authorizer.AttributesRecord{Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclustersets", Subresource: "join", Name: set}):
+		return fmt.Sprintf("%s %q", cluster.RefusedSetMembership, set)
+	case imp.Spec.Accept && !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: imp.Name}):
+		return cluster.RefusedAcceptance
+	}
+	return ""
+}
+
+// checkImport checks what does not depend on the user.
+func checkImport(now, before *v1alpha1.ClusterImport, created bool) field.ErrorList {
+	var problems field.ErrorList
+	spec := field.NewPath("spec")
+	if created {
+		name := field.NewPath("metadata", "name")
+		for _, why := range validation.IsDNS1123Label(now.Name) {
+			problems = append(problems, field.Invalid(name, now.Name, "it is the name of the ManagedCluster: "+why))
+		}
+		if err := cluster.ReservedName(now.Name); err != nil {
+			problems = append(problems, field.Invalid(name, now.Name, err.Error()))
+		}
+	} else if now.Spec.Agent.Namespace != before.Spec.Agent.Namespace {
+		problems = append(problems, field.Invalid(spec.Child("agent", "namespace"), now.Spec.Agent.Namespace,
+			"it can't be changed, as the agent would stay in the namespace from before: delete the import and that namespace, and create the import again"))
+	}
+	for _, why := range validation.IsDNS1123Subdomain(now.Spec.KubeconfigSecret) {
+		problems = append(problems, field.Invalid(spec.Child("kubeconfigSecret"), now.Spec.KubeconfigSecret,
+			"it is the name of a Secret in the namespace "+muster.ImportNamespace+", without the namespace: "+why))
+	}
+	problems = append(problems, klusterlet.Validate(now.Spec.Agent, spec.Child("agent"))...)
+	problems = append(problems, metav1validation.ValidateLabels(now.Spec.Labels, spec.Child("labels"))...)
+	for _, key := range []string{cluster.ClusterSetLabel, cluster.TokenLabel} {
+		if value, ok := now.Spec.Labels[key]; ok {
+			problems = append(problems, field.Invalid(spec.Child("labels").Key(key), value, "it can't be set as a label; use spec.clusterSet for the set"))
+		}
+	}
+	for _, why := range validation.IsValidLabelValue(now.Spec.ClusterSet) {
+		problems = append(problems, field.Invalid(spec.Child("clusterSet"), now.Spec.ClusterSet, why))
+	}
+	return append(problems, checkEndpoint(now.Spec.Endpoint, spec.Child("endpoint"))...)
+}
+
+func checkEndpoint(e v1alpha1.HubEndpoint, at *field.Path) field.ErrorList {
+	var problems field.ErrorList
+	if u, err := url.Parse(e.Server); e.Server != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		problems = append(problems, field.Invalid(at.Child("server"), e.Server, "it has to be the hub's URL, such as https://hub.example.com:6443"))
+	}
+	if u, err := url.Parse(e.ProxyURL); e.ProxyURL != "" && (err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme)) {
+		problems = append(problems, field.Invalid(at.Child("proxyURL"), "", "it has to be the URL of a proxy, such as http://proxy.example.com:3128"))
+	}
+	switch {
+	case len(e.CABundle) > 0 && e.Trust == v1alpha1.TrustSystem:
+		problems = append(problems, field.Invalid(at.Child("caBundle"), "", "with trust System no bundle is used; remove it, or set trust to Bundle"))
+	case len(e.CABundle) > 0 && !x509.NewCertPool().AppendCertsFromPEM(e.CABundle):
+		problems = append(problems, field.Invalid(at.Child("caBundle"), "", "it has no certificate; it has to be PEM"))
+	}
+	return problems
+}

@@ -1,0 +1,185 @@
+package clusterimport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+)
+
+// kubeconfigKeys are the keys of a Secret under which a kubeconfig may be: Rancher
+// Fleet's Secrets have it under value.
+func kubeconfigKeys() []string { return []string{"kubeconfig", "value"} }
+
+// Short names of conditions' statuses.
+const (
+	yes     = metav1.ConditionTrue
+	no      = metav1.ConditionFalse
+	unknown = metav1.ConditionUnknown
+)
+
+// bring does for an import what can be done now, and says in the status how far it is.
+// An error is tried again after a pause that grows.
+func (c *Controller) bring(ctx context.Context, imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, client.ObjectKey{Name: imp.Name}, mc); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	} else if err != nil {
+		mc = nil
+	}
+	secret, err := c.kubeconfigSecret(ctx, imp)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if secret == nil {
+		return reconcile.Result{}, c.withoutKubeconfig(ctx, imp, status, mc)
+	}
+	to, err := contained(secret)
+	if err != nil {
+		c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonKubeconfigRefused,
+			fmt.Sprintf("The kubeconfig in the Secret %s/%s is refused: %s.", secret.Namespace, secret.Name, err))
+		return reconcile.Result{}, nil // until the Secret changes
+	}
+	managed, uid, err := c.reach(ctx, to)
+	if err != nil {
+		reason, message := explain(to, err)
+		c.set(imp, status, muster.ConditionKubeconfigUsable, no, reason, message)
+		return reconcile.Result{}, fmt.Errorf("reach the cluster %s: %w", imp.Name, err)
+	}
+	defer managed.close()
+	if why := c.another(ctx, imp, status, mc, uid); why != "" {
+		c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonAnotherCluster, why)
+		return reconcile.Result{RequeueAfter: c.options.Look}, nil
+	}
+	c.set(imp, status, muster.ConditionKubeconfigUsable, yes, muster.ReasonUsable,
+		fmt.Sprintf("The kubeconfig in the Secret %s/%s leads to the cluster %s.", secret.Namespace, secret.Name, uid))
+	return c.install(ctx, &job{imp: imp, status: status, cluster: mc, secret: secret, managed: managed, uid: uid})
+}
+
+// contained reads the kubeconfig in a Secret.
+func contained(secret *corev1.Secret) (*kubeconfig.Contained, error) {
+	for _, key := range kubeconfigKeys() {
+		if content, ok := secret.Data[key]; ok {
+			return kubeconfig.Contain(content)
+		}
+	}
+	return nil, fmt.Errorf("the Secret has no key %s", strings.Join(kubeconfigKeys(), " or "))
+}
+
+// reach connects to a cluster and asks it who it is.
+func (c *Controller) reach(ctx context.Context, to *kubeconfig.Contained) (*connection, string, error) {
+	managed, err := connect(to, c.options.AllowLoopback, c.options.Timeout)
+	if err != nil {
+		return nil, "", err
+	}
+	system := &corev1.Namespace{}
+	if err := managed.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		managed.close()
+		return nil, "", err
+	}
+	return managed, string(system.UID), nil
+}
+
+// explain says why a cluster can't be reached, and what to do.
+func explain(to *kubeconfig.Contained, err error) (reason, message string) {
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused):
+		return muster.ReasonKubeconfigRefused, fmt.Sprintf("The kubeconfig is refused: %s. "+
+			"Give an address of the cluster that is not the hub's own; for fleets on one machine start the hub with --cluster-import-allow-loopback.", refused)
+	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+		return muster.ReasonUnauthorized, fmt.Sprintf("The cluster at %s does not let the kubeconfig's user read the namespace kube-system. "+
+			"Hand in a kubeconfig of a user with the role cluster-admin; it is tried again by itself.", to.Server.Host)
+	case unanswered(err):
+		return muster.ReasonUnreachable, fmt.Sprintf("The cluster at %s did not answer in time. It is tried again by itself, after pauses that grow. "+
+			"Check that the hub can reach this address.", to.Server.Host)
+	}
+	return muster.ReasonUnreachable, fmt.Sprintf("The cluster at %s can't be used: %s. It is tried again by itself, after pauses that grow.", to.Server.Host, short(err))
+}
+
+// short is the text of an error that a stranger's server may have had a part in.
+func short(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > 300 {
+		text = text[:300] + "…"
+	}
+	return text
+}
+
+// another says why the cluster behind the kubeconfig is not the one that it should be;
+// empty when it is.
+func (c *Controller) another(ctx context.Context, imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus, mc *clusterv1.ManagedCluster, uid string) string {
+	own := &corev1.Namespace{}
+	if err := c.live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, own); err == nil && string(own.UID) == uid {
+		return "The kubeconfig leads to the hub itself. Hand in the kubeconfig of the cluster that is to join."
+	}
+	wanted := imp.Spec.ClusterUID
+	if wanted != "" && wanted != uid {
+		return fmt.Sprintf("The kubeconfig leads to the cluster %s by the UID of its namespace kube-system, and spec.clusterUID is %s. Correct one of them.", uid, wanted)
+	}
+	if wanted != "" {
+		return ""
+	}
+	before := status.ClusterUID
+	if before == "" && mc != nil {
+		before = mc.Annotations[muster.ClusterUIDAnnotation]
+	}
+	if before != "" && before != uid {
+		return fmt.Sprintf("The kubeconfig leads to the cluster %s by the UID of its namespace kube-system, and %s has been %s so far. "+
+			"Two clusters can't share a name. If this one replaces the other, set spec.clusterUID to %s.", uid, imp.Name, before, uid)
+	}
+	return ""
+}
+
+// withoutKubeconfig says how an import is that the hub can do nothing for.
+func (c *Controller) withoutKubeconfig(ctx context.Context, imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus, mc *clusterv1.ManagedCluster) error {
+	where := muster.ImportNamespace + "/" + imp.Spec.KubeconfigSecret
+	joined := mc != nil && isJoined(mc)
+	if status.AppliedHash == "" {
+		c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonSecretMissing,
+			fmt.Sprintf("There is no Secret %s. Create it, with the cluster's kubeconfig under the key kubeconfig.", where))
+		return nil
+	}
+	c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonForgotten,
+		fmt.Sprintf("The hub has no kubeconfig of the cluster. Nothing is needed as long as the agent runs; to change or repair it, create the Secret %s.", where))
+	c.set(imp, status, muster.ConditionDrifted, unknown, muster.ReasonNotLookedAt, "The hub has no kubeconfig to look at the agent's objects with.")
+	if joined {
+		c.set(imp, status, muster.ConditionJoined, yes, muster.ReasonClusterJoined, "The cluster has joined.")
+	}
+	to, err := c.endpointOf(ctx, imp)
+	if err != nil {
+		return err
+	}
+	_, hash, err := render(imp, to, nil)
+	if err != nil {
+		return err
+	}
+	if hash != status.AppliedHash || imp.Spec.Redeploy > status.Redeployed {
+		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonKubeconfigNeeded,
+			fmt.Sprintf("The agent's options, the hub's address or the counter redeploy have changed, and the hub has no kubeconfig any more. Create the Secret %s with it.", where))
+	} else if is := meta.FindStatusCondition(status.Conditions, muster.ConditionAgentInstalled); is != nil && is.Reason == muster.ReasonKubeconfigNeeded {
+		c.set(imp, status, muster.ConditionAgentInstalled, yes, muster.ReasonInstalled, "The agent is installed as asked.")
+	}
+	return nil
+}
+
+// pause is when to look again: soon while something is on its way.
+func (c *Controller) pause(settled bool) reconcile.Result {
+	if settled {
+		return reconcile.Result{RequeueAfter: c.options.Look}
+	}
+	return reconcile.Result{RequeueAfter: max(c.options.Look/20, 100*time.Millisecond)}
+}
