@@ -135,14 +135,13 @@ func TestAKillBetweenTheWritesOfAMoveDoesNoHarm(t *testing.T) {
 	f.stopAgent()
 	f.putBootstrap(h.old.url())
 	h.old.close()
-	f.start()
+	f.startBeating()
 	testenv.Eventually(t, func() error {
 		if got := f.leadsTo(); got != h.new.url() {
 			return fmt.Errorf("the bootstrap kubeconfig leads to %s, want %s", got, h.new.url())
 		}
 		return nil
 	})
-	f.awaitBeat()
 	f.expectRequests(1)
 }
 
@@ -170,8 +169,7 @@ func TestAnAgentThatMissedTheMoveComesBackWithoutRegistering(t *testing.T) {
 	// And a file or Secret that nobody rewrites is no reason to register either.
 	f.stopAgent()
 	f.putBootstrap(h.old.url())
-	f.start()
-	f.awaitBeat()
+	f.startBeating()
 	f.expectRequests(1)
 }
 

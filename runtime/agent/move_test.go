@@ -217,9 +217,11 @@ func (f *fleetCluster) expectRequests(want int) {
 	}
 }
 
-func (f *fleetCluster) awaitBeat() {
+// startBeating starts the agent and waits until it gives a sign of life.
+func (f *fleetCluster) startBeating() {
 	f.t.Helper()
 	before := f.lease().Spec.RenewTime
+	f.start()
 	testenv.Eventually(f.t, func() error {
 		if f.lease().Spec.RenewTime.Equal(before) {
 			return fmt.Errorf("no heartbeat since %s", before)
@@ -275,17 +277,12 @@ func TestAFleetFollowsItsHub(t *testing.T) {
 			t.Errorf("the bootstrap kubeconfig of %s leads to %s, want %s", f.name, got, o.ExternalURL)
 		}
 	}
-	fleetOf[0].restart()
-	fleetOf[0].awaitBeat()
+	fleetOf[0].stopAgent()
+	fleetOf[0].startBeating()
 	if now := observe(t, fleetOf[:3]); !slices.Equal(made, now) {
 		t.Errorf("what works have made was\n%s\nand is\n%s", strings.Join(made, "\n"), strings.Join(now, "\n"))
 	}
 	update(t, fleetOf[0])
-}
-
-func (f *fleetCluster) restart() {
-	f.stopAgent()
-	f.start()
 }
 
 // worksOf gives each cluster a work, and returns what it has made once it is done.
