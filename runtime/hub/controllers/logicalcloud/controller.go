@@ -120,7 +120,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, fmt.Errorf("gather what the LogicalCloud %s depends on: %w", r.NamespacedName, err)
 	}
 	p := decide(s)
-	failed := c.carryOut(ctx, s, p)
+	failed := c.carryOut(ctx, p)
 	wake, err := c.syncKeys(ctx, s)
 	if err != nil && failed == nil {
 		failed = err

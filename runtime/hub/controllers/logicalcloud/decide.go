@@ -19,9 +19,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
 )
 
-// userAccess is the annotation by which an agent says how it gives users access.
-const userAccess = cluster.AgentAnnotationPrefix + "/user-access"
-
 // plan is what to do in a pass, and what there is to report about it.
 type plan struct {
 	// clusters are those that the cloud is in, or is to be in, by name.
@@ -206,7 +203,7 @@ func (s *situation) judge(st *step, have *workv1.ManifestWork, mc *clusterv1.Man
 		return c
 	}
 	applied, available := current(work.ConditionApplied), current(work.ConditionAvailable)
-	st.unable = mc.Annotations[userAccess] == ""
+	st.unable = mc.Annotations[muster.UserAccessAnnotation] == ""
 	switch {
 	case applied != nil && applied.Status == metav1.ConditionFalse:
 		st.fail(muster.ReasonApplyFailed, "%s", whyNotApplied(have))

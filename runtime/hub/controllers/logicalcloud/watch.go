@@ -194,7 +194,7 @@ func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
 	}
 	return !maps.Equal(was.Labels, is.Labels) || was.Spec.AcceptsClient() != is.Spec.AcceptsClient() ||
 		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.UID != is.UID ||
-		was.Annotations[userAccess] != is.Annotations[userAccess] || available(was) != available(is)
+		was.Annotations[muster.UserAccessAnnotation] != is.Annotations[muster.UserAccessAnnotation] || available(was) != available(is)
 }
 
 // workChanged selects changes of what the cache holds of a work.

@@ -18,7 +18,7 @@ const atOnce = 10
 
 // carryOut writes and deletes what the plan says. An error in one cluster stops
 // no other one: it becomes the cluster's state, and the first one is returned.
-func (c *Controller) carryOut(ctx context.Context, s *situation, p plan) error {
+func (c *Controller) carryOut(ctx context.Context, p plan) error {
 	errs := make([]error, len(p.clusters))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
