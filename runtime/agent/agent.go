@@ -39,18 +39,23 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	named := o.ClusterName != ""
 	if err := o.nameCluster(ctx, local.client); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	log := o.Log.With("cluster", o.ClusterName)
+	log := o.Log
+	if o.ClusterName != "" {
+		log = log.With("cluster", o.ClusterName)
+	}
 	ctx = logging.NewContext(ctx, log)
 	options, err := o.registration(local, log)
 	if err != nil {
 		return err
 	}
+	options.Named = named
 	metrics := newMetrics()
 	options.Metrics = metrics.registration()
 	installed := newInstallation(local.config, o.Clock, log)
@@ -87,6 +92,10 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		case <-installed.done:
 		case <-ctx.Done():
 			return nil
+		}
+		o, log := o, log
+		if o.ClusterName != hub.ClusterName { // the hub has said it meanwhile
+			o.ClusterName, log = hub.ClusterName, log.With("cluster", hub.ClusterName)
 		}
 		ctx, end := context.WithCancelCause(ctx)
 		var running sync.WaitGroup

@@ -107,6 +107,7 @@ func TestIdentityIsWrittenAsFiles(t *testing.T) {
 }
 
 func TestClusterWithoutANameGetsOneAndKeepsIt(t *testing.T) {
+	withoutClientIDs(t)
 	f := newCluster(t, "nameless")
 	f.options.ClusterName = ""
 	f.start()

@@ -15,9 +15,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// nameCluster sees to it that the cluster has a name: the one that was given,
-// the one that it is registered under, or a random one, which is stored at once
-// so that it stays. It tries until the managed cluster answers.
+// nameCluster finds the cluster's name: the one that was given, or the one that it
+// is registered under. With several hubs to choose from, a cluster without one gets
+// a random name, which is stored at once so that it stays. Otherwise the hub says
+// later what it is called. It tries until the managed cluster answers.
 func (o *Options) nameCluster(ctx context.Context, local client.Client) error {
 	if o.ClusterName != "" {
 		return nil
@@ -26,7 +27,7 @@ func (o *Options) nameCluster(ctx context.Context, local client.Client) error {
 	var problem retry.Once
 	name := ""
 	err := retry.Until(ctx, o.Clock, retry.Start(30*time.Second), func(ctx context.Context) (err error) {
-		name, err = storedName(ctx, store)
+		name, err = storedName(ctx, store, len(o.BootstrapKubeconfigs) > 0)
 		if err != nil && ctx.Err() == nil && problem.Changed(err.Error()) {
 			o.Log.Warn("cannot find out what the cluster is called, trying again: see to the connection, or name it with --cluster-name", "err", err)
 		}
@@ -35,15 +36,17 @@ func (o *Options) nameCluster(ctx context.Context, local client.Client) error {
 	if err != nil {
 		return err
 	}
-	o.ClusterName = name
+	if o.ClusterName = name; name == "" {
+		return nil
+	}
 	return checkName(name, o.Namespace)
 }
 
-func storedName(ctx context.Context, store identity.Store) (string, error) {
+func storedName(ctx context.Context, store identity.Store, random bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	stored, err := store.Load(ctx)
-	if err != nil || stored.Cluster != "" {
+	if err != nil || stored.Cluster != "" || !random {
 		return stored.Cluster, err
 	}
 	stored.Cluster = string(uuid.NewUUID())

@@ -28,8 +28,21 @@ const userAgent = "muster-agent"
 type Options struct {
 	// ClusterName is the cluster's name on the hub (--cluster-name): a DNS label
 	// of at most 63 characters. By default it keeps the one of its stored
-	// identity, or takes a random UUID.
+	// identity, or registers by its client ID; at a hub that knows none it takes a
+	// random UUID.
 	ClusterName string
+	// ClientID is what a cluster without a name registers by (--client-id), so that
+	// the hub finds the ManagedCluster with this client ID or creates one; the UID
+	// of the cluster's namespace kube-system by default.
+	ClientID string
+	// RegistrationLabels are labels that the ManagedCluster gets which the hub
+	// creates for the client ID (--registration-label), as far as the bootstrap
+	// token lets agents choose them.
+	RegistrationLabels map[string]string
+	// DeleteBootstrapSecret deletes the Secret cluster.BootstrapSecret once the
+	// cluster has registered (--delete-bootstrap-secret), so that nobody in the
+	// cluster can register by it again.
+	DeleteBootstrapSecret bool
 	// AgentID tells the agent from others of the cluster (--agent-id). By
 	// default it keeps the one of its stored identity, or takes a random one.
 	AgentID string
@@ -175,6 +188,9 @@ func (o *Options) registration(local locals, log *slog.Logger) (registration.Opt
 	}
 	return registration.Options{
 		ClusterName:           o.ClusterName,
+		ClientID:              o.ClientID,
+		ClusterLabels:         maps.Clone(o.RegistrationLabels),
+		DeleteBootstrapSecret: o.DeleteBootstrapSecret,
 		AgentName:             o.AgentID,
 		Namespace:             o.Namespace,
 		BootstrapKubeconfig:   o.BootstrapKubeconfig,

@@ -86,3 +86,26 @@ func TestRunRefusesBadOptions(t *testing.T) {
 		t.Errorf("got %v, want an error about --cluster-name", err)
 	}
 }
+
+func TestClientIDOptions(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*agent.Options)
+		want   string
+	}{
+		"a client ID":               {func(o *agent.Options) { o.ClusterName, o.ClientID = "", "store-17" }, ""},
+		"with a name":               {func(o *agent.Options) { o.ClusterName, o.ClientID = "paris", "store-17" }, "--client-id store-17 and --cluster-name paris exclude"},
+		"one that is none":          {func(o *agent.Options) { o.ClientID = "a b" }, `--client-id: "a b" is no client ID`},
+		"labels with a name":        {func(o *agent.Options) { o.ClusterName, o.RegistrationLabels = "paris", map[string]string{"a": "b"} }, "--registration-label has no effect"},
+		"labels that are none":      {func(o *agent.Options) { o.RegistrationLabels = map[string]string{"a": "b c"} }, `--registration-label: "b c" is no value of the label "a"`},
+		"with several hubs":         {func(o *agent.Options) { o.ClientID, o.BootstrapKubeconfigs = "a", []string{"x", "y"} }, "name it with --cluster-name"},
+		"a Secret that there isn't": {func(o *agent.Options) { o.DeleteBootstrapSecret, o.BootstrapKubeconfigs = true, []string{"x", "y"} }, "--delete-bootstrap-secret excludes"},
+	} {
+		o := agent.Options{ManagedCluster: env.Config("test")}
+		x.change(&o)
+		o.Complete()
+		err := o.Validate()
+		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %q", name, err, x.want)
+		}
+	}
+}

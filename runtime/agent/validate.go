@@ -29,6 +29,7 @@ func (o *Options) Validate() error {
 		o.validateClaims(),
 		o.validateURLs(),
 		o.validateHubs(),
+		o.validateClientID(),
 		o.validateWorks(),
 		o.validateHealth(),
 	)
@@ -77,6 +78,33 @@ func (o *Options) validateHubs() error {
 			o.HubConnectionTimeoutSeconds)
 	}
 	return nil
+}
+
+func (o *Options) validateClientID() error {
+	several := len(o.BootstrapKubeconfigs) > 0
+	switch {
+	case o.ClientID != "" && o.ClusterName != "":
+		return fmt.Errorf("--client-id %s and --cluster-name %s exclude each other: the hub finds the cluster's name by its client ID",
+			o.ClientID, o.ClusterName)
+	case len(o.RegistrationLabels) > 0 && o.ClusterName != "":
+		return fmt.Errorf("--registration-label has no effect with --cluster-name %s: "+
+			"the labels are for a cluster that the hub creates for a client ID", o.ClusterName)
+	case several && (o.ClientID != "" || len(o.RegistrationLabels) > 0):
+		return errors.New("--client-id and --registration-label exclude --bootstrap-kubeconfigs, " +
+			"as each hub may call the cluster by another name: name it with --cluster-name")
+	case several && o.DeleteBootstrapSecret:
+		return errors.New("--delete-bootstrap-secret excludes --bootstrap-kubeconfigs, which are files: leave it out")
+	}
+	var problems []error
+	if o.ClientID != "" {
+		if err := cluster.CheckClientID(o.ClientID); err != nil {
+			problems = append(problems, fmt.Errorf("--client-id: %w", err))
+		}
+	}
+	if err := cluster.CheckChosenLabels(o.RegistrationLabels); err != nil {
+		problems = append(problems, fmt.Errorf("--registration-label: %w", err))
+	}
+	return errors.Join(problems...)
 }
 
 func (o *Options) validateAgentID() error {

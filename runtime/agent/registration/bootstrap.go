@@ -37,6 +37,9 @@ func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *i
 	if err != nil {
 		return identity.Identity{}, fmt.Errorf("prepare the connection to the hub %s: %w", b.Endpoint.Server, err)
 	}
+	if names, err = r.confirmName(ctx, hub, names, b); err != nil {
+		return identity.Identity{}, explain(err, b.Endpoint.Server)
+	}
 	// The name outlives an interrupted bootstrap, so that the hub's people see
 	// one agent and not a new one after each restart.
 	if err := r.store.Save(ctx, identity.Identity{Names: names}); err != nil {

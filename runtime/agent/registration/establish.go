@@ -44,6 +44,9 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 		return identity.Identity{}, err
 	}
 	r.noteExpiry(stored)
+	if !r.several() {
+		r.source.refuse(r.usedBootstrap(stored))
+	}
 	if r.several() {
 		if err := r.choose(ctx, stored); err != nil {
 			return identity.Identity{}, err
@@ -63,7 +66,7 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 	case useless == nil:
 		return stored, nil
 	case bootstrap == nil:
-		return identity.Identity{}, fmt.Errorf("the agent cannot register: %w, and %w", useless, sourceErr)
+		return identity.Identity{}, fmt.Errorf("the agent cannot register: %w, and %w%s", useless, sourceErr, r.howToRejoin())
 	case len(stored.CertPEM) > 0:
 		r.Log.Info("the stored identity cannot be used", "because", useless)
 	}

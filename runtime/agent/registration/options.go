@@ -16,7 +16,20 @@ import (
 // Options say which cluster to register, and how. The agent's package sets and
 // checks them.
 type Options struct {
+	// ClusterName is the cluster's name on the hub. When it is empty, the hub or
+	// the stored identity says it.
 	ClusterName string
+	// Named says that ClusterName was chosen, and is not the stored one.
+	Named bool
+	// ClientID is what the cluster registers by when it has no name; by default
+	// the UID of its namespace kube-system.
+	ClientID string
+	// ClusterLabels are what the agent would like its ManagedCluster to have when
+	// the hub creates it for the client ID.
+	ClusterLabels map[string]string
+	// DeleteBootstrapSecret deletes the Secret cluster.BootstrapSecret once the hub
+	// serves the agent under its own identity.
+	DeleteBootstrapSecret bool
 	// AgentName tells the agent from others of the cluster; by default that of
 	// the stored identity, or a random one.
 	AgentName string
@@ -72,6 +85,8 @@ type Hub struct {
 	// Config gives access with the agent's identity, also when the certificate
 	// is renewed.
 	Config *rest.Config
+	// ClusterName is the cluster's name there.
+	ClusterName string
 	// Host is the hub's address exactly as it was in the agent's kubeconfig when the
 	// agent joined. Works are accounted for under it, wherever the hub is now.
 	Host string

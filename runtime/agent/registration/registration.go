@@ -58,6 +58,8 @@ type Registration struct {
 	pendingHub identity.Endpoint
 	// cannotCreate keeps quiet about why the ManagedCluster was not created.
 	cannotCreate retry.Once
+	// registering keeps quiet about further attempts to register by the client ID.
+	registering retry.Once
 
 	mu    sync.Mutex
 	state string
@@ -157,6 +159,9 @@ func (r *Registration) Run(ctx context.Context) {
 	if !r.several() {
 		running.Go(func() { r.source.secret.Run(ctx) })
 		r.awaitSource(ctx)
+	}
+	if r.ClusterName == "" && r.learnName(ctx) != nil {
+		return // ctx has ended
 	}
 	for ctx.Err() == nil {
 		id, err := r.establish(ctx)

@@ -96,6 +96,7 @@ func (s *session) run(ctx context.Context) {
 	running.Go(func() { s.guard(ctx) })
 	running.Go(func() { s.watchHub(ctx) })
 	running.Go(func() { s.seekHub(ctx) })
+	running.Go(func() { s.deleteBootstrap(ctx) })
 	select {
 	case <-s.Ready:
 	case <-ctx.Done():
@@ -202,7 +203,10 @@ func (s *session) runAccepted(ctx context.Context) {
 			started = s.seesWorks(ctx)
 		}
 	}
-	hub := Hub{Config: s.credentials.Config(s.UserAgent), Host: s.identity().WorksHost(), Annotate: s.status.Annotate}
+	hub := Hub{
+		ClusterName: s.ClusterName, Config: s.credentials.Config(s.UserAgent), Host: s.identity().WorksHost(),
+		Annotate: s.status.Annotate,
+	}
 	backoff := retry.New(s.Clock, retry.Restart(time.Minute))
 	for ; ctx.Err() == nil; backoff.Wait(ctx, nil) {
 		if err := s.Accepted(ctx, hub); ctx.Err() == nil {

@@ -36,14 +36,38 @@ type source struct {
 	// first is what the Secret held when it was first seen.
 	first []byte
 	seen  bool
+	// used is the digest of a kubeconfig that must not be used again.
+	used string
 }
 
 func newSource(file, namespace string, secret *mirror.Mirror[*corev1.Secret]) *source {
 	return &source{file: file, namespace: namespace, secret: secret, changed: secret.Subscribe()}
 }
 
-// current reads the bootstrap kubeconfig; errNoBootstrap when there is none.
+// refuse has a kubeconfig, given by its digest, count as none.
+func (s *source) refuse(used string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = used
+}
+
+// current reads the bootstrap kubeconfig; errNoBootstrap when there is none, or it
+// must not be used again.
 func (s *source) current() (*identity.Bootstrap, error) {
+	b, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used != "" && digest(b.Content) == s.used {
+		return nil, fmt.Errorf("%w that was not used before: put another one into the Secret %s/%s, under the key %q",
+			errNoBootstrap, s.namespace, cluster.BootstrapSecret, cluster.KubeconfigKey)
+	}
+	return b, nil
+}
+
+func (s *source) read() (*identity.Bootstrap, error) {
 	inSecret := s.inSecret()
 	if inSecret != nil && s.isNews(inSecret) {
 		return s.fromSecret(inSecret)

@@ -53,8 +53,11 @@ const (
 	KubeconfigKey  = "kubeconfig"
 	ClusterNameKey = "cluster-name"
 	AgentNameKey   = "agent-name"
-	TLSKeyKey      = "tls.key"
-	TLSCertKey     = "tls.crt"
+	// UsedBootstrapKey is muster's own: the digest of the bootstrap kubeconfig that
+	// was deleted after the registration.
+	UsedBootstrapKey = "muster-used-bootstrap"
+	TLSKeyKey        = "tls.key"
+	TLSCertKey       = "tls.crt"
 )
 
 // Group is the group of a cluster's agents. It is the organization in their

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 func newRejoinCommand() *cobra.Command {
@@ -37,6 +38,10 @@ bootstrap token makes none. The token in this kubeconfig may, once. The agent
 that comes with it replaces the one from before, whose requests the hub then
 refuses. The cluster has to be accepted.
 
+A cluster that registers by a client ID, and was rebuilt, has another UID, and
+the hub takes that one over, once. What to do with the kubeconfig is printed on the
+standard error.
+
 With Terraform none of this is needed: muster_klusterlet joins again by itself
 when it has to install the agent again.`,
 		Example: `  muster rejoin paris --kubeconfig hub.kubeconfig > bootstrap.kubeconfig
@@ -51,7 +56,7 @@ when it has to install the agent again.`,
 			if err != nil {
 				return err
 			}
-			return rejoin(cmd.Context(), cmd.OutOrStdout(), c, args[0], time.Now().Add(ttl))
+			return rejoin(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), c, args[0], time.Now().Add(ttl))
 		},
 	}
 	at.add(cmd)
@@ -60,8 +65,8 @@ when it has to install the agent again.`,
 }
 
 // rejoin makes a token for a cluster that joins again and prints a kubeconfig
-// with it.
-func rejoin(ctx context.Context, out io.Writer, c client.Client, name string, expires time.Time) error {
+// with it, and to help what to do with it.
+func rejoin(ctx context.Context, out, help io.Writer, c client.Client, name string, expires time.Time) error {
 	mc := &clusterv1.ManagedCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, mc); apierrors.IsNotFound(err) {
 		return fmt.Errorf("the hub has no ManagedCluster %q: the clusters that it knows are those of \"muster status\"", name)
@@ -91,10 +96,31 @@ func rejoin(ctx context.Context, out io.Writer, c client.Client, name string, ex
 		if err := c.Create(ctx, rejoiningToken(token, name, expires)); err != nil {
 			return fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
 		}
-		_, err = out.Write(config)
+		if _, err = out.Write(config); err != nil {
+			return err
+		}
+		_, err = io.WriteString(help, howToRejoin(mc, expires))
 		return err
 	}
 	return errors.New("the hub does not say where agents reach it: its ConfigMap kube-public/cluster-info names no server")
+}
+
+// howToRejoin says what to do with the kubeconfig, and how the agent has to be
+// started.
+func howToRejoin(mc *clusterv1.ManagedCluster, expires time.Time) string {
+	start := "--cluster-name=" + mc.Name
+	switch id := mc.Annotations[muster.ClientIDAnnotation]; id {
+	case "":
+	case mc.Annotations[muster.ClusterUIDAnnotation]:
+		start = "neither --cluster-name nor --client-id"
+	default:
+		start = "--client-id=" + id
+	}
+	return fmt.Sprintf(`# The cluster %s may join again until %s, once. Save the above as bootstrap.kubeconfig, and in the cluster:
+#   kubectl -n %s create secret generic %s \
+#     --from-file=%s=bootstrap.kubeconfig --dry-run=client -o yaml | kubectl apply -f -
+# The agent takes it up by itself. Where there is none, install it with %s.
+`, mc.Name, expires.UTC().Format(time.RFC3339), cluster.AgentNamespace, cluster.BootstrapSecret, cluster.KubeconfigKey, start)
 }
 
 // rejoiningToken is the Secret of a token with which one cluster may join again.

@@ -33,6 +33,9 @@ type Identity struct {
 	Hub Endpoint
 	// Place is what is known of other endpoints of the hub.
 	Place Place
+	// UsedBootstrap is the digest of the bootstrap kubeconfig that was deleted after
+	// the registration. It is stored by Store.MarkUsed.
+	UsedBootstrap string
 	// CertPEM and KeyPEM are the certificate, with its chain, and its key.
 	CertPEM, KeyPEM []byte
 }
@@ -45,6 +48,8 @@ func FromSecret(data map[string][]byte) Identity {
 		CertPEM: data[cluster.TLSCertKey],
 		KeyPEM:  data[cluster.TLSKeyKey],
 		Place:   parsePlace(data[muster.PlaceKey]),
+
+		UsedBootstrap: string(data[cluster.UsedBootstrapKey]),
 	}
 	if config, err := clientcmd.Load(data[cluster.KubeconfigKey]); err == nil {
 		if e, err := currentEndpoint(config); err == nil {

@@ -43,7 +43,16 @@ func (s Store) Save(ctx context.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
-	err = retry.OnError(retry.DefaultRetry, collided, func() error { return s.write(ctx, data) })
+	return s.put(ctx, data)
+}
+
+// MarkUsed stores the digest of a bootstrap kubeconfig that must not be used again.
+func (s Store) MarkUsed(ctx context.Context, digest string) error {
+	return s.put(ctx, map[string][]byte{cluster.UsedBootstrapKey: []byte(digest)})
+}
+
+func (s Store) put(ctx context.Context, data map[string][]byte) error {
+	err := retry.OnError(retry.DefaultRetry, collided, func() error { return s.write(ctx, data) })
 	if err != nil {
 		return fmt.Errorf("store the agent's identity in the Secret %s/%s of the managed cluster: %w",
 			s.Namespace, cluster.HubKubeconfigSecret, err)

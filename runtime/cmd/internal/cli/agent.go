@@ -38,6 +38,9 @@ managed cluster, so that it can be killed at any moment and carries on.`,
 		Example: `  # As a process, with the kubeconfigs of both sides
   muster agent --cluster-name paris --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig paris.kubeconfig
 
+  # Without a name, which the hub finds or makes
+  muster agent --client-id store-17 --registration-label site=17 --bootstrap-kubeconfig bootstrap.kubeconfig --kubeconfig store.kubeconfig
+
   # With a second hub to go to when the first one is gone
   muster agent --cluster-name paris --bootstrap-kubeconfigs hub1.kubeconfig,hub2.kubeconfig --feature-gates MultipleHubs=true --kubeconfig paris.kubeconfig`,
 		Args: cobra.NoArgs,
@@ -80,7 +83,14 @@ func AddAgentFlags(f *pflag.FlagSet, o *agent.Options) {
 // addRegistrationFlags adds the flags about the hub and the agent's identity there.
 func addRegistrationFlags(f *pflag.FlagSet, o *agent.Options) {
 	f.StringVar(&o.ClusterName, "cluster-name", "",
-		"name of the cluster on the hub (default the one that it is registered under, or a random UUID)")
+		"name of the cluster on the hub (default the one that it is registered under, or that the hub finds by the client ID; "+
+			"at a hub that knows no client IDs, a random UUID)")
+	f.StringVar(&o.ClientID, "client-id", "", "what a cluster without a name registers by: "+
+		"the hub finds its ManagedCluster by it, or creates one (default the UID of the namespace kube-system)")
+	f.StringToStringVar(&o.RegistrationLabels, "registration-label", nil, "label for the ManagedCluster that the hub creates for the client ID, "+
+		"as KEY=VALUE, as far as the bootstrap token allows it; may be repeated")
+	f.BoolVar(&o.DeleteBootstrapSecret, "delete-bootstrap-secret", false,
+		"delete the Secret "+cluster.BootstrapSecret+" once the cluster has registered; without another one it can't register again")
 	f.StringVar(&o.AgentID, "agent-id", "", "name of the agent within the cluster (default the one of its certificate, or a random one)")
 	f.StringVar(&o.Namespace, "namespace", cluster.AgentNamespace, "namespace of the managed cluster that holds the agent's secrets")
 	f.StringVar(&o.BootstrapKubeconfig, "bootstrap-kubeconfig", "",

@@ -1,0 +1,216 @@
+package registration
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+)
+
+// answerTimeout is how long one attempt waits for the hub's answer to a
+// registration. A hub that works answers within seconds.
+const answerTimeout = 20 * time.Second
+
+var errUnanswered = errors.New("the hub has not answered the registration yet")
+
+// learnName finds out what the cluster is called on the hub, which nobody has said.
+// It tries until it knows, and returns an error only when ctx has ended.
+func (r *Registration) learnName(ctx context.Context) error {
+	backoff := retry.New(r.Clock, retry.Start(30*time.Second))
+	for {
+		name, err := r.tryLearnName(ctx)
+		if err == nil {
+			r.ClusterName, r.Log = name, r.Log.With("cluster", name)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.say(slog.LevelWarn, err.Error())
+		backoff.Wait(ctx, r.changed)
+	}
+}
+
+func (r *Registration) tryLearnName(ctx context.Context) (string, error) {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	stored, err := r.store.Load(bounded)
+	if err != nil {
+		return "", err
+	}
+	r.source.refuse(r.usedBootstrap(stored))
+	b, err := r.source.current()
+	if err != nil {
+		return "", fmt.Errorf("the agent cannot register: %w%s", err, r.howToRejoin())
+	}
+	hub, err := newClient(b.Config, r.UserAgent)
+	if err != nil {
+		return "", fmt.Errorf("prepare the connection to the hub %s: %w", b.Endpoint.Server, err)
+	}
+	name, err := r.nameAt(bounded, hub, b)
+	if err != nil {
+		return "", explain(err, b.Endpoint.Server)
+	}
+	// Stored at once, so that an agent that is killed goes on under it.
+	stored.Cluster = name
+	return name, r.store.Save(bounded, identity.Identity{Names: stored.Names})
+}
+
+// nameAt asks a hub for the cluster's name. A hub that registers by no client ID
+// leaves it to the agent, as long as nobody has chosen one.
+func (r *Registration) nameAt(ctx context.Context, hub client.Client, b *identity.Bootstrap) (string, error) {
+	answers, err := registersByClientID(ctx, hub)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("ask the hub what it supports: %w", err)
+	case answers:
+		return r.claim(ctx, hub, b)
+	case r.ClientID != "" || len(r.ClusterLabels) > 0:
+		return "", fmt.Errorf("the hub %s does not register clusters by a client ID, as it is no hub of muster, an earlier one, "+
+			"or started with --feature-gates ClusterRegistration=false: name the cluster with --cluster-name, "+
+			"and leave out --client-id and --registration-label", b.Endpoint.Server)
+	}
+	return string(uuid.NewUUID()), nil
+}
+
+// registersByClientID reports whether a hub announces that it does.
+func registersByClientID(ctx context.Context, hub client.Client) (bool, error) {
+	info := &corev1.ConfigMap{}
+	err := hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil && hubinfo.Has(info.Data, hubinfo.ClusterRegistration), err
+}
+
+// claim registers the cluster by its client ID, and returns the name that the hub
+// answers with.
+func (r *Registration) claim(ctx context.Context, hub client.Client, b *identity.Bootstrap) (string, error) {
+	system := &corev1.Namespace{}
+	if err := r.Local.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return "", fmt.Errorf("read the UID of the managed cluster's namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	spec := musterv1alpha1.ClusterRegistrationSpec{ClientID: r.ClientID, ClusterUID: string(system.UID), Labels: r.ClusterLabels}
+	if spec.ClientID == "" {
+		spec.ClientID = spec.ClusterUID
+	}
+	registration := &musterv1alpha1.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Name: registrationName(b, spec)}, Spec: spec}
+	if what := fmt.Sprintf("registering with the hub %s by the client ID %s", b.Endpoint.Server, spec.ClientID); r.registering.Changed(what) {
+		r.say(slog.LevelInfo, what)
+	}
+	answer, err := r.awaitAnswer(ctx, hub, registration)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("register the cluster by the client ID %s: %w", spec.ClientID, err)
+	case answer.Status != metav1.ConditionTrue || registration.Status.ClusterName == "":
+		return "", fmt.Errorf("the hub %s does not register the cluster by the client ID %s (%s): %s",
+			b.Endpoint.Server, spec.ClientID, answer.Reason, answer.Message)
+	}
+	r.Log.Info("the hub has registered the cluster", "clientID", spec.ClientID, "cluster", registration.Status.ClusterName, "answer", answer.Message)
+	return registration.Status.ClusterName, nil
+}
+
+// awaitAnswer creates a registration unless it is there, and waits for the hub's
+// answer, which it returns. registration is then as on the hub.
+func (r *Registration) awaitAnswer(ctx context.Context, hub client.Client, registration *musterv1alpha1.ClusterRegistration) (answer *metav1.Condition, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	asked := registration.DeepCopy()
+	waited := retry.Until(ctx, r.Clock, retry.Quick(2*time.Second), func(ctx context.Context) error {
+		err = hub.Get(ctx, client.ObjectKeyFromObject(asked), registration)
+		if apierrors.IsNotFound(err) {
+			asked.DeepCopyInto(registration)
+			err = client.IgnoreAlreadyExists(hub.Create(ctx, registration))
+		}
+		if err != nil {
+			return nil // waiting is for the answer; what fails is tried again later
+		}
+		if answer = meta.FindStatusCondition(registration.Status.Conditions, muster.ConditionRegistered); answer == nil {
+			return errUnanswered
+		}
+		return nil
+	})
+	if err == nil && waited != nil {
+		err = errUnanswered
+	}
+	return answer, err
+}
+
+// registrationName is the name of a registration: always the same for the same
+// credentials, so that an agent which is killed finds it again, and known to nobody
+// without them.
+func registrationName(b *identity.Bootstrap, spec musterv1alpha1.ClusterRegistrationSpec) string {
+	mac := hmac.New(sha256.New, slices.Concat([]byte(b.Config.BearerToken), b.Config.KeyData, b.Content))
+	write := func(text string) { _, _ = fmt.Fprintf(mac, "%d:%s", len(text), text) } // a hash takes everything
+	write(spec.ClientID)
+	write(spec.ClusterUID)
+	for _, key := range slices.Sorted(maps.Keys(spec.Labels)) {
+		write(key)
+		write(spec.Labels[key])
+	}
+	return "agent-" + hex.EncodeToString(mac.Sum(nil))[:40]
+}
+
+// confirmName asks the hub once more what the cluster is called when it has no
+// ManagedCluster of the name, which the agent did not get as an option: the hub
+// has to create it, so that it knows the client ID.
+func (r *Registration) confirmName(ctx context.Context, hub client.Client, names identity.Names, b *identity.Bootstrap) (identity.Names, error) {
+	if r.Named || r.several() {
+		return names, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := hub.Get(ctx, client.ObjectKey{Name: names.Cluster}, &clusterv1.ManagedCluster{})
+	if !apierrors.IsNotFound(err) {
+		return names, nil // what keeps it from being read, the next step tells
+	}
+	answers, err := registersByClientID(ctx, hub)
+	if err != nil || !answers {
+		return names, err
+	}
+	name, err := r.claim(ctx, hub, b)
+	if err != nil {
+		return names, err
+	}
+	if name != names.Cluster {
+		r.Log.Info("the hub calls the cluster by another name from now on", "before", names.Cluster, "cluster", name)
+	}
+	r.ClusterName, names.Cluster = name, name
+	return names, nil
+}
+
+// howToRejoin is added to the complaint that there is no bootstrap kubeconfig.
+func (r *Registration) howToRejoin() string {
+	if !r.DeleteBootstrapSecret {
+		return ""
+	}
+	name := r.ClusterName
+	if name == "" {
+		name = "CLUSTER"
+	}
+	return strings.Join([]string{
+		"; --delete-bootstrap-secret deletes it once the cluster has registered: to register again, put another one there, ",
+		"such as \"muster rejoin ", name, "\" prints for a cluster that has joined before",
+	}, "")
+}
