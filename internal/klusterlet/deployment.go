@@ -140,13 +140,18 @@ func (o *Options) resources() corev1.ResourceRequirements {
 }
 
 func (o *Options) args() []string {
-	args := []string{
-		"agent",
-		"--cluster-name=" + o.ClusterName,
-		"--namespace=" + o.Namespace,
-		"--bootstrap-kubeconfig=" + bootstrapDir + "/" + cluster.KubeconfigKey,
-		"--health-address=:" + strconv.Itoa(healthPort),
+	args := []string{"agent"}
+	switch {
+	case o.ClusterName != "":
+		args = append(args, "--cluster-name="+o.ClusterName)
+	case o.ClientID != "":
+		args = append(args, "--client-id="+o.ClientID)
 	}
+	args = append(args,
+		"--namespace="+o.Namespace,
+		"--bootstrap-kubeconfig="+bootstrapDir+"/"+cluster.KubeconfigKey,
+		"--health-address=:"+strconv.Itoa(healthPort),
+	)
 	if o.UserAccess {
 		args = append(args, "--"+userAccessFlag)
 	}

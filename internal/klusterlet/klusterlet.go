@@ -50,8 +50,11 @@ type Options struct {
 	// by default, and the image DefaultImage. Labels that the objects need
 	// themselves win. Check them with Validate.
 	v1alpha1.AgentOptions
-	// ClusterName is the cluster's name on the hub. Required.
+	// ClusterName is the cluster's name on the hub. Without it the agent registers
+	// by its client ID.
 	ClusterName string
+	// ClientID is that client ID; the UID of the namespace kube-system by default.
+	ClientID string
 	// BootstrapKubeconfig is the kubeconfig by which the agent asks the hub to
 	// be registered. When it is empty no Secret is rendered, and the one named
 	// cluster.BootstrapSecret must come from somewhere else.

@@ -18,3 +18,11 @@ resource "muster_bootstrap_token" "factory" {
     "cluster.open-cluster-management.io/clusterset" = "edge"
   }
 }
+
+# For the agents of stores that the hub expects by their client IDs: each takes over
+# the muster_managed_cluster with its client_id, and may say where it is.
+resource "muster_bootstrap_token" "stores" {
+  ttl            = "72h"
+  client_ids     = ["store-17", "store-18"]
+  allowed_labels = ["site", "example.com/*"]
+}

@@ -132,7 +132,9 @@ func ReservedAnnotation(key string) string {
 	case cluster.TerraformOwnerAnnotation, AcceptanceOwnerAnnotation:
 		return "the provider marks its objects with it"
 	case muster.ClusterUIDAnnotation:
-		return "muster_klusterlet notes with it which cluster has the agent"
+		return "muster_klusterlet and the hub note with it which cluster has the agent"
+	case muster.ClientIDAnnotation:
+		return "use the attribute client_id of muster_managed_cluster"
 	}
 	return ""
 }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // ValidLabels admits maps that can be labels. reserved, which may be nil, tells
@@ -62,4 +65,22 @@ func (v labelsValidator) checkKey(key string) []string {
 		key = strings.ToLower(key)
 	}
 	return validation.IsQualifiedName(key)
+}
+
+// ValidClientID checks the client ID of a cluster.
+func ValidClientID() validator.String { return validBy("client ID", cluster.CheckClientID) }
+
+// ValidAllowedLabel checks the key of a label, or with a * at the end the beginning
+// of keys, that a bootstrap token lets agents choose.
+func ValidAllowedLabel() validator.String {
+	return validBy("label key", func(key string) error { return cluster.CheckAllowedLabels([]string{key}) })
+}
+
+func validBy(what string, check func(string) error) validator.String {
+	return ValidText("a "+what, func(at path.Path, text string) (summary, detail string) {
+		if err := check(text); err != nil {
+			return "Invalid " + what, fmt.Sprintf("%s: %v.", at, err)
+		}
+		return "", ""
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 type managedClusterModel struct {
@@ -19,6 +20,7 @@ type managedClusterModel struct {
 	Labels               types.Map           `tfsdk:"labels"`
 	Annotations          types.Map           `tfsdk:"annotations"`
 	ClusterSet           types.String        `tfsdk:"cluster_set"`
+	ClientID             types.String        `tfsdk:"client_id"`
 	LeaseDurationSeconds types.Int64         `tfsdk:"lease_duration_seconds"`
 	Taints               []taintModel        `tfsdk:"taints"`
 	ClientConfigs        []clientConfigModel `tfsdk:"client_configs"`
@@ -39,6 +41,12 @@ func (m *managedClusterModel) object() *clusterv1.ManagedCluster {
 	object.Name = m.Name.ValueString()
 	object.Labels = attribute.StringMap(m.Labels)
 	object.Annotations = attribute.StringMap(m.Annotations)
+	if id := m.ClientID.ValueString(); id != "" {
+		if object.Annotations == nil {
+			object.Annotations = map[string]string{}
+		}
+		object.Annotations[muster.ClientIDAnnotation] = id
+	}
 	if set := m.ClusterSet.ValueString(); set != "" {
 		if object.Labels == nil {
 			object.Labels = map[string]string{}
@@ -59,6 +67,9 @@ func (m *managedClusterModel) observe(object *clusterv1.ManagedCluster) {
 	m.Annotations = attribute.ObservedMap(m.Annotations, object.Annotations)
 	if !m.ClusterSet.IsNull() {
 		m.ClusterSet = attribute.OptionalString(object.Labels[cluster.ClusterSetLabel])
+	}
+	if !m.ClientID.IsNull() {
+		m.ClientID = attribute.OptionalString(object.Annotations[muster.ClientIDAnnotation])
 	}
 	if !m.LeaseDurationSeconds.IsNull() {
 		m.LeaseDurationSeconds = types.Int64Value(int64(object.Spec.LeaseDurationSeconds))
@@ -90,6 +101,9 @@ func importManagedCluster(object *clusterv1.ManagedCluster) managedClusterModel 
 		func(key string) bool {
 			return !strings.Contains(key, "open-cluster-management.io") && attribute.ImportableAnnotation(key)
 		})
+	if slices.Contains(owned.Keys("metadata", "annotations"), muster.ClientIDAnnotation) {
+		m.ClientID = attribute.OptionalString(object.Annotations[muster.ClientIDAnnotation])
+	}
 	set := object.Labels[cluster.ClusterSetLabel]
 	if slices.Contains(owned.Keys("metadata", "labels"), cluster.ClusterSetLabel) || (owned.None() && set != cluster.DefaultSet) {
 		m.ClusterSet = attribute.OptionalString(set)

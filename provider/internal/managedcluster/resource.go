@@ -64,6 +64,11 @@ func (r *managedClusterResource) Schema(ctx context.Context, _ resource.SchemaRe
 				Optional:            true,
 				Validators:          []validator.String{attribute.ValidName("cluster set name")},
 			},
+			"client_id": schema.StringAttribute{
+				MarkdownDescription: "Client ID of the agent that is to join as this cluster: one that is started with `--client-id` and without a cluster name. Its bootstrap token has to be bound to the cluster, or to list the client ID in `client_ids`. No other cluster of the hub may have the same. Needs a muster hub.",
+				Optional:            true,
+				Validators:          []validator.String{attribute.ValidClientID()},
+			},
 			"lease_duration_seconds": schema.Int64Attribute{
 				MarkdownDescription: "Interval of the agent's heartbeats in seconds. After five intervals without one, the hub sets the cluster's availability to unknown. The hub's default is 60.",
 				Optional:            true,

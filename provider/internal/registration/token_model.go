@@ -26,6 +26,8 @@ type bootstrapTokenModel struct {
 	ManagedClusters types.Set    `tfsdk:"managed_clusters"`
 	ClusterLabels   types.Map    `tfsdk:"cluster_labels"`
 	MaxClusters     types.Int64  `tfsdk:"max_clusters"`
+	ClientIDs       types.Set    `tfsdk:"client_ids"`
+	AllowedLabels   types.Set    `tfsdk:"allowed_labels"`
 	Description     types.String `tfsdk:"description"`
 	TTL             types.String `tfsdk:"ttl"`
 	TokenID         types.String `tfsdk:"token_id"`
@@ -41,6 +43,8 @@ func importToken(secret *corev1.Secret) *bootstrapTokenModel {
 		ManagedClusters: types.SetNull(types.StringType),
 		ClusterLabels:   labelsOf(token),
 		MaxClusters:     limitOf(token),
+		ClientIDs:       textsOf(token.Scope.ClientIDs),
+		AllowedLabels:   textsOf(token.Scope.AllowedLabels),
 		Description:     attribute.OptionalString(token.Description),
 		TTL:             attribute.OptionalString(token.TTL),
 		TokenID:         types.StringValue(token.ID),
@@ -81,7 +85,13 @@ func (m *bootstrapTokenModel) clusters() []string {
 
 // scope is what the token may be used for.
 func (m *bootstrapTokenModel) scope() cluster.TokenScope {
-	return cluster.TokenScope{Labels: attribute.StringMap(m.ClusterLabels), MaxClusters: int(m.MaxClusters.ValueInt64())}
+	s := cluster.TokenScope{
+		Labels: attribute.StringMap(m.ClusterLabels), MaxClusters: int(m.MaxClusters.ValueInt64()),
+		ClientIDs: attribute.StringList(m.ClientIDs), AllowedLabels: attribute.StringList(m.AllowedLabels),
+	}
+	slices.Sort(s.ClientIDs)
+	slices.Sort(s.AllowedLabels)
+	return s
 }
 
 // observe takes over what the hub says of the token. What the configuration
@@ -96,6 +106,19 @@ func (m *bootstrapTokenModel) observe(token bootstrapToken) {
 	if !m.MaxClusters.IsNull() {
 		m.MaxClusters = limitOf(token)
 	}
+	if !m.ClientIDs.IsNull() {
+		m.ClientIDs = textsOf(token.Scope.ClientIDs)
+	}
+	if !m.AllowedLabels.IsNull() {
+		m.AllowedLabels = textsOf(token.Scope.AllowedLabels)
+	}
+}
+
+func textsOf(texts []string) types.Set {
+	if len(texts) == 0 {
+		return types.SetNull(types.StringType)
+	}
+	return attribute.StringSetValue(texts)
 }
 
 func labelsOf(token bootstrapToken) types.Map {
@@ -122,10 +145,17 @@ func (r *bootstrapTokenResource) keepsScope(ctx context.Context, client *kube.Cl
 	if !plan.MaxClusters.IsNull() {
 		promised = append(promised, "max_clusters")
 	}
+	needs := hubinfo.TokenScope
+	for name, set := range map[string]types.Set{"client_ids": plan.ClientIDs, "allowed_labels": plan.AllowedLabels} {
+		if !set.IsNull() {
+			promised, needs = append(promised, name), hubinfo.ClusterRegistration
+		}
+	}
 	if len(promised) == 0 {
 		return true
 	}
-	knows, err := r.Hub.Has(ctx, client, hubinfo.TokenScope)
+	slices.Sort(promised)
+	knows, err := r.Hub.Has(ctx, client, needs)
 	if err != nil {
 		hub.AddAPIError(diags, client, doing, err)
 		return false

@@ -88,6 +88,20 @@ func tokenAttributes() map[string]schema.Attribute {
 			Optional:            true,
 			Validators:          []validator.Int64{int64validator.Between(1, cluster.MaxTokenClusters)},
 		},
+		"client_ids": schema.SetAttribute{
+			MarkdownDescription: "Client IDs that agents may register by with the token, and no others; it is good for the clusters of these IDs only. " +
+				"It proves that an agent may take over a `muster_managed_cluster` with one of them as `client_id`, whose first certificate request the hub approves by itself once the cluster is accepted. Needs a muster hub.",
+			Optional:    true,
+			ElementType: types.StringType,
+			Validators:  []validator.Set{setvalidator.SizeBetween(1, cluster.MaxTokenClientIDs), setvalidator.ValueStringsAre(attribute.ValidClientID())},
+		},
+		"allowed_labels": schema.SetAttribute{
+			MarkdownDescription: "Keys of labels that agents may choose with `--registration-label` when the hub creates their ManagedCluster. " +
+				"A key that ends with `*`, such as `team.example.com/*`, stands for all that begin like it. Labels of Kubernetes, Open Cluster Management and muster can't be allowed. Needs a muster hub.",
+			Optional:    true,
+			ElementType: types.StringType,
+			Validators:  []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidAllowedLabel())},
+		},
 		"description": schema.StringAttribute{
 			MarkdownDescription: "Description of the token, for people who find it on the hub.",
 			Optional:            true,

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+)
+
+// joinManifest is what "muster join-manifest" is asked for.
+type joinManifest struct {
+	cluster, clientID string
+	labels            []string
+	deleteSecret      bool
+	image             string
+	ttl               time.Duration
+}
+
+func newJoinManifestCommand() *cobra.Command {
+	var at hubFlags
+	var j joinManifest
+	cmd := &cobra.Command{
+		Use:   "join-manifest",
+		Short: "Print a manifest that installs the agent, with a token of its own",
+		Long: `Makes a bootstrap token on the hub and prints a manifest that installs the agent
+with it: for kubectl, GitOps or an image. It contains the token, so keep it secret.
+
+With --cluster the token is bound to this cluster. With --client-id it is for
+clusters with this client ID: the agent takes over the ManagedCluster with the
+annotation muster-fleet.io/client-id, or the hub creates one. With neither, the
+manifest is for any number of clusters, each of which registers by the UID of
+its namespace kube-system and waits for an administrator.`,
+		Example: `  muster join-manifest --client-id store-17 --kubeconfig hub.kubeconfig | kubectl --context store-17 apply -f -`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := j.validate(); err != nil {
+				return err
+			}
+			c, err := at.client()
+			if err != nil {
+				return err
+			}
+			return j.write(cmd.Context(), cmd.OutOrStdout(), c, time.Now().Add(j.ttl))
+		},
+	}
+	at.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&j.cluster, "cluster", "", "name of the cluster on the hub")
+	f.StringVar(&j.clientID, "client-id", "", "client ID of the cluster")
+	f.StringSliceVar(&j.labels, "registration-label", nil, "label for the ManagedCluster that the hub creates, as KEY=VALUE; the token allows its key")
+	f.BoolVar(&j.deleteSecret, "delete-bootstrap-secret", false, "have the agent delete the token from its cluster once it has registered")
+	f.StringVar(&j.image, "image", "", "image of the agent (default the one of this version)")
+	f.DurationVar(&j.ttl, "ttl", time.Hour, "how long the token may be used")
+	return cmd
+}
+
+func (j *joinManifest) validate() error {
+	switch {
+	case j.cluster != "" && j.clientID != "":
+		return errors.New("--cluster and --client-id exclude each other: the hub finds the cluster's name by its client ID")
+	case j.cluster != "" && len(j.labels) > 0:
+		return errors.New("--registration-label has no effect with --cluster: set the labels in the ManagedCluster")
+	case j.ttl < time.Minute:
+		return fmt.Errorf("--ttl is %s, and has to be 1m at least", j.ttl)
+	case j.clientID != "":
+		if err := cluster.CheckClientID(j.clientID); err != nil {
+			return fmt.Errorf("--client-id: %w", err)
+		}
+	case j.cluster != "":
+		if err := cluster.ReservedName(j.cluster); err != nil {
+			return fmt.Errorf("--cluster: %w", err)
+		}
+	}
+	if _, err := j.allowed(); err != nil {
+		return fmt.Errorf("--registration-label: %w", err)
+	}
+	return nil
+}
+
+// allowed are the keys of the labels.
+func (j *joinManifest) allowed() ([]string, error) {
+	var keys []string
+	for _, label := range j.labels {
+		key, value, ok := strings.Cut(label, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q has no value: write KEY=VALUE", label)
+		}
+		if err := cluster.CheckChosenLabels(map[string]string{key: value}); err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, cluster.CheckAllowedLabels(keys)
+}
+
+// write makes the token and prints the manifest.
+func (j *joinManifest) write(ctx context.Context, out io.Writer, c client.Client, expires time.Time) error {
+	info := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info); err != nil {
+		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
+	}
+	where, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
+	if err != nil || len(where.Clusters) == 0 {
+		return errors.Join(errors.New("the hub does not say where agents reach it: its ConfigMap kube-public/cluster-info names no server"), err)
+	}
+	token, err := bootstraputil.GenerateBootstrapToken()
+	if err != nil {
+		return fmt.Errorf("make a bootstrap token: %w", err)
+	}
+	var bootstrap []byte
+	for _, hub := range where.Clusters { // there is one
+		bootstrap, err = kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: hub.Server, CAData: hub.CertificateAuthorityData, Token: token}.YAML()
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.Create(ctx, j.token(token, expires)); err != nil {
+		return fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	o := klusterlet.Options{ClusterName: j.cluster, ClientID: j.clientID, BootstrapKubeconfig: bootstrap, AgentOptions: v1alpha1.AgentOptions{Image: j.image}}
+	for _, label := range j.labels {
+		o.Args = append(o.Args, "--registration-label="+label)
+	}
+	if j.deleteSecret {
+		o.Args = append(o.Args, "--delete-bootstrap-secret")
+	}
+	for _, object := range klusterlet.Render(o) {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", object.GetName(), err)
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// token is the Secret of the manifest's token.
+func (j *joinManifest) token(token string, expires time.Time) *corev1.Secret {
+	id, secret, _ := strings.Cut(token, ".")
+	keys, _ := j.allowed() // validated
+	scope := cluster.TokenScope{AllowedLabels: keys}
+	group := cluster.BootstrapGroup
+	if j.cluster != "" {
+		group = cluster.BoundBootstrapGroup(j.cluster)
+	}
+	if j.clientID != "" {
+		scope.ClientIDs = []string{j.clientID}
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + id,
+			Labels: map[string]string{"app": "cluster-manager"}, Annotations: scope.Annotations(),
+		},
+		Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			bootstrapapi.BootstrapTokenIDKey:               id,
+			bootstrapapi.BootstrapTokenSecretKey:           secret,
+			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
+			bootstrapapi.BootstrapTokenExtraGroupsKey:      group,
+			bootstrapapi.BootstrapTokenExpirationKey:       expires.UTC().Format(time.RFC3339),
+			bootstrapapi.BootstrapTokenDescriptionKey:      "Made by \"muster join-manifest\".",
+		},
+	}
+}
