@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/accessrequest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
@@ -135,6 +136,7 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	}
 	if o.Features.Enabled(features.UserAccess) {
 		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit, HubMade: o.HubMade}))
+		all = append(all, accessrequest.NewController(c, live, m.GetEventRecorder("access-controller"), o.Clock))
 	}
 	return all, nil
 }
