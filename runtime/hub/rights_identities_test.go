@@ -73,6 +73,12 @@ func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 	detach(t, p.leaving, true)
 	detach(t, p.gone, false)
 
+	for name, rights := range tenantRights() {
+		role := &rbacv1.ClusterRole{}
+		testkit.Must(t, clientFor(t, admin).Get(context.Background(), types.NamespacedName{Name: name}, role))
+		bestow(t, name, role.Rules...)
+		everybody[name] = known(t, impersonate(name), rights...)
+	}
 	for name, rules := range delegates() {
 		bestow(t, name, rules...)
 		everybody[name] = known(t, impersonate(name), rightsOf(rules)...)
@@ -230,6 +236,23 @@ func agentRights(name string) []right {
 		{"create,patch,update", eventsGroup, "events", name, "*", ""},
 		{"get,list,patch,update,watch", worksGroup, "manifestworks", name, "*", ""},
 		{"patch,update", worksGroup, "manifestworks/status", name, "*", ""},
+		{"get,list,watch", musterGroup, "clustercredentials", name, "*", ""},
+		{"patch,update", musterGroup, "clustercredentials/status", name, "*", ""},
+	}
+}
+
+// tenantRights are those of the roles of user access.
+func tenantRights() map[string][]right {
+	on := func(resource, verbs string) right { return right{verbs, musterGroup, resource, "*", "*", ""} }
+	return map[string][]right{
+		"muster:access-view": {on("logicalclouds", "get,list,watch"), on("accessrequests", "get,list,watch")},
+		"muster:access-user": {
+			on("logicalclouds", "get,list,watch,use"), on("logicalclouds/kubeconfig", "get"), on("accessrequests", "get,list,watch,create,delete"),
+		},
+		"muster:cloud-admin": {
+			on("logicalclouds", "get,list,watch,create,update,patch,delete,deletecollection,use"), on("logicalclouds/kubeconfig", "get"),
+			on("accessrequests", "get,list,watch,create,delete,deletecollection"),
+		},
 	}
 }
 
@@ -249,6 +272,9 @@ func delegates() map[string][]rbacv1.PolicyRule {
 			clusters("managedclusters", "get,patch"),
 		},
 		"join-only": {clusters("managedclustersets/join", "create", "default", "blue"), clusters("managedclusters", "get,patch")},
+		"role-granter": {
+			{APIGroups: []string{musterGroup}, Resources: []string{"accessroles"}, ResourceNames: []string{"blue"}, Verbs: []string{"bind", "grant-cluster-scope"}},
+		},
 		"bind-only": {clusters("managedclustersets/bind", "create", "blue"), clusters("managedclustersetbindings", "create")},
 	}
 }

@@ -97,7 +97,7 @@ const (
 
 // rightsVerbs are all that means something to somebody.
 func rightsVerbs() []string {
-	return []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "approve", "sign", "renew", "execute-as", "escalate", "bind", "impersonate"}
+	return []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "approve", "sign", "renew", "execute-as", "escalate", "bind", "impersonate", "use", "grant-cluster-scope"}
 }
 
 // rightsCells are all questions that can be asked about an identity. Which
@@ -110,7 +110,9 @@ func rightsCells(namespaced, clusterWide []cell, clusters []string) []cell {
 		cell{group: requestsGroup, resource: "signers"}, cell{group: "", resource: "users"}, cell{group: "", resource: "groups"},
 	)
 	// These are served by hubs that present profiles.
-	namespaced = append(namespaced, cell{group: profilesGroup, resource: "clusterprofiles"}, cell{group: profilesGroup, resource: "clusterprofiles", subresource: "status"})
+	namespaced = append(namespaced, cell{group: profilesGroup, resource: "clusterprofiles"}, cell{group: profilesGroup, resource: "clusterprofiles", subresource: "status"},
+		// It is no part of a definition.
+		cell{group: musterGroup, resource: "logicalclouds", subresource: "kubeconfig"})
 
 	var cells []cell
 	for _, verb := range rightsVerbs() {

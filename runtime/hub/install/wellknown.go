@@ -64,6 +64,9 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 	objects = append(objects, bootstrapBindings()...)
 	objects = append(objects, bootstrapAccess()...)
 	objects = append(objects, publicAccess()...)
+	if slices.Contains(enabled, hubinfo.UserAccess) {
+		objects = append(objects, accessRoles()...)
+	}
 	if err := applyAll(ctx, a, objects); err != nil {
 		return fmt.Errorf("make the well-known objects: %w", err)
 	}

@@ -65,9 +65,9 @@ func read(answer *v1alpha1.ClusterCredentialStatus, spec *v1alpha1.AccessRequest
 		return tampered("it has more than %d bytes", maxIssued)
 	}
 	out = v1alpha1.IssuedAccess{Certificate: answer.Certificate, SealedToken: answer.SealedToken, KeyHash: keyHash}
-	reason = "TokenIssued"
+	reason = muster.ReasonTokenIssued
 	if certificate {
-		reason = "CertificateIssued"
+		reason = muster.ReasonCertificateIssued
 		leaf, err := access.ReadCertificate(answer.Certificate, hubID, spec.User, keyHash)
 		if err != nil {
 			return tampered("%w", err)

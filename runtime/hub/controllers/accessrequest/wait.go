@@ -9,13 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
-
-// userAccess is the annotation by which an agent says how it gives users access.
-const userAccess = cluster.AgentAnnotationPrefix + "/user-access"
 
 // wait takes a request a step further that has no access yet.
 func (o *outcome) wait(f *facts) {
@@ -69,7 +65,7 @@ func (o *outcome) approve(f *facts) {
 
 // missing is what an approved request waits for; empty when the agent has answered.
 func (o *outcome) missing(f *facts) (reason, why string) {
-	able := strings.Split(f.cluster.Annotations[userAccess], ",")
+	able := strings.Split(f.cluster.Annotations[muster.UserAccessAnnotation], ",")
 	offline, how := f.offline()
 	switch {
 	case (!f.bound() || !f.applied()) && offline:

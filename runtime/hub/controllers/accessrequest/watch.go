@@ -170,7 +170,7 @@ func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
 	}
 	const set = cluster.ClusterSetLabel
 	return was.Spec.AcceptsClient() != is.Spec.AcceptsClient() || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || available(was) != available(is) ||
-		was.Annotations[userAccess] != is.Annotations[userAccess] || was.Annotations[muster.EndpointsAnnotation] != is.Annotations[muster.EndpointsAnnotation] ||
+		was.Annotations[muster.UserAccessAnnotation] != is.Annotations[muster.UserAccessAnnotation] || was.Annotations[muster.EndpointsAnnotation] != is.Annotations[muster.EndpointsAnnotation] ||
 		was.Labels[set] != is.Labels[set] || !apiequality.Semantic.DeepEqual(was.Spec.ManagedClusterClientConfigs, is.Spec.ManagedClusterClientConfigs)
 }
 
