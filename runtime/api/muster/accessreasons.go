@@ -9,7 +9,6 @@ const EndpointsAnnotation = "muster-fleet.io/api-endpoints"
 const (
 	ReasonGranted          = "Granted"          // Approved: a grant names the user
 	ReasonWaitingForRights = "WaitingForRights" // Issued: the key is not bound to roles in the cluster yet
-	ReasonWaitingForAgent  = "WaitingForAgent"  // Issued: the cluster's agent has not answered yet
 	ReasonWithdrawing      = "Withdrawing"      // Revoked: the rights are not withdrawn in the cluster yet
 	ReasonDeleted          = "Deleted"          // Revoked: the request was deleted
 	ReasonEnded            = "Ended"            // Expired: the time is over
