@@ -150,6 +150,9 @@ func TestSecondClusterWithAClientIDIsRefused(t *testing.T) {
 	if n := logged.count("another cluster has registered as"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
+	if logged.count("cannot be reached") > 0 {
+		t.Error("the hub, which answers, is said to be out of reach")
+	}
 	if f.get().Annotations[muster.ClusterUIDAnnotation] != "of-the-first" || f.identity() != nil {
 		t.Error("the clusters were merged")
 	}
@@ -255,6 +258,9 @@ func TestClientIDAtAHubThatKnowsNone(t *testing.T) {
 	logged := f.logged()
 	f.start()
 	logged.await(t, "name the cluster with --cluster-name")
+	if logged.count("cannot be reached") > 0 {
+		t.Error("the hub, which answers, is said to be out of reach")
+	}
 	if got := f.identity(); got != nil {
 		t.Errorf("the agent has stored %v", got)
 	}

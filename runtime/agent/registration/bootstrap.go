@@ -167,7 +167,7 @@ func (r *Registration) save(ctx context.Context, id identity.Identity) error {
 // explain adds the remedy to what a hub said to a bootstrap kubeconfig.
 func explain(err error, server string) error {
 	switch {
-	case errors.Is(err, errSourceChanged):
+	case errors.Is(err, errSourceChanged), errors.Is(err, errUnanswered), errors.As(err, &refusedError{}):
 		return err
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the hub %s does not know the credentials in the bootstrap kubeconfig: they may have expired: make a new token and put it in: %w",

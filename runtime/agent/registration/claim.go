@@ -34,6 +34,14 @@ const answerTimeout = 20 * time.Second
 
 var errUnanswered = errors.New("the hub has not answered the registration yet")
 
+// refusedError is what a hub says that answers, and does not register the cluster
+// by its client ID.
+type refusedError struct{ text string }
+
+func (e refusedError) Error() string { return e.text }
+
+func refused(format string, args ...any) error { return refusedError{fmt.Sprintf(format, args...)} }
+
 // learnName finds out what the cluster is called on the hub, which nobody has said.
 // It tries until it knows, and returns an error only when ctx has ended.
 func (r *Registration) learnName(ctx context.Context) error {
@@ -87,7 +95,7 @@ func (r *Registration) nameAt(ctx context.Context, hub client.Client, b *identit
 	case answers:
 		return r.claim(ctx, hub, b)
 	case r.ClientID != "" || len(r.ClusterLabels) > 0:
-		return "", fmt.Errorf("the hub %s does not register clusters by a client ID, as it is no hub of muster, an earlier one, "+
+		return "", refused("the hub %s does not register clusters by a client ID, as it is no hub of muster, an earlier one, "+
 			"or started with --feature-gates ClusterRegistration=false: name the cluster with --cluster-name, "+
 			"and leave out --client-id and --registration-label", b.Endpoint.Server)
 	}
@@ -124,7 +132,7 @@ func (r *Registration) claim(ctx context.Context, hub client.Client, b *identity
 	case err != nil:
 		return "", fmt.Errorf("register the cluster by the client ID %s: %w", spec.ClientID, err)
 	case answer.Status != metav1.ConditionTrue || registration.Status.ClusterName == "":
-		return "", fmt.Errorf("the hub %s does not register the cluster by the client ID %s (%s): %s",
+		return "", refused("the hub %s does not register the cluster by the client ID %s (%s): %s",
 			b.Endpoint.Server, spec.ClientID, answer.Reason, answer.Message)
 	}
 	r.Log.Info("the hub has registered the cluster", "clientID", spec.ClientID, "cluster", registration.Status.ClusterName, "answer", answer.Message)
