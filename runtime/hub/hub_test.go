@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
 
@@ -43,7 +44,11 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	ready, stop, err := start(hub.Options{DataDir: dir})
+	gates := features.NewHub()
+	if err := gates.Set("ClusterImport=true"); err != nil {
+		return 1, err
+	}
+	ready, stop, err := start(hub.Options{DataDir: dir, Features: gates})
 	if err != nil {
 		return 1, err
 	}
