@@ -211,6 +211,7 @@ func (c *Cluster) controllers(ctx context.Context, o Options, dir *datadir.Dir) 
 	if err != nil {
 		return nil, fmt.Errorf("start the dev cluster's controllers: %w", err)
 	}
+	running = append(running, quotaController(client, config, factory))
 	agents, err := newAgents(agentOptions{
 		run:    o.RunAgent,
 		clock:  o.Clock,

@@ -121,8 +121,26 @@ func (o *outcome) hold(f *facts) {
 		o.withdraw(f)
 		return
 	}
+	if failed := takenBack(f.credential); failed != nil {
+		o.set(f.now, muster.ConditionApproved, metav1.ConditionFalse, failed.Reason, "the cluster's agent says: "+failed.Message)
+		o.withdraw(f)
+		return
+	}
 	o.recheck = o.status.NotAfter.Sub(f.now)
 	o.status.Endpoints, _ = endpoints(f.cluster)
+}
+
+// takenBack says why the cluster has taken back what it had issued, or nil: the
+// cluster's owner may change the policy at any time. The rights are the hub's to
+// withdraw.
+func takenBack(c *v1alpha1.ClusterCredential) *metav1.Condition {
+	if c == nil {
+		return nil
+	}
+	if failed := meta.FindStatusCondition(c.Status.Conditions, muster.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
+		return failed
+	}
+	return nil
 }
 
 // expire ends access whose time is over.

@@ -1,0 +1,188 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+)
+
+const (
+	// tenant is the namespace on the hub, and cloudNamespace the one in the clusters.
+	tenant, cloudNamespace = "team-a", "team-a-prod"
+	// jo is the user.
+	jo = "jo@example.com"
+	// chosen is the label of the clusters that the placement selects.
+	chosen = "cloud"
+)
+
+var (
+	program string // the built muster
+	hub     *hubWorld
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the hub:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	logging.Setup(context.Background(), os.Stderr, 0, false)
+	dir, err := os.MkdirTemp("", "muster-access-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if program, err = (&testhub.Builder{}).Path(dir); err != nil {
+		return 1, err
+	}
+	process, err := testhub.StartHub(program, filepath.Join(dir, "hub"))
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = process.Kill() }()
+	config, err := clientcmd.BuildConfigFromFlags("", process.Kubeconfig)
+	if err != nil {
+		return 1, err
+	}
+	config.QPS = -1
+	hub = &hubWorld{Hub: testfleet.Hub{Admin: config}}
+	return m.Run(), nil
+}
+
+// hubWorld is the hub.
+type hubWorld struct{ testfleet.Hub }
+
+func (h *hubWorld) admin(t testing.TB) client.Client { return testfleet.Client(t, h.Admin) }
+
+// as is a client of a user of the hub.
+func (h *hubWorld) as(t testing.TB, user string) client.Client {
+	config := rest.CopyConfig(h.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	return testfleet.Client(t, config)
+}
+
+// member is a managed cluster.
+type member struct {
+	t     testing.TB
+	name  string
+	admin client.Client
+	// config is its administrator's.
+	config    *rest.Config
+	bootstrap string
+	process   *testhub.Process
+	agent     *testhub.Process
+}
+
+// prepare starts a dev cluster that the hub accepts, without an agent.
+func prepare(t testing.TB, name string) *member {
+	t.Helper()
+	dir := t.TempDir()
+	process, err := testhub.StartCluster(program, filepath.Join(dir, "cluster"))
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = process.Kill() })
+	config, err := clientcmd.BuildConfigFromFlags("", process.Kubeconfig)
+	testkit.Must(t, err)
+	config.QPS = -1
+	mc := &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{chosen: "yes"}},
+		Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
+	}
+	testkit.Must(t, hub.admin(t).Create(t.Context(), mc))
+	t.Cleanup(func() { _ = hub.admin(t).Delete(context.Background(), mc) })
+	_, token := hub.BootstrapToken(t, cluster.BoundBootstrapGroup(name), nil)
+	content, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: hub.Admin.Host, CAData: hub.Admin.CAData, Token: token}.YAML()
+	testkit.Must(t, err)
+	bootstrap := filepath.Join(dir, "bootstrap.kubeconfig")
+	testkit.Must(t, os.WriteFile(bootstrap, content, 0o600))
+	return &member{t: t, name: name, admin: testfleet.Client(t, config), config: config, bootstrap: bootstrap, process: process}
+}
+
+// start starts the cluster's agent and waits until the cluster is available.
+func (m *member) start(flags ...string) {
+	m.t.Helper()
+	agent, err := testhub.StartAgent(program, m.name, m.bootstrap, m.process.Kubeconfig,
+		append([]string{"--spoke-external-server-urls", m.config.Host}, flags...)...)
+	testkit.Must(m.t, err)
+	m.agent = agent
+	m.t.Cleanup(func() { _ = agent.Kill() })
+	testkit.Eventually(m.t, func() error {
+		mc := &clusterv1.ManagedCluster{}
+		if err := hub.admin(m.t).Get(m.t.Context(), client.ObjectKey{Name: m.name}, mc); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable) {
+			return fmt.Errorf("the cluster %s is not available: %+v\n%s", m.name, mc.Status.Conditions, agent.Log())
+		}
+		return nil
+	})
+}
+
+// cloud makes a logical cloud over the clusters with the label chosen, whose grant
+// lets jo read and write config maps, and lets jo ask for access.
+func cloud(t testing.TB) {
+	t.Helper()
+	c := hub.admin(t)
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "users"}
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}},
+		&clusterv1beta2.ManagedClusterSetBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "global"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "global"},
+		},
+		&clusterv1beta1.Placement{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "all"},
+			// Clusters that are out of reach are selected, too.
+			Spec: clusterv1beta1.PlacementSpec{Tolerations: []clusterv1beta1.Toleration{{Operator: clusterv1beta1.TolerationOpExists}}, Predicates: []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{
+				LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{chosen: "yes"}},
+			}}}},
+		},
+		&v1alpha1.AccessRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "writer"},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
+		},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "users"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{muster.GroupName}, Resources: []string{"accessrequests"}, Verbs: []string{"create", "get", "list", "watch", "delete"}},
+			{APIGroups: []string{muster.GroupName}, Resources: []string{"logicalclouds"}, Verbs: []string{"get", muster.VerbUse}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "users"}, RoleRef: role,
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: jo}},
+		},
+		&v1alpha1.LogicalCloud{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "prod"},
+			Spec: v1alpha1.LogicalCloudSpec{
+				Placements: []v1alpha1.PlacementReference{{Name: "all"}},
+				Namespace:  v1alpha1.CloudNamespace{Name: cloudNamespace},
+				Grants:     []v1alpha1.Grant{{Role: "writer", Users: []string{jo}}},
+			},
+		},
+	} {
+		testkit.Must(t, c.Create(t.Context(), o))
+	}
+}
