@@ -252,4 +252,18 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 		testkit.Must(t, hub.admin(t).Delete(t.Context(), &v1alpha1.LogicalCloud{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "prod"}}))
 		mayNoMore(t, asLast)
 	})
+	t.Run("user access is switched off", func(t *testing.T) {
+		testkit.Must(t, early.agent.Stop())
+		early.start()
+		testkit.Eventually(t, func() error {
+			mc := &clusterv1.ManagedCluster{}
+			if err := hub.admin(t).Get(t.Context(), client.ObjectKey{Name: early.name}, mc); err != nil {
+				return err
+			}
+			if modes, ok := mc.Annotations[muster.UserAccessAnnotation]; ok {
+				return fmt.Errorf("the agent still reports %q", modes)
+			}
+			return nil
+		})
+	})
 }

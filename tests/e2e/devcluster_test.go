@@ -13,6 +13,7 @@ func TestDevclusterJoinsAndRunsWork(t *testing.T) {
 	hub, managed := admin(t, members[0]), admin(t, members[1])
 	join(t, hub, managed, "cluster1", "")
 	runWork(t, hub, managed, "cluster1", "muster")
+	letIn(t, hub, managed, "cluster1")
 }
 
 // upFleet brings up a fleet that is stopped at the test's end.

@@ -73,7 +73,7 @@ func join(t *testing.T, hub, managed side, name, image string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image}, BootstrapKubeconfig: bootstrap}) {
+	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image, UserAccess: true}, BootstrapKubeconfig: bootstrap}) {
 		create(t, managed, o)
 	}
 	testkit.EventuallyWithin(t, 2*time.Minute, "the cluster joins and is available", func() error {

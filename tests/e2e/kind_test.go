@@ -26,6 +26,7 @@ func TestKindClusterRunsTheAgentAsAPod(t *testing.T) {
 	image := klusterlet.DefaultImage()
 	join(t, hub, managed, "cluster1", image)
 	runWork(t, hub, managed, "cluster1", image)
+	letIn(t, hub, managed, "cluster1")
 }
 
 // skipWithoutKind skips the test when kind can make no cluster on this machine,
