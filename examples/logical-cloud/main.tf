@@ -16,15 +16,25 @@ provider "muster" {
 
 # The clusters. Their owners let users of the hub in with user_access, and limit it with
 # the config map muster-access-policy.
+# Where users reach the clusters: here the addresses in their kubeconfigs.
+locals {
+  kubeconfigs = { for name in var.clusters : name => "${var.fleet_dir}/clusters/${name}/admin.kubeconfig" }
+  api_servers = { for name, file in local.kubeconfigs : name => yamldecode(file(file)).clusters[0].cluster }
+}
+
 module "fleet" {
   source      = "../modules/fleet-onboarding"
   agent_image = var.agent_image
 
   clusters = {
     for name in var.clusters : name => {
-      connection  = { kubeconfig_path = "${var.fleet_dir}/clusters/${name}/admin.kubeconfig" }
+      connection  = { kubeconfig_path = local.kubeconfigs[name] }
       cluster_set = muster_managed_cluster_set.edge.name
-      agent       = { user_access = true }
+      client_configs = [{
+        url       = local.api_servers[name].server
+        ca_bundle = base64decode(local.api_servers[name].certificate-authority-data)
+      }]
+      agent = { user_access = true }
     }
   }
 }

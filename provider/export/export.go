@@ -44,11 +44,14 @@ type Exported struct {
 const prefix = "muster_"
 
 // DefaultKinds are those that a hub's configuration consists of. Bootstrap tokens are
-// not among them: an import puts the token into the state.
+// not among them: an import puts the token into the state. Nor are access requests,
+// which end within hours.
 func DefaultKinds(p *embedded.Provider) []string {
 	var kinds []string
 	for _, kind := range p.Listed() {
-		if kind := strings.TrimPrefix(kind, prefix); kind != "bootstrap_token" {
+		switch kind := strings.TrimPrefix(kind, prefix); kind {
+		case "bootstrap_token", "access_request":
+		default:
 			kinds = append(kinds, kind)
 		}
 	}

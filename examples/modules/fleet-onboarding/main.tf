@@ -25,6 +25,8 @@ resource "muster_managed_cluster" "this" {
   annotations = each.value.annotations
   cluster_set = each.value.cluster_set
   adopt       = each.value.adopt
+
+  client_configs = each.value.client_configs
 }
 
 # The hub's opt-in. It and the agent do not wait for each other: the cluster joins

@@ -3,6 +3,7 @@ variable "clusters" {
     The clusters of the fleet by name:
     - connection: how Terraform reaches the cluster to install the agent: kubeconfig_path, kubeconfig, or host with its credentials. Leave it out for a cluster that registers itself: see the output join_commands.
     - cluster_set, labels, annotations: the cluster on the hub. adopt takes over a record that exists and differs.
+    - client_configs: addresses of the cluster's API server for users of logical clouds and for tools, with the authorities that vouch for it.
     - accept: whether the hub accepts the cluster. With false the agent is installed, and joins once this is true.
     - image, args: the agent, in place of agent_image.
     - agent: how else the agent of this cluster runs, by the attributes of muster_klusterlet: image_pull_secrets, env (such as HTTPS_PROXY), tolerations, node_selector, resources, and so on. It is not mixed with the agents of other clusters.
@@ -34,9 +35,13 @@ variable "clusters" {
     labels      = optional(map(string), {})
     annotations = optional(map(string))
     adopt       = optional(bool)
-    accept      = optional(bool, true)
-    image       = optional(string)
-    args        = optional(list(string))
+    client_configs = optional(list(object({
+      url       = string
+      ca_bundle = optional(string)
+    })))
+    accept = optional(bool, true)
+    image  = optional(string)
+    args   = optional(list(string))
     agent = optional(object({
       image_pull_policy   = optional(string)
       image_pull_secrets  = optional(list(string))

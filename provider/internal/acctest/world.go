@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -13,12 +14,14 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
-// World makes objects of every kind with kubectl, all named after a test. It has
+// World makes objects of every kind but access requests, which end by themselves,
+// with kubectl, all named after a test. It has
 // the clusters NAME-a, which has joined the set NAME, and NAME-b, which is not
 // accepted.
 func World(t *testing.T, name string) *Outsider {
@@ -58,7 +61,14 @@ func World(t *testing.T, name string) *Outsider {
 	replicas.Spec.ManifestWorkTemplate.Workload.Manifests = manifests
 	score := &clusterv1alpha1.AddOnPlacementScore{}
 	score.Namespace, score.Name = a.Name, "latency"
-	for _, object := range []kube.Object{plain, made, replicas, score} {
+	role := &musterv1alpha1.AccessRole{Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}}
+	role.Name = name
+	cloud := &musterv1alpha1.LogicalCloud{Spec: musterv1alpha1.LogicalCloudSpec{
+		Placements: []musterv1alpha1.PlacementReference{{Name: "nowhere"}}, Namespace: musterv1alpha1.CloudNamespace{Name: name + "-cloud"},
+		Grants: []musterv1alpha1.Grant{{Role: name, Users: []string{"jo"}}},
+	}}
+	cloud.Namespace, cloud.Name = name, "cloud"
+	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud} {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)

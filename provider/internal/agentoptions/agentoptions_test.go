@@ -168,7 +168,7 @@ func TestArgumentsOfFunctionsAreReadAsTerraformReadsAttributes(t *testing.T) {
 		`{"resources": "1"}`:                             "resources has to be an object",
 		`{"host_network": "perhaps"}`:                    "host_network has to be true or false",
 		`{"tolerations": [{"toleration_seconds": 1.5}]}`: "tolerations[0].toleration_seconds has to be a whole number",
-		`{"env": {"A": ["x"]}}`:                          `env["A"] has to be a text`,
+		`{"env": {"A": ["x"]}}`:                          `env["A"] has to be a text, and is a list`,
 		`{"args": ["--user-access"]}`:                    `args[0]: Invalid value: "--user-access"`,
 		`{"affinity": {"node_affinity": {"required_during_scheduling_ignored_during_execution": [{"weight": 1}]}}}`: "affinity.node_affinity.required_during_scheduling_ignored_during_execution has to be an object",
 	} {

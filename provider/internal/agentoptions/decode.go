@@ -130,5 +130,8 @@ func decodeLeaf(at string, t attr.Type, given any) (attr.Value, error) {
 	case isFlag:
 		return types.StringValue(strconv.FormatBool(flag)), nil
 	}
-	return nil, fmt.Errorf("%s has to be a text", at)
+	if _, isList := given.([]any); isList {
+		return nil, fmt.Errorf("%s has to be a text, and is a list", at)
+	}
+	return nil, fmt.Errorf("%s has to be a text, and is a map", at)
 }

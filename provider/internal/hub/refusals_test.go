@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -37,6 +38,8 @@ func TestADryRunsAnswerIsTheApplysWhereNothingElseCanChangeIt(t *testing.T) {
 		want bool
 	}{
 		"invalid":                       {apierrors.NewInvalid(schema.GroupKind{}, "c", nil), true},
+		"a role that is not there":      {apierrors.NewInvalid(schema.GroupKind{}, "c", field.ErrorList{field.NotFound(field.NewPath("role"), "r")}), false},
+		"a missing role and a bad name": {apierrors.NewInvalid(schema.GroupKind{}, "c", field.ErrorList{field.NotFound(field.NewPath("role"), "r"), field.Invalid(field.NewPath("name"), "-", "")}), true},
 		"refused by admission":          {apierrors.NewForbidden(clusters, "c", errors.New(`user "u" `+cluster.RefusedSetMembership+` "s"`)), true},
 		"reserved":                      {apierrors.NewBadRequest("the name is reserved"), true},
 		"no right to write":             {apierrors.NewForbidden(clusters, "c", errors.New(`User "u" cannot patch resource "managedclusters" in API group "x" at the cluster scope`)), false},

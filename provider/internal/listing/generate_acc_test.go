@@ -20,6 +20,9 @@ func TestAccTheConfigurationThatTerraformGeneratesPlansEmptyForEveryKind(t *test
 	var imports strings.Builder
 	kinds := 0
 	for _, kind := range p.Listed() {
+		if kind == "muster_access_request" {
+			continue // It ends by itself.
+		}
 		found := mine(t, p, kind, "blocks")
 		if len(found) == 0 {
 			t.Errorf("there is no %s to import", kind)
@@ -48,6 +51,9 @@ func TestAccQueriesGenerateConfigurationThatPlansEmpty(t *testing.T) {
 	p, _ := provider(t)
 	query := &strings.Builder{}
 	for _, kind := range p.Listed() {
+		if kind == "muster_access_request" {
+			continue
+		}
 		fmt.Fprintf(query, "list %q \"x\" {\n  provider = muster\n  config {\n    name = \"*\"\n  }\n}\n", kind)
 	}
 	w.Init("provider \"muster\" {}\n")
@@ -62,7 +68,7 @@ func TestAccQueriesGenerateConfigurationThatPlansEmpty(t *testing.T) {
 	if strings.Contains(said, "queries-a/made") {
 		t.Error("a work is listed that a replica set has made")
 	}
-	adoptsWithoutChange(t, w, len(p.Listed()))
+	adoptsWithoutChange(t, w, len(p.Listed())-1)
 }
 
 // adoptsWithoutChange plans and applies what a workspace imports, and plans again.

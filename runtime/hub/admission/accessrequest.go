@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -185,7 +186,9 @@ func (p *accessRequests) check(ctx context.Context, a admission.Attributes, r *v
 	cloud, err := p.cloud(ctx, a.GetNamespace(), r.Spec.LogicalCloud)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("spec.logicalCloud: there is no LogicalCloud %q in the namespace %q", r.Spec.LogicalCloud, a.GetNamespace()))
+		missing := field.NotFound(field.NewPath("spec", "logicalCloud"), r.Spec.LogicalCloud)
+		missing.Detail = fmt.Sprintf("there is no LogicalCloud %q in the namespace %q", r.Spec.LogicalCloud, a.GetNamespace())
+		return nil, "", apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), field.ErrorList{missing})
 	case err != nil:
 		return nil, "", apierrors.NewInternalError(err)
 	case cloud.DeletionTimestamp != nil:

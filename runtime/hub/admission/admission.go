@@ -43,7 +43,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 	nilExecutors := gates.Enabled(features.NilExecutorValidating)
 	scheme := runtime.NewScheme()
 	kinds.AddToScheme(scheme, kinds.Wire())
-	return []controlplane.AdmissionPlugin{
+	plugins := []controlplane.AdmissionPlugin{
 		// First: the other plugins read what it admits.
 		{Name: "MusterReadable", Factory: factory(readable{scheme})},
 		// Then this one: the other plugins see what will be stored.
@@ -61,13 +61,24 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterClusterImport", Factory: factory(&clusterImports{defaultSet: gates.Enabled(features.DefaultClusterSet)})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
 		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
+	}
+	if gates.Enabled(features.UserAccess) {
+		plugins = append(plugins, userAccess(clk)...)
+	}
+	// Last: a request that another plugin refuses does not count as a use.
+	return append(plugins, controlplane.AdmissionPlugin{
+		Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)}),
+	})
+}
+
+// userAccess are the plugins of the gate UserAccess.
+func userAccess(clk clock.PassiveClock) []controlplane.AdmissionPlugin {
+	return []controlplane.AdmissionPlugin{
 		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk})},
 		{Name: "MusterClusterCredential", Factory: factory(clusterCredentials{})},
 		{Name: "MusterLogicalCloud", Factory: factory(&logicalClouds{})},
 		{Name: "MusterAccessRole", Factory: factory(accessRoles{})},
 		{Name: "MusterCloudWork", Factory: factory(cloudWorks{})},
-		// Last: a request that another plugin refuses does not count as a use.
-		{Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)})},
 	}
 }
 

@@ -95,7 +95,9 @@ func (g granting) role(ctx context.Context, grant v1alpha1.Grant, path *field.Pa
 	}
 	object, err := g.client.Resource(v1alpha1.GroupVersion.WithResource("accessroles")).Get(ctx, grant.Role, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return field.Invalid(path.Child("role"), grant.Role, "there is no AccessRole of this name; an administrator of the hub creates them"), nil
+		missing := field.NotFound(path.Child("role"), grant.Role)
+		missing.Detail = "there is no AccessRole of this name; an administrator of the hub creates them"
+		return missing, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the AccessRole %s: %w", grant.Role, err)

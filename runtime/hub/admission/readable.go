@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 const (
@@ -99,6 +100,10 @@ var quantities = map[schema.GroupKind][][]string{
 	{Group: addon.GroupName, Kind: "AddOnDeploymentConfig"}: {
 		{"spec", "resourceRequirements", "*", "resources", "limits"}, {"spec", "resourceRequirements", "*", "resources", "requests"},
 	},
+	{Group: muster.GroupName, Kind: "ClusterImport"}: {
+		{"spec", "agent", "resources", "limits"}, {"spec", "agent", "resources", "requests"},
+	},
+	{Group: muster.GroupName, Kind: "LogicalCloud"}: {{"spec", "quotas", "*", "hard"}},
 }
 
 func checkAllQuantities(kind schema.GroupKind, content map[string]any) error {

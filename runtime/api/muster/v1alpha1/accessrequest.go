@@ -22,7 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.managedCluster`
 // +kubebuilder:printcolumn:name="User",type=string,JSONPath=`.spec.user`
 // +kubebuilder:printcolumn:name="Issued",type=string,JSONPath=`.status.conditions[?(@.type=="Issued")].status`
-// +kubebuilder:printcolumn:name="Until",type=date,JSONPath=`.status.notAfter`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.notAfter`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type AccessRequest struct {
 	metav1.TypeMeta `json:",inline"`
