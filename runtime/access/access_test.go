@@ -151,7 +151,7 @@ func TestKeyThatTokensAreSealedTo(t *testing.T) {
 		t.Errorf("two kinds of keys have the hash %q (%v)", hash, err)
 	}
 	csrKey := newKey(t)
-	x := csrKey.X.FillBytes(make([]byte, 32)) //nolint:staticcheck // that the coordinate is a number does not matter here
+	x := csrKey.X.FillBytes(make([]byte, 32))
 	csr, err := access.NewRequest(csrKey, hub, "jo")
 	testkit.Must(t, err)
 	if _, err := access.CheckSealTo(public, csr); err != nil {

@@ -187,8 +187,7 @@ func TestBootstrapSecretIsDeletedWhenAskedFor(t *testing.T) {
 		Data:       map[string][]byte{cluster.KubeconfigKey: content},
 	}
 	must(t, env.Client().Create(t.Context(), secret.DeepCopy()))
-	logged := f.logged() // the file is there as well, as in a pod
-	f.start()
+	f.start() // the file is there as well, as in a pod
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 	testenv.Eventually(t, func() error {
 		if err := env.Client().Get(context.Background(), client.ObjectKeyFromObject(secret), &corev1.Secret{}); !apierrors.IsNotFound(err) {
@@ -199,7 +198,7 @@ func TestBootstrapSecretIsDeletedWhenAskedFor(t *testing.T) {
 
 	// A restart goes on with the identity.
 	f.stopAgent()
-	logged = f.logged()
+	logged := f.logged()
 	f.start()
 	logged.await(t, "the cluster is registered with the hub")
 

@@ -176,6 +176,11 @@ func (h *replicaSetHub) watch(w http.ResponseWriter, r *http.Request) {
 func (h *replicaSetHub) report(status metav1.ConditionStatus, generation func(present int64) int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for h.object == nil { // on a slow machine it is not created yet
+		h.mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+		h.mu.Lock()
+	}
 	reason := "Progressing"
 	if status == metav1.ConditionTrue {
 		reason = "Complete"

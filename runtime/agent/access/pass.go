@@ -53,7 +53,7 @@ func (a *agent) pass(ctx context.Context) time.Duration {
 
 // shortest is the shortest of the waits that are not 0, which is to wait for news.
 func shortest(waits []time.Duration) time.Duration {
-	out := time.Duration(loop.Never)
+	out := loop.Never
 	for _, w := range waits {
 		if w > 0 {
 			out = min(out, w)

@@ -152,7 +152,7 @@ func (r *Registration) awaitAnswer(ctx context.Context, hub client.Client, regis
 			err = client.IgnoreAlreadyExists(hub.Create(ctx, registration))
 		}
 		if err != nil {
-			return nil // waiting is for the answer; what fails is tried again later
+			return nil //nolint:nilerr // waiting is for the answer; what fails is tried again later
 		}
 		if answer = meta.FindStatusCondition(registration.Status.Conditions, muster.ConditionRegistered); answer == nil {
 			return errUnanswered

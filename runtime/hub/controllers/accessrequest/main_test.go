@@ -61,7 +61,6 @@ type world struct {
 	events *events.FakeRecorder
 	name   string
 	hubID  string
-	stop   func()
 	writes *testkit.Writes
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -145,10 +146,12 @@ func forgets(imp *v1alpha1.ClusterImport) bool { return ptr.Deref(imp.Spec.Forge
 func (c *Controller) kubeconfigSecret(ctx context.Context, imp *v1alpha1.ClusterImport) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := c.live.Get(ctx, client.ObjectKey{Namespace: muster.ImportNamespace, Name: imp.Spec.KubeconfigSecret}, secret)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("read the Secret %s/%s: %w", muster.ImportNamespace, imp.Spec.KubeconfigSecret, err)
-	}
-	if err != nil || !secret.DeletionTimestamp.IsZero() {
+	case !secret.DeletionTimestamp.IsZero():
 		return nil, nil
 	}
 	return secret, nil

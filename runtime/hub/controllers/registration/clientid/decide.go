@@ -187,7 +187,7 @@ func (q question) beingDeleted(c *clusterv1.ManagedCluster) answer {
 
 // accept lets the agent go on, if the token may register one more cluster.
 func (q question) accept(a answer) answer {
-	dropped := []string{}
+	var dropped []string
 	if q.token != nil {
 		scope := q.token.scope
 		scope.UsedBy = slices.Clone(scope.UsedBy)

@@ -179,9 +179,9 @@ func TestDecideLeavesTheTokenAlone(t *testing.T) {
 }
 
 func TestIsUntouched(t *testing.T) {
-	made := metav1.ManagedFieldsEntry{Manager: "muster-hub", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:muster-fleet.io/cluster-registration":{}}}}`)}}
+	made := metav1.ManagedFieldsEntry{Manager: "muster-hub", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:muster-fleet.io/cluster-registration":{}}}}`)}
 	entry := func(manager, subresource string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(`{}`)}
 	}
 	for name, x := range map[string]struct {
 		fields []metav1.ManagedFieldsEntry

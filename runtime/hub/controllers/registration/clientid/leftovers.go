@@ -98,7 +98,7 @@ func (l *leftovers) remove(ctx context.Context, mc *clusterv1.ManagedCluster) er
 func isUntouched(fields []metav1.ManagedFieldsEntry) bool {
 	hub := ""
 	for _, f := range fields {
-		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+muster.RegistrationLabel+`"`) {
+		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+muster.RegistrationLabel+`"`) {
 			hub = f.Manager
 		}
 	}
