@@ -274,8 +274,8 @@ func TestManyCredentialsAtOnce(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	// Created, approved, reported, deleted.
-	if writes[http.MethodPost] != n || writes[http.MethodPut] != n || writes[http.MethodPatch] != n || writes[http.MethodDelete] > n+n/10 {
+	// Created, approved, reported, deleted. A watch that is late lets one be deleted twice.
+	if writes[http.MethodPost] != n || writes[http.MethodPut] != n || writes[http.MethodPatch] != n || writes[http.MethodDelete] > 2*n {
 		t.Errorf("writes for %d credentials: %v", n, writes)
 	}
 }
