@@ -28,6 +28,9 @@ type identity struct {
 	// config holds their credentials.
 	config *rest.Config
 	rights []right
+	// within is the only group that the identity is asked about, as its rules can't
+	// name another one.
+	within string
 }
 
 // places are the clusters of the matrix, which are names and namespaces in it.
@@ -77,7 +80,14 @@ func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 		role := &rbacv1.ClusterRole{}
 		testkit.Must(t, clientFor(t, admin).Get(context.Background(), types.NamespacedName{Name: name}, role))
 		bestow(t, name, role.Rules...)
-		everybody[name] = known(t, impersonate(name), rights...)
+		for _, rule := range role.Rules {
+			if !slices.Equal(rule.APIGroups, []string{musterGroup}) {
+				t.Errorf("the role %s has rules for %v", name, rule.APIGroups)
+			}
+		}
+		tenant := known(t, impersonate(name), rights...)
+		tenant.within = musterGroup
+		everybody[name] = tenant
 	}
 	for name, rules := range delegates() {
 		bestow(t, name, rules...)
@@ -169,7 +179,7 @@ func known(t testing.TB, config *rest.Config, rights ...right) identity {
 	t.Helper()
 	review, err := clientsetFor(t, config).AuthenticationV1().SelfSubjectReviews().Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	testkit.Must(t, err)
-	return identity{review.Status.UserInfo, config, rights}
+	return identity{user: review.Status.UserInfo, config: config, rights: rights}
 }
 
 // approved announces a cluster and returns the certificate that an

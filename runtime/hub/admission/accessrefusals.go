@@ -49,7 +49,11 @@ func (r *accessRefusals) tell(ctx context.Context, a admission.Attributes, asked
 	if cloud != nil {
 		about.UID = cloud.UID
 	}
-	note := fmt.Sprintf("access refused: requester %q, user %q, cluster %q, key %s: %v", a.GetUserInfo().GetName(), asked.Spec.User, asked.Spec.ManagedCluster, orNone(keyHash), why)
+	reason := why.Error()
+	if _, after, forbidden := strings.Cut(reason, " is forbidden: "); forbidden {
+		reason = after // without the request's own name, by which equal refusals differ
+	}
+	note := fmt.Sprintf("access refused: requester %q, user %q, cluster %q, key %s: %s", a.GetUserInfo().GetName(), asked.Spec.User, asked.Spec.ManagedCluster, orNone(keyHash), reason)
 	sum := sha256.Sum256([]byte(about.Name + "/" + note))
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.GetNamespace(), Name: "access-refused-" + hex.EncodeToString(sum[:10])},

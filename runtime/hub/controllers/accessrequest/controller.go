@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -154,6 +155,13 @@ func (c *Controller) tell(r *v1alpha1.AccessRequest, hubID string, all []told) {
 // ask makes the credential that the cluster's agent answers.
 func (c *Controller) ask(ctx context.Context, f *facts) error {
 	want := wanted(f)
+	if issued := meta.FindStatusCondition(f.request.Status.Conditions, muster.ConditionIssued); issued != nil && issued.Reason == muster.ReasonWaitingForAgent {
+		// It was made before, and the cache may have yet to hear of it.
+		have, err := found(ctx, c.live, client.ObjectKeyFromObject(want), &v1alpha1.ClusterCredential{})
+		if err != nil || have != nil {
+			return err
+		}
+	}
 	err := c.client.Create(ctx, want)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // the cache has yet to hear of it

@@ -35,9 +35,12 @@ func (w *world) gone(o client.Object) {
 
 func TestAccessIsGivenStepByStep(t *testing.T) {
 	w := newWorld(t, "a")
-	a := w.ask("a")
+	a := w.ask("a", func(r *v1alpha1.AccessRequest) { r.Finalizers = nil }) // as where admission has not added it
 	a.becomes("Approved=True/Granted")
 	a.becomes("Issued=False/WaitingForRights")
+	if finalizers := a.now().Finalizers; len(finalizers) != 1 {
+		t.Errorf("the finalizers are %v", finalizers)
+	}
 	if got := a.now().Status.KeyHash; got != a.hash {
 		t.Errorf("the key hash is %q, want %q", got, a.hash)
 	}

@@ -193,7 +193,7 @@ func (w *world) askWith(key *ecdsa.PrivateKey, c string, change ...func(*v1alpha
 	w.Must(err)
 	csr, err := access.NewRequest(key, w.hubID, "jo")
 	w.Must(err)
-	r := &v1alpha1.AccessRequest{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, GenerateName: "r-"}}
+	r := &v1alpha1.AccessRequest{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, GenerateName: "r-", Finalizers: []string{muster.AccessFinalizer}}}
 	r.Spec = v1alpha1.AccessRequestSpec{LogicalCloud: "prod", ManagedCluster: w.full(c), User: "jo", Mode: v1alpha1.AccessCertificate, Request: csr, ExpirationSeconds: 3600}
 	r.Spec.Requester.Username = "jo"
 	for _, f := range change {
