@@ -64,7 +64,7 @@ func TestLogicalCloudsGiveWhatTheirAuthorsMayGive(t *testing.T) {
 		{"tenant", "a role", func(*v1alpha1.LogicalCloudSpec) {}, "spec.grants[0]: user \"" + ns + "-tenant\" may not grant the AccessRole"},
 		{"lead", "a role", func(*v1alpha1.LogicalCloudSpec) {}, ""},
 		{"lead", "another role", func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Role = nodes }, "the verb bind on it is missing"},
-		{"lead", "a role that does not exist", func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Role = "edti" }, `spec.grants[0].role: Invalid value: "edti"`},
+		{"lead", "a role that does not exist", func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Role = "edti" }, `spec.grants[0].role: Not found: "edti"`},
 		{"lead", "rules that it has", func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Role, s.Grants[0].Rules = "", pods }, ""},
 		{"lead", "rules that it lacks", func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Role, s.Grants[0].Rules = "", secrets }, "may not grant more than it has: the verb get on secrets"},
 		{"lead", "all", func(s *v1alpha1.LogicalCloudSpec) {
