@@ -115,3 +115,17 @@ func TestPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestReadmeListsTheGuides: a newcomer finds every guide from the README.
+func TestReadmeListsTheGuides(t *testing.T) {
+	guides, err := filepath.Glob(filepath.Join(root, "docs", "guides", "*.md"))
+	if err != nil || len(guides) < 10 {
+		t.Fatalf("%d guides: %v", len(guides), err)
+	}
+	readme := read(t, "README.md")
+	for _, guide := range guides {
+		if link := "](docs/guides/" + filepath.Base(guide) + ")"; !strings.Contains(readme, link) {
+			t.Errorf("README.md has no link to docs/guides/%s", filepath.Base(guide))
+		}
+	}
+}
