@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -23,7 +24,7 @@ var (
 	_ resource.ResourceWithValidateConfig = (*waitResource)(nil)
 )
 
-type waitResource struct{ crud.Resource }
+type waitResource struct{ crud.WaitResource }
 
 type waitResourceModel struct {
 	Namespace types.String `tfsdk:"namespace"`
@@ -34,7 +35,12 @@ type waitResourceModel struct {
 }
 
 // NewWait is muster_logical_cloud_wait.
-func NewWait() resource.Resource { return &waitResource{} }
+func NewWait() resource.Resource {
+	return &waitResource{crud.WaitResource{
+		Model:  func() crud.Waiting { return &waitResourceModel{} },
+		Object: func() kube.Object { return &v1alpha1.LogicalCloud{} },
+	}}
+}
 
 func (r *waitResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_logical_cloud_wait"
@@ -58,12 +64,7 @@ func (r *waitResource) Schema(ctx context.Context, _ resource.SchemaRequest, res
 		MarkdownDescription: "Waits until the clusters of a logical cloud are ready, and fails the run when they are not. It creates nothing and destroys nothing. Let everything depend on it that needs the cloud's namespace in the clusters.\n\n" +
 			"The wait is a resource of its own on purpose: when it fails, the run fails, but nobody's access is touched, and the next apply waits again. `wait` of `muster_logical_cloud` can't do that after a creation.",
 		Attributes: attributes,
-		Blocks: map[string]schema.Block{
-			"timeouts": timeouts.Block(ctx, timeouts.Opts{
-				Create: true, CreateDescription: attribute.TimeoutText("the first wait", attribute.DefaultWait),
-				Update: true, UpdateDescription: attribute.TimeoutText("a wait for a change", attribute.DefaultWait),
-			}),
-		},
+		Blocks:     crud.WaitTimeouts(ctx),
 	}
 }
 
@@ -76,42 +77,14 @@ func (r *waitResource) ValidateConfig(ctx context.Context, req resource.Validate
 	}
 }
 
-func (r *waitResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan waitResourceModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	r.Await(ctx, &plan, timeout, &resp.State, resp.Identity, &resp.Diagnostics, func(waiting context.Context, client *kube.Client) (summary, problem string) {
-		return plan.until(waiting, client, plan.object(), timeout)
-	})
-}
+// Limits implements crud.Waiting.
+func (m *waitResourceModel) Limits() timeouts.Value { return m.Timeouts }
 
-func (r *waitResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	r.Refresh(ctx, req, resp, &waitResourceModel{}, &v1alpha1.LogicalCloud{}, func() error { return nil })
-}
-
-// Update waits again, unless only a timeout has changed.
-func (r *waitResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan waitResourceModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond("timeouts") {
-		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-		return
-	}
-	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	r.Await(ctx, &plan, timeout, &resp.State, resp.Identity, &resp.Diagnostics, func(waiting context.Context, client *kube.Client) (summary, problem string) {
-		return plan.until(waiting, client, plan.object(), timeout)
-	})
-}
-
-// Delete forgets what was waited for.
-func (r *waitResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
-
-func (m *waitResourceModel) object() *v1alpha1.LogicalCloud {
+// Wait implements crud.Waiting.
+func (m *waitResourceModel) Wait(waiting context.Context, client *kube.Client, timeout time.Duration) (summary, problem string) {
 	object := &v1alpha1.LogicalCloud{}
 	object.Namespace, object.Name = m.Key()
-	return object
+	return m.until(waiting, client, object, timeout)
 }
 
 // Key implements crud.Model.

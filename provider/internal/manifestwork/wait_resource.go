@@ -23,7 +23,7 @@ var (
 	_ resource.ResourceWithIdentity  = (*workWaitResource)(nil)
 )
 
-type workWaitResource struct{ crud.Resource }
+type workWaitResource struct{ crud.WaitResource }
 
 type workWaitModel struct {
 	ManagedCluster types.String   `tfsdk:"managed_cluster"`
@@ -34,7 +34,12 @@ type workWaitModel struct {
 }
 
 // NewWait is muster_manifest_work_wait.
-func NewWait() resource.Resource { return &workWaitResource{} }
+func NewWait() resource.Resource {
+	return &workWaitResource{crud.WaitResource{
+		Model:  func() crud.Waiting { return &workWaitModel{} },
+		Object: func() kube.Object { return &workv1.ManifestWork{} },
+	}}
+}
 
 func (r *workWaitResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_manifest_work_wait"
@@ -57,45 +62,15 @@ func (r *workWaitResource) Schema(ctx context.Context, _ resource.SchemaRequest,
 			"`wait` of `muster_manifest_work` can't do that after a creation. With `generation` it waits again for each change of the work. " +
 			"When the agent can't apply the work, the wait ends before its timeout, as there. A work that fails later does not change the plan.",
 		Attributes: attributes,
-		Blocks: map[string]schema.Block{
-			"timeouts": timeouts.Block(ctx, timeouts.Opts{
-				Create: true, CreateDescription: attribute.TimeoutText("the first wait", attribute.DefaultWait),
-				Update: true, UpdateDescription: attribute.TimeoutText("a wait for a change", attribute.DefaultWait),
-			}),
-		},
+		Blocks:     crud.WaitTimeouts(ctx),
 	}
 }
 
-func (r *workWaitResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan workWaitModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	r.Await(ctx, &plan, timeout, &resp.State, resp.Identity, &resp.Diagnostics, plan.wait)
-}
+// Limits implements crud.Waiting.
+func (m *workWaitModel) Limits() timeouts.Value { return m.Timeouts }
 
-func (r *workWaitResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	r.Refresh(ctx, req, resp, &workWaitModel{}, &workv1.ManifestWork{}, func() error { return nil })
-}
-
-// Update waits again, unless only a timeout has changed.
-func (r *workWaitResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan workWaitModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond("timeouts") {
-		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-		return
-	}
-	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	r.Await(ctx, &plan, timeout, &resp.State, resp.Identity, &resp.Diagnostics, plan.wait)
-}
-
-// Delete forgets what was waited for.
-func (r *workWaitResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {
-}
-
-func (m *workWaitModel) wait(waiting context.Context, client *kube.Client) (summary, problem string) {
+// Wait implements crud.Waiting.
+func (m *workWaitModel) Wait(waiting context.Context, client *kube.Client, _ time.Duration) (summary, problem string) {
 	object := &workv1.ManifestWork{}
 	object.Namespace, object.Name = m.Key()
 	wanted := attribute.WaitConditions(m.Conditions)

@@ -20,12 +20,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -159,10 +157,11 @@ func (r *bootstrapTokenResource) ModifyPlan(ctx context.Context, req resource.Mo
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 }
 
+// Create makes tokens up until one has an ID that is free.
 func (r *bootstrapTokenResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan bootstrapTokenModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	client := r.Hub.Client(&resp.Diagnostics)
+	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -191,55 +190,36 @@ func (r *bootstrapTokenResource) Create(ctx context.Context, req resource.Create
 	}
 	plan.TokenID = types.StringValue(token.ID)
 	plan.observe(token)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{plan.TokenID})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *bootstrapTokenResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state bootstrapTokenModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
-	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
-		return
-	}
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	id := state.TokenID.ValueString()
 	secret := &corev1.Secret{}
-	if err := client.Get(ctx, secret, metav1.NamespaceSystem, tokenSecretName(id)); kube.IsNotFound(err, tokenSecretName(id)) {
-		resp.State.RemoveResource(ctx)
-		return
-	} else if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read the bootstrap token %q", id), err)
-		return
-	}
-	token := tokenOf(secret)
-	r.Recognize(ctx, secret, token.owned().What, req.Private, resp.Private, &resp.Diagnostics)
-	if !state.Description.IsNull() {
-		state.Description = attribute.OptionalString(token.Description)
-	}
-	state.observe(token)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	r.ReadObject(ctx, req, resp, &state, secret, func() error {
+		token := tokenOf(secret)
+		if !state.Description.IsNull() {
+			state.Description = attribute.OptionalString(token.Description)
+		}
+		state.observe(token)
+		return nil
+	})
 }
 
+// Update writes the Secret as it is with what the plan says: the token itself and
+// its groups stay.
 func (r *bootstrapTokenResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan, state bootstrapTokenModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	client := r.Hub.Client(&resp.Diagnostics)
+	client := r.Hub.WriteClient(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	id := state.TokenID.ValueString()
-	doing := fmt.Sprintf("update the bootstrap token %q", id)
+	doing := "update " + state.What()
 	secret := &corev1.Secret{}
-	if err := client.Get(ctx, secret, metav1.NamespaceSystem, tokenSecretName(id)); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	if !r.keepsScope(ctx, client, &plan, doing, &resp.Diagnostics) {
+	namespace, name := state.Key()
+	if !r.Existing(ctx, secret, namespace, name, doing, &resp.Diagnostics) || !r.keepsScope(ctx, client, &plan, doing, &resp.Diagnostics) {
 		return
 	}
 	token := tokenOf(secret)
@@ -249,44 +229,32 @@ func (r *bootstrapTokenResource) Update(ctx context.Context, req resource.Update
 	if !plan.TTL.Equal(state.TTL) {
 		token.live(plan.TTL)
 	}
-	if err := token.owned().Update(ctx, client, req.Private, resp.Private, &resp.Diagnostics); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
+	if !r.UpdateObject(ctx, token.owned(), req.Private, resp.Private, &resp.Diagnostics) {
 		return
 	}
 	plan.ExpiresAt = token.expiresAt()
 	if plan.UsedBy.IsUnknown() {
 		plan.UsedBy = attribute.StringListValue(append([]string{}, usedBy...))
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{plan.TokenID})...)
+	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 func (r *bootstrapTokenResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state bootstrapTokenModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	client := r.Hub.Client(&resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	id := state.TokenID.ValueString()
-	if err := r.DeleteObject(ctx, client, &corev1.Secret{}, metav1.NamespaceSystem, tokenSecretName(id), fmt.Sprintf("bootstrap token %q", id), req.Private, &resp.Diagnostics); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("revoke the bootstrap token %q", id), err)
-	}
+	r.Destroy(ctx, &corev1.Secret{}, &state, attribute.DefaultDelete, req.Private, &resp.Diagnostics, nil)
 }
 
 func (r *bootstrapTokenResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	names := attribute.ImportedNames(ctx, req, &resp.Diagnostics, "token_id")
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	secret := &corev1.Secret{}
-	if err := client.Get(ctx, secret, metav1.NamespaceSystem, tokenSecretName(names[0])); err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("import the bootstrap token %q", names[0]), err)
-		return
-	}
-	state := importToken(secret)
-	crud.KeepClaim(ctx, resp.Private, ownership.Imported(secret), &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
-	resp.Diagnostics.Append(resp.Identity.Set(ctx, tokenIdentity{state.TokenID})...)
+	named := func(names []string) crud.Model { return &bootstrapTokenModel{TokenID: types.StringValue(names[0])} }
+	r.ImportObject(ctx, req, resp, []string{"token_id"}, secret, named, func() (crud.Model, error) {
+		if secret.Type != corev1.SecretTypeBootstrapToken {
+			return nil, fmt.Errorf("the Secret %s/%s is of type %q, and no bootstrap token", secret.Namespace, secret.Name, secret.Type)
+		}
+		return importToken(secret), nil
+	})
 }

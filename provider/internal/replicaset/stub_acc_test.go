@@ -211,6 +211,14 @@ func (h *replicaSetHub) change(change func(*workv1alpha1.ManifestWorkReplicaSet)
 	h.changed("MODIFIED")
 }
 
+// remove deletes the object as somebody else would.
+func (h *replicaSetHub) remove() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed("DELETED")
+	h.object = nil
+}
+
 // config is a replica set on this hub.
 func (h *replicaSetHub) config(body string) string {
 	return fmt.Sprintf("provider \"muster\" {\n  host = %q\n}\n", h.url) + replicaSetConfig("shop", body)

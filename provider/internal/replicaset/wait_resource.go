@@ -26,7 +26,7 @@ var (
 	_ resource.ResourceWithValidateConfig = (*waitResource)(nil)
 )
 
-type waitResource struct{ crud.Resource }
+type waitResource struct{ crud.WaitResource }
 
 type waitResourceModel struct {
 	Namespace types.String `tfsdk:"namespace"`
@@ -37,7 +37,12 @@ type waitResourceModel struct {
 }
 
 // NewWait is muster_manifest_work_replica_set_wait.
-func NewWait() resource.Resource { return &waitResource{} }
+func NewWait() resource.Resource {
+	return &waitResource{crud.WaitResource{
+		Model:  func() crud.Waiting { return &waitResourceModel{} },
+		Object: func() kube.Object { return &workv1alpha1.ManifestWorkReplicaSet{} },
+	}}
+}
 
 func (r *waitResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_manifest_work_replica_set_wait"
@@ -60,12 +65,7 @@ func (r *waitResource) Schema(ctx context.Context, _ resource.SchemaRequest, res
 			"`wait` of `muster_manifest_work_replica_set` can't do that after a creation. With `generation` it waits again for each change of the replica set. " +
 			"It relies on the generation that a muster hub notes in its conditions: on a hub that does not, use `wait` of the replica set.",
 		Attributes: attributes,
-		Blocks: map[string]schema.Block{
-			"timeouts": timeouts.Block(ctx, timeouts.Opts{
-				Create: true, CreateDescription: attribute.TimeoutText("the first wait", attribute.DefaultWait),
-				Update: true, UpdateDescription: attribute.TimeoutText("a wait for a change", attribute.DefaultWait),
-			}),
-		},
+		Blocks:     crud.WaitTimeouts(ctx),
 	}
 }
 
@@ -80,36 +80,11 @@ func (r *waitResource) ValidateConfig(ctx context.Context, req resource.Validate
 	}
 }
 
-func (r *waitResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan waitResourceModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	r.Await(ctx, &plan, timeout, &resp.State, resp.Identity, &resp.Diagnostics, plan.wait)
-}
+// Limits implements crud.Waiting.
+func (m *waitResourceModel) Limits() timeouts.Value { return m.Timeouts }
 
-func (r *waitResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	r.Refresh(ctx, req, resp, &waitResourceModel{}, &workv1alpha1.ManifestWorkReplicaSet{}, func() error { return nil })
-}
-
-// Update waits again, unless only a timeout has changed.
-func (r *waitResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan waitResourceModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond("timeouts") {
-		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-		return
-	}
-	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	r.Await(ctx, &plan, timeout, &resp.State, resp.Identity, &resp.Diagnostics, plan.wait)
-}
-
-// Delete forgets what was waited for.
-func (r *waitResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {
-}
-
-func (m *waitResourceModel) wait(waiting context.Context, client *kube.Client) (summary, problem string) {
+// Wait implements crud.Waiting.
+func (m *waitResourceModel) Wait(waiting context.Context, client *kube.Client, _ time.Duration) (summary, problem string) {
 	object := &workv1alpha1.ManifestWorkReplicaSet{}
 	object.Namespace, object.Name = m.Key()
 	began := time.Now()
