@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 )
 
 // Release is the Kubernetes release whose kinds and fields are known here.
@@ -67,7 +69,7 @@ func unknownKind(apiVersion, kind string, known map[string]any) string {
 		names = append(names, name)
 	}
 	text := fmt.Sprintf("is %s, which %s of Kubernetes %s does not have", kind, apiVersion, Release)
-	if near := nearest(kind, names); near != "" {
+	if near := suggest.Name(kind, names); near != "" {
 		return text + fmt.Sprintf("; did you mean %s?", near)
 	}
 	for _, other := range groups() {
@@ -78,41 +80,4 @@ func unknownKind(apiVersion, kind string, known map[string]any) string {
 		}
 	}
 	return text
-}
-
-// nearest is the name that somebody may have meant, or "".
-func nearest(name string, names []string) string {
-	best, bestDistance := "", 3
-	for _, candidate := range slices.Sorted(slices.Values(names)) {
-		distance := editDistance(strings.ToLower(name), strings.ToLower(candidate))
-		if distance < bestDistance && distance*2 < len(name) {
-			best, bestDistance = candidate, distance
-		}
-	}
-	return best
-}
-
-// editDistance is how many letters have to be added, removed, replaced, or swapped
-// with the next, to make one text of the other.
-func editDistance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			substitute := last[j]
-			if a[i] != b[j] {
-				substitute++
-			}
-			next[j+1] = min(last[j+1]+1, next[j]+1, substitute)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, next
-	}
-	return last[len(b)]
 }

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 )
 
 // decoder compares a value in JSON's terms with a Go type of the API, as strict
@@ -142,7 +144,7 @@ func (d *decoder) object(at string, value any, want reflect.Type) {
 			names = append(names, name)
 		}
 		text := "is unknown, so that clusters drop it"
-		if near := nearest(name, names); near != "" {
+		if near := suggest.Name(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean %s?", near)
 		}
 		d.problems = append(d.problems, Problem{Path: join(at, name), Text: text, Unknown: true})

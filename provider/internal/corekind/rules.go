@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 )
 
 // What every API server refuses of objects whose fields have the right types: a
@@ -81,7 +83,7 @@ func (r *rules) oneOf(at string, value any, allowed ...string) {
 		return
 	}
 	hint := ""
-	if near := nearest(text, allowed); near != "" {
+	if near := suggest.Name(text, allowed); near != "" {
 		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
 	r.add(at, "has to be one of %s%s", strings.Join(allowed, ", "), hint)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
@@ -162,7 +163,7 @@ func (d *detaching) seeAddOns(objects map[string]kube.Object) (bool, error) {
 // asked for, unless the name is misspelt.
 func (d *detaching) absent(ctx context.Context) error {
 	names := clusterNames(ctx, d.client)
-	if near := nearest(d.Cluster, names); len(near) > 0 {
+	if near := suggest.Names(d.Cluster, names); len(near) > 0 {
 		d.warn(fmt.Sprintf("There is no managed cluster %q", d.Cluster), "Nothing was detached. If another one was meant: %s", orElse(d.Cluster, "managed cluster", names))
 	}
 	d.say("The hub has no managed cluster %s. Nothing is to be detached.", d.Cluster)

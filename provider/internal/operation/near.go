@@ -6,65 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// nearest are the names that somebody may have meant by another one, the best
-// first: those that differ by a few letters, and those that it is a part of.
-func nearest(name string, names []string) []string {
-	const most = 3
-	type candidate struct {
-		name string
-		far  int
-	}
-	var near []candidate
-	for _, other := range names {
-		far := distance(name, other)
-		if far > max(1, len(name)/3) && !strings.Contains(other, name) {
-			continue
-		}
-		near = append(near, candidate{other, far})
-	}
-	slices.SortStableFunc(near, func(a, b candidate) int {
-		if a.far != b.far {
-			return a.far - b.far
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	var best []string
-	for _, c := range near[:min(len(near), most)] {
-		best = append(best, c.name)
-	}
-	return best
-}
-
-// distance is how many letters have to be added, dropped or replaced to make b of
-// a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
 // orElse tells which of the names may have been meant, or which there are.
 func orElse(name, what string, names []string) string {
 	slices.Sort(names)
-	switch near := nearest(name, names); {
+	switch near := suggest.Names(name, names); {
 	case len(names) == 0:
 		return fmt.Sprintf("The hub has no %s at all: is it the right hub?", what)
 	case len(near) > 0:

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
@@ -57,7 +58,7 @@ func Revoke(ctx context.Context, client *kube.Client, o RevokeOptions, l Listene
 	switch {
 	case slices.ContainsFunc(tokens, func(token registration.Token) bool { return token.ID == o.Cluster }):
 		t.warn(fmt.Sprintf("%q is the ID of a bootstrap token", o.Cluster), "It was looked for as the name of a cluster, and nothing was revoked. Give it as token_id to revoke the token.")
-	case !slices.Contains(names, o.Cluster) && len(nearest(o.Cluster, names)) > 0:
+	case !slices.Contains(names, o.Cluster) && len(suggest.Names(o.Cluster, names)) > 0:
 		t.warn(fmt.Sprintf("There is no managed cluster %q", o.Cluster), "Nothing was revoked. If another one was meant: %s", orElse(o.Cluster, "managed cluster", names))
 	}
 	return nil
@@ -76,7 +77,7 @@ func revokeOne(ctx context.Context, client *kube.Client, t *teller, tokens []reg
 	}
 	if slices.ContainsFunc(tokens, func(token registration.Token) bool { return slices.Contains(token.Clusters, id) }) {
 		t.warn(fmt.Sprintf("%q is the name of a cluster", id), "It was looked for as the ID of a bootstrap token, and nothing was revoked. Give it as managed_cluster to revoke the tokens of this cluster.")
-	} else if near := nearest(id, ids); len(near) > 0 {
+	} else if near := suggest.Names(id, ids); len(near) > 0 {
 		t.warn(fmt.Sprintf("There is no bootstrap token %q", id), "Nothing was revoked. If another one was meant: %s", orElse(id, "bootstrap token", ids))
 	}
 	return nil

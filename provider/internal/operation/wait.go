@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
@@ -157,7 +158,7 @@ func (w *joining) look(ctx context.Context) {
 		w.all = all
 		w.mu.Unlock()
 		for _, name := range missing {
-			if near := nearest(name, all); len(near) > 0 {
+			if near := suggest.Names(name, all); len(near) > 0 {
 				w.say("There is no managed cluster %q yet. Did you mean %s?", name, strings.Join(near, ", "))
 			}
 		}
@@ -220,7 +221,7 @@ func (w *joining) describe(ctx context.Context, name string, s standing) string 
 		object = &clusterv1.ManagedCluster{}
 	}
 	text := registration.DescribeRegistration(object, name, w.Clock.Now())
-	if near := nearest(name, w.all); s.missing && len(near) > 0 {
+	if near := suggest.Names(name, w.all); s.missing && len(near) > 0 {
 		text += fmt.Sprintf("\nDid you mean %s?", strings.Join(near, ", "))
 	}
 	if s.joining {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
@@ -54,7 +55,7 @@ func missingField(fields []string) string {
 		owner := strings.Join(append([]string{clusterVariable}, fields[:i]...), ".")
 		known := fieldNames(clusterField(fields[:i]))
 		hint := "it has " + strings.Join(known, ", ")
-		if near := nearest(fields[i], known); near != "" {
+		if near := suggest.Name(fields[i], known); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		return fmt.Sprintf("%s has no field %s: %s (A field of a later version of the API can be read behind has(%s.%s).)", owner, fields[i], hint, owner, fields[i])
@@ -144,37 +145,4 @@ func typeName(t reflect.Type) string {
 		return "map"
 	}
 	return "int"
-}
-
-// nearest is the name that differs by so little that it may be meant; empty when
-// there is none.
-func nearest(name string, names []string) string {
-	best, least := "", 3
-	for _, candidate := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
-			best, least = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters have to be changed, added or removed.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(row[j]+1, row[j+1]+1, before+cost)
-			before, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

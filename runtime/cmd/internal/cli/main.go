@@ -40,6 +40,7 @@ func Main(newRoot func() *cobra.Command) {
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	ctx, remove := lifeline.Follow(ctx)
 	root := newRoot()
+	root.SetFlagErrorFunc(explainFlag)
 	explainArguments(root)
 	err := execute(ctx, root.ExecuteContext)
 	if err := errors.Join(err, remove()); err != nil {
