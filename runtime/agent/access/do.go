@@ -138,7 +138,7 @@ func (a *agent) withdraw(ctx context.Context, v decide.View, s decide.Step) erro
 		s.Message += "; its tokens are void"
 		left.NotAfter = ptr.To(metav1.NewTime(v.Now))
 	} else if left.NotAfter != nil {
-		s.Message += fmt.Sprintf("; its certificate can't be recalled and is valid until %s, with the rights that works bind to its key",
+		s.Message += fmt.Sprintf("; its certificate can't be recalled: it is valid until %s, and worth nothing once the hub has taken its key out of the works",
 			left.NotAfter.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	left.Certificate, left.SealedToken = nil, nil
@@ -149,7 +149,7 @@ func (a *agent) withdraw(ctx context.Context, v decide.View, s decide.Step) erro
 func (a *agent) remove(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
 	err := a.local.Delete(ctx, r, client.Preconditions{UID: ptr.To(r.UID)})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		a.writtenRequests.drop(client.ObjectKeyFromObject(r))
+		a.writtenRequests.removed(r)
 		return nil
 	}
 	return fmt.Errorf("delete the certificate request %s in the managed cluster: %w", r.Name, err)

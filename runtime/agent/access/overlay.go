@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -21,6 +22,8 @@ type entry[T client.Object] struct {
 	// there is no such object.
 	before  []string
 	written T
+	// removed is the UID of an object that was deleted, in place of the others.
+	removed types.UID
 }
 
 func newOverlay[T client.Object]() *overlay[T] {
@@ -36,7 +39,11 @@ func (o *overlay[T]) latest(key client.ObjectKey, seen T) T {
 	if !ok {
 		return seen
 	}
-	if slices.Contains(e.before, version(seen)) {
+	if e.removed != "" && (version(seen) == "" || seen.GetUID() == e.removed) {
+		var none T
+		return none // a late mirror may not have shown it yet, and show it now
+	}
+	if e.removed == "" && slices.Contains(e.before, version(seen)) {
 		return e.written
 	}
 	delete(o.entries, key)
@@ -52,8 +59,15 @@ func (o *overlay[T]) wrote(seen, written T) {
 	if ok {
 		e.before = append(e.before, version(e.written))
 	}
-	e.before, e.written = append(e.before, version(seen)), written
+	e.before, e.written, e.removed = append(e.before, version(seen)), written, ""
 	o.entries[key] = e
+}
+
+// removed notes that an object was deleted.
+func (o *overlay[T]) removed(object T) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.entries[client.ObjectKeyFromObject(object)] = entry[T]{removed: object.GetUID()}
 }
 
 // drop forgets a write, as after a conflict.

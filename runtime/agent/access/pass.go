@@ -43,7 +43,7 @@ func (a *agent) pass(ctx context.Context) time.Duration {
 	}
 	_ = group.Wait()
 	for _, r := range a.requests.Objects() {
-		if !wanted[r.Name] {
+		if !wanted[r.Name] && a.request(r.Name) != nil {
 			waits = append(waits, a.removeStray(ctx, r))
 		}
 	}
@@ -134,7 +134,10 @@ func (a *agent) request(name string) *certificatesv1.CertificateSigningRequest {
 func (a *agent) forget(wanted map[string]bool) {
 	gone := func(key client.ObjectKey) bool { return !wanted[key.Name] }
 	a.writtenCredentials.forget(gone)
-	a.writtenRequests.forget(gone)
+	a.writtenRequests.forget(func(key client.ObjectKey) bool {
+		_, seen := a.requests.Get(key.Name)
+		return gone(key) && !seen
+	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.failing {

@@ -29,9 +29,9 @@ const (
 	maxChain = 16 << 10
 )
 
-// Check checks all that the hub says about a credential, and returns the hash of
+// check checks all that the hub says about a credential, and returns the hash of
 // the key that gets access. The step is to refuse it, or none.
-func Check(v View) (keyHash string, refusal Step) {
+func check(v View) (keyHash string, refusal Step) {
 	keyHash, err := genuine(v.Credential, v.ClusterName, v.HubID)
 	if err != nil {
 		return "", refuse(muster.ReasonRequestTampered, "the hub asks for what no honest hub asks for: %v", err)
@@ -128,29 +128,29 @@ func SameRequest(r *certificatesv1.CertificateSigningRequest, c *v1alpha1.Cluste
 		(r.Spec.ExpirationSeconds == nil || *r.Spec.ExpirationSeconds == *want.ExpirationSeconds)
 }
 
-// CertificateError is what is wrong with a certificate.
-type CertificateError struct {
+// certificateError is what is wrong with a certificate.
+type certificateError struct {
 	error
 	lifetime bool // it lives too long
 }
 
-// CheckCertificate checks what the cluster's signer has made of a certificate
+// checkCertificate checks what the cluster's signer has made of a certificate
 // request. It returns nil for a good one.
-func CheckCertificate(chain []byte, c *v1alpha1.ClusterCredential, hubID string) *CertificateError {
+func checkCertificate(chain []byte, c *v1alpha1.ClusterCredential, hubID string) *certificateError {
 	keyHash, err := keys(c.Spec, hubID)
 	if err != nil {
-		return &CertificateError{error: err}
+		return &certificateError{error: err}
 	}
 	leaf, err := access.ReadCertificate(chain, hubID, c.Spec.User, keyHash)
 	if err != nil {
-		return &CertificateError{error: fmt.Errorf("what the cluster's signer made is withheld: %w", err)}
+		return &certificateError{error: fmt.Errorf("what the cluster's signer made is withheld: %w", err)}
 	}
 	if len(chain) > maxChain {
-		return &CertificateError{error: fmt.Errorf("what the cluster's signer made is withheld: it has %d bytes, and the hub takes %d", len(chain), maxChain)}
+		return &certificateError{error: fmt.Errorf("what the cluster's signer made is withheld: it has %d bytes, and the hub takes %d", len(chain), maxChain)}
 	}
 	asked := time.Duration(c.Spec.ExpirationSeconds) * time.Second
 	if lives := leaf.NotAfter.Sub(leaf.NotBefore); lives > asked+clockSkew {
-		return &CertificateError{lifetime: true, error: fmt.Errorf("the cluster's signer has made a certificate for %s in place of %s, which is withheld; "+
+		return &certificateError{lifetime: true, error: fmt.Errorf("the cluster's signer has made a certificate for %s in place of %s, which is withheld; "+
 			"Kubernetes before 1.22 and some signers take no notice of the lifetime: ask for the mode Token or Auto", lives, asked)}
 	}
 	return nil

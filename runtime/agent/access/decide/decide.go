@@ -93,7 +93,7 @@ func Next(v View) Step {
 	if isFailed && !mayPass(c, failed.Reason) {
 		return v.cleanUp()
 	}
-	keyHash, refusal := Check(v)
+	keyHash, refusal := check(v)
 	var modes []v1alpha1.AccessMode
 	if refusal.Action != Refuse {
 		modes, refusal = v.modes()
@@ -227,7 +227,7 @@ func (v View) certificate() Step {
 }
 
 func (v View) certify() Step {
-	if err := CheckCertificate(v.Request.Status.Certificate, v.Credential, v.HubID); err != nil {
+	if err := checkCertificate(v.Request.Status.Certificate, v.Credential, v.HubID); err != nil {
 		reason := muster.ReasonRequestTampered
 		if err.lifetime {
 			reason = muster.ReasonSignerIgnoredLifetime

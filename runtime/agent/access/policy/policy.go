@@ -73,7 +73,7 @@ func Read(cm *corev1.ConfigMap) Policy {
 		err = fmt.Errorf("it has binaryData, which no policy has: write its entries as data")
 	}
 	if err != nil {
-		return Policy{broken: fmt.Errorf("the access policy in the ConfigMap %s/%s can't be read, so all access is refused: %w",
+		return Policy{broken: fmt.Errorf("the access policy in the ConfigMap %s/%s can't be read, so no new access is given: %w",
 			cm.Namespace, cm.Name, err)}
 	}
 	return p
