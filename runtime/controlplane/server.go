@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/rest"
 
@@ -54,6 +55,9 @@ type Server struct {
 	// ServiceAccountKeyHash identifies the key that signs service-account tokens:
 	// the SHA-256 of its public half, in hexadecimal.
 	ServiceAccountKeyHash string
+
+	// Authorizer decides about the requests of the server's clients.
+	Authorizer authorizer.UnconditionalAuthorizer
 
 	serviceAccountKey string // a file
 
@@ -158,7 +162,7 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 		}
 		return err
 	}
-	s.handler = aggregator.GenericAPIServer.Handler
+	s.handler, s.Authorizer = aggregator.GenericAPIServer.Handler, aggregator.GenericAPIServer.Authorizer
 	s.token = aggregator.GenericAPIServer.LoopbackClientConfig.BearerToken
 	aggregator.GenericAPIServer.ShutdownTimeout = drainTimeout
 	s.paths = aggregator.GenericAPIServer.Handler.NonGoRestfulMux

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -35,6 +36,9 @@ type Ready struct {
 	URL string
 	// Kubeconfig is the administrator's kubeconfig file.
 	Kubeconfig string
+	// Authorizer decides about the requests of the hub's clients, for those who run
+	// a hub in their process.
+	Authorizer authorizer.UnconditionalAuthorizer
 }
 
 // Run runs a hub until ctx ends. It calls ready once /readyz is ok.
@@ -141,7 +145,7 @@ func run(ctx context.Context, o Options, server *controlplane.Server, agents *au
 		cancel(err)
 		return stopped(ctx, errors.Join(err, <-controllers))
 	}
-	ready(Ready{URL: server.URL, Kubeconfig: server.Kubeconfig})
+	ready(Ready{URL: server.URL, Kubeconfig: server.Kubeconfig, Authorizer: server.Authorizer})
 	return stopped(ctx, <-controllers)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/storage/etcd3/metrics"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -28,6 +29,9 @@ import (
 // admin reaches the hub that all tests of this package share, over the network
 // and with the kubeconfig that a user gets.
 var admin *rest.Config
+
+// decides is that hub's authorizer.
+var decides authorizer.UnconditionalAuthorizer
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -55,7 +59,7 @@ func run(m *testing.M) (int, error) {
 	if admin, err = clientcmd.BuildConfigFromFlags("", ready.Kubeconfig); err != nil {
 		return 1, err
 	}
-	admin.QPS = -1
+	admin.QPS, decides = -1, ready.Authorizer
 	code := m.Run()
 	return code, stop()
 }

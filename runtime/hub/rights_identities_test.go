@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -28,13 +29,14 @@ type identity struct {
 	// config holds their credentials.
 	config *rest.Config
 	rights []right
-	// within is the only group that the identity is asked about, as its rules can't
-	// name another one.
-	within string
+	// derived is set when the rights are read from a role of Kubernetes', which has
+	// more than the matrix asks for.
+	derived bool
 }
 
-// places are the clusters of the matrix, which are names and namespaces in it.
-type places struct{ own, other, denied, pending, leaving, gone string }
+// places are the clusters of the matrix, which are names and namespaces in it, and
+// the namespaces of two tenants.
+type places struct{ own, other, denied, pending, leaving, gone, tenant, otherTenant string }
 
 // around are the clusters that an identity is asked about: two in good standing,
 // and its own.
@@ -57,7 +59,11 @@ func (p places) around(who string) []string {
 // would make up is impersonated.
 func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 	t.Helper()
-	p := places{clusterName(t, "own"), clusterName(t, "other"), clusterName(t, "denied"), clusterName(t, "pending"), clusterName(t, "leaving"), clusterName(t, "gone")}
+	w := testworld.New(t, clientFor(t, admin))
+	p := places{
+		clusterName(t, "own"), clusterName(t, "other"), clusterName(t, "denied"), clusterName(t, "pending"), clusterName(t, "leaving"), clusterName(t, "gone"),
+		w.Namespace(), w.Namespace(),
+	}
 	everybody := map[string]identity{
 		// Who is nobody can't ask who they are.
 		"anonymous":                 {user: authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}, config: rest.AnonymousClientConfig(admin)},
@@ -70,25 +76,20 @@ func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 		"pending cluster":           known(t, approved(t, p.pending)),
 		"leaving cluster":           known(t, joined(t, p.leaving, "a"), leavingRights(p.leaving)...),
 		"gone cluster":              known(t, joined(t, p.gone, "a")),
+		"administrator":             known(t, admin, right{"*", "", "", "*", "*", ""}),
 	}
 	accept(t, p.denied, false)
 	waitForCluster(t, p.denied, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse, cluster.ReasonHubDenied))
 	detach(t, p.leaving, true)
 	detach(t, p.gone, false)
 
-	for name, rights := range tenantRights() {
-		role := &rbacv1.ClusterRole{}
-		testkit.Must(t, clientFor(t, admin).Get(context.Background(), types.NamespacedName{Name: name}, role))
-		bestow(t, name, role.Rules...)
-		for _, rule := range role.Rules {
-			if !slices.Equal(rule.APIGroups, []string{musterGroup}) {
-				t.Errorf("the role %s has rules for %v", name, rule.APIGroups)
-			}
-		}
-		tenant := known(t, impersonate(name), rights...)
-		tenant.within = musterGroup
-		everybody[name] = tenant
+	for name, x := range tenants(t, p) {
+		confine(t, x.namespace, name, x.role)
+		everybody[name] = known(t, impersonate(name), x.rights...)
 	}
+	owner := everybody["namespace admin"]
+	owner.derived = true
+	everybody["namespace admin"] = owner
 	for name, rules := range delegates() {
 		bestow(t, name, rules...)
 		everybody[name] = known(t, impersonate(name), rightsOf(rules)...)
@@ -248,21 +249,6 @@ func agentRights(name string) []right {
 		{"patch,update", worksGroup, "manifestworks/status", name, "*", ""},
 		{"get,list,watch", musterGroup, "clustercredentials", name, "*", ""},
 		{"patch,update", musterGroup, "clustercredentials/status", name, "*", ""},
-	}
-}
-
-// tenantRights are those of the roles of user access.
-func tenantRights() map[string][]right {
-	on := func(resource, verbs string) right { return right{verbs, musterGroup, resource, "*", "*", ""} }
-	return map[string][]right{
-		"muster:access-view": {on("logicalclouds", "get,list,watch"), on("accessrequests", "get,list,watch")},
-		"muster:access-user": {
-			on("logicalclouds", "get,list,watch,use"), on("logicalclouds/kubeconfig", "get"), on("accessrequests", "get,list,watch,create,delete"),
-		},
-		"muster:cloud-admin": {
-			on("logicalclouds", "get,list,watch,create,update,patch,delete,deletecollection,use"), on("logicalclouds/kubeconfig", "get"),
-			on("accessrequests", "get,list,watch,create,delete,deletecollection"),
-		},
 	}
 }
 

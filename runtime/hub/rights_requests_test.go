@@ -3,6 +3,7 @@ package hub_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -266,7 +267,7 @@ func TestRequestsOfEveryIdentity(t *testing.T) {
 	testForbiddenEventually(t, "listing works when denied", func() error {
 		return denied.List(context.Background(), &workv1.ManifestWorkList{}, client.InNamespace(p.denied))
 	})
-	for _, x := range append(acceptingAndMoving(t, p), reachingOut(t, p)...) {
+	for _, x := range slices.Concat(acceptingAndMoving(t, p), reachingOut(t, p), usingClouds(t, p, everybody)) {
 		t.Run(x.who+" "+x.what, func(t *testing.T) {
 			c := clientFor(t, everybody[x.who].config)
 			testkit.Eventually(t, func() error {

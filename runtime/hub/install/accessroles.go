@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
@@ -28,6 +29,8 @@ func accessRoles() []client.Object {
 	read := []string{"get", "list", "watch"}
 	clouds, requests := []string{"logicalclouds"}, []string{"accessrequests"}
 	kubeconfig := rule([]string{"logicalclouds/kubeconfig"}, "get")
+	// By these a user finds the clusters of a cloud.
+	decisions := rbacv1.PolicyRule{APIGroups: []string{cluster.GroupName}, Resources: []string{"placementdecisions"}, Verbs: read}
 	role := func(name, aggregate string, rules ...rbacv1.PolicyRule) client.Object {
 		r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 		if aggregate != "" {
@@ -37,9 +40,9 @@ func accessRoles() []client.Object {
 	}
 	return []client.Object{
 		role(AccessViewRole, "view", rule([]string{"logicalclouds", "accessrequests"}, read...)),
-		role(AccessUserRole, "", rule(clouds, append(read, muster.VerbUse)...), kubeconfig, rule(requests, append(read, "create", "delete")...)),
+		role(AccessUserRole, "", rule(clouds, append(read, muster.VerbUse)...), kubeconfig, rule(requests, append(read, "create", "delete")...), decisions),
 		role(CloudAdminRole, "admin",
-			rule(clouds, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", muster.VerbUse), kubeconfig,
+			rule(clouds, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", muster.VerbUse), kubeconfig, decisions,
 			rule(requests, "get", "list", "watch", "create", "delete", "deletecollection")),
 	}
 }
