@@ -112,13 +112,35 @@ func (w *Workspace) Environment() []string {
 // Run runs Terraform and returns what it says, with the wrapping of its lines
 // undone, and whether it succeeded.
 func (w *Workspace) Run(args ...string) (said string, ok bool) {
+	var out bytes.Buffer
+	err := w.command(&out, args...).Run()
+	return unwrapped(&out), err == nil
+}
+
+// Interrupt is Run, and presses Ctrl-C as soon as then returns.
+func (w *Workspace) Interrupt(then func(), args ...string) (said string, ok bool) {
+	w.T.Helper()
+	var out bytes.Buffer
+	command := w.command(&out, args...)
+	if err := command.Start(); err != nil {
+		w.T.Fatal(err)
+	}
+	then()
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		w.T.Error(err)
+	}
+	err := command.Wait()
+	return unwrapped(&out), err == nil
+}
+
+func (w *Workspace) command(out *bytes.Buffer, args ...string) *exec.Cmd {
 	command := exec.Command(cmp.Or(os.Getenv("TF_ACC_TERRAFORM_PATH"), "terraform"), args...)
 	command.Dir, command.Env = w.Dir, w.Environment()
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
-	err := command.Run()
-	return strings.Join(strings.Fields(out.String()), " "), err == nil
+	command.Stdout, command.Stderr = out, out
+	return command
 }
+
+func unwrapped(out *bytes.Buffer) string { return strings.Join(strings.Fields(out.String()), " ") }
 
 // MustRun runs Terraform, which has to succeed, and returns what it says.
 func (w *Workspace) MustRun(args ...string) (said string) {

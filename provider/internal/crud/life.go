@@ -2,6 +2,7 @@ package crud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -140,6 +141,9 @@ func (r *Resource) Destroy(
 	case err == nil:
 	case kube.IsUnanswered(err):
 		hub.AddAPIError(diags, client, "delete "+state.What(), err)
+	case errors.Is(err, context.Canceled) && object.GetDeletionTimestamp() != nil:
+		diags.AddError("Interrupted: the deletion of "+state.What(), fmt.Sprintf("Terraform was interrupted while it waited for the object to go.\n%s\n\n"+
+			"The resource stays in the state. Destroy again to go on.", hub.DescribeDeletion(object, time.Now())))
 	case hub.IsTimeout(err) && late != nil:
 		diags.AddError(late(client))
 	case hub.IsTimeout(err):

@@ -15,7 +15,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -131,40 +130,8 @@ func DescribeConditions(conditions []metav1.Condition, now time.Time) string {
 	return attribute.JoinLines(lines)
 }
 
-// DescribeDeletion tells what keeps an object whose deletion has been asked for.
-func DescribeDeletion(obj metav1.Object, now time.Time) string {
-	if obj.GetDeletionTimestamp() == nil {
-		return "  Its deletion has not begun."
-	}
-	lines := []string{fmt.Sprintf("  Its deletion was asked for %s ago.", duration.HumanDuration(now.Sub(obj.GetDeletionTimestamp().Time)))}
-	for _, finalizer := range obj.GetFinalizers() {
-		lines = append(lines, fmt.Sprintf("  Finalizer %s%s", finalizer, finalizerOwner(finalizer)))
-	}
-	return attribute.JoinLines(lines)
-}
-
 // IsTimeout reports whether err is that of a wait whose time is up.
 func IsTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
-
-// finalizerOwner describes the component that removes a finalizer.
-func finalizerOwner(finalizer string) string {
-	switch finalizer {
-	case cluster.APIResourceCleanupFinalizer:
-		return ": the hub's cluster controller waits until no manifest work is left in the cluster's namespace"
-	case cluster.ResourceCleanupFinalizer:
-		return ": the hub deletes the cluster's add-ons and works first"
-	case work.ManifestWorkFinalizer:
-		return ": the cluster's agent removes the objects from the cluster first; it has to be running and connected"
-	case work.ReplicaSetFinalizer:
-		return ": the hub deletes the set's works first, and with the policy Foreground waits until they are gone"
-	case muster.AccessFinalizer:
-		return ": the hub withdraws access in the clusters first; their agents have to be running and connected"
-	case work.AppliedManifestWorkFinalizer:
-		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
-	default:
-		return ": the one who set it has to act first"
-	}
-}
 
 // ReadBudget is how long a server that is away may hold up what needs no answer:
 // a refresh, or the details of a message.

@@ -1,0 +1,58 @@
+package hub
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+)
+
+// Those who wait for a deletion learn what holds it, and whose it is.
+func TestDescribeDeletion(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	asked := metav1.NewTime(now.Add(-90 * time.Second))
+	owns := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	const hold = `{"f:metadata":{"f:finalizers":{".":{},"v:\"example.com/hold\"":{}}}}`
+	for name, test := range map[string]struct {
+		object metav1.ObjectMeta
+		want   string
+	}{
+		"not asked for": {want: "  Its deletion has not begun."},
+		"nothing holds it": {
+			object: metav1.ObjectMeta{DeletionTimestamp: &asked},
+			want:   "  Its deletion was asked for 90s ago.",
+		},
+		"somebody's finalizer": {
+			object: metav1.ObjectMeta{
+				DeletionTimestamp: &asked, Finalizers: []string{"example.com/hold"},
+				ManagedFields: []metav1.ManagedFieldsEntry{owns("backup", hold), owns("kubectl", `{"f:metadata":{"f:labels":{"f:a":{}}}}`)},
+			},
+			want: "  Its deletion was asked for 90s ago.\n  Finalizer example.com/hold, set by \"backup\": the one who set it has to remove it first",
+		},
+		"several owners, and the agent's own": {
+			object: metav1.ObjectMeta{
+				DeletionTimestamp: &asked, Finalizers: []string{"example.com/hold", work.ManifestWorkFinalizer},
+				ManagedFields: []metav1.ManagedFieldsEntry{owns("z", hold), owns("a", hold), owns("a", hold)},
+			},
+			want: "  Its deletion was asked for 90s ago.\n  Finalizer example.com/hold, set by \"a\" and \"z\": the one who set it has to remove it first\n" +
+				"  Finalizer cluster.open-cluster-management.io/manifest-work-cleanup: the cluster's agent removes the objects from the cluster first; it has to be running and connected",
+		},
+		"an owner that is not told": {
+			object: metav1.ObjectMeta{
+				DeletionTimestamp: &asked, Finalizers: []string{"example.com/hold"},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "none"}, owns("broken", "{")},
+			},
+			want: "  Its deletion was asked for 90s ago.\n  Finalizer example.com/hold: the one who set it has to remove it first",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := DescribeDeletion(&test.object, now); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
