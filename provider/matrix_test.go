@@ -35,20 +35,6 @@ type row struct {
 	edit string
 }
 
-// elsewhere are resources that need more than an object of the hub, by where they go
-// through the same.
-func elsewhere() map[string]string {
-	const klusterlet, wait = "an agent in a cluster: provider/internal/klusterlet", "no object of its own: the package's wait tests"
-	return map[string]string{
-		"muster_klusterlet":                     klusterlet,
-		"muster_cluster_registration":           "a cluster that has joined: provider/internal/registration",
-		"muster_manifest_work_wait":             wait,
-		"muster_logical_cloud_wait":             wait,
-		"muster_access_request":                 "a cluster that answers: provider/internal/access",
-		"muster_manifest_work_replica_set_wait": wait,
-	}
-}
-
 // matrix are the resources whose life is tested, for a test called n.
 func matrix(n string) []row {
 	return []row{

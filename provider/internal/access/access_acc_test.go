@@ -89,6 +89,27 @@ func TestAccRequestLives(t *testing.T) {
 	}
 }
 
+// A request that can't go says what holds it, and when access ends by itself.
+func TestAccRequestIsHeld(t *testing.T) {
+	w, someone := playedHub(t)
+	someone.Namespace("ar-held")
+	config := requestConfig("ar-held", "paris", newRequest(t, "jo"), `  timeouts { delete = "1s" }`)
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(acctest.Excerpt(said))
+	}
+	name := names(t, someone, "ar-held")[0]
+	someone.Patch(&v1alpha1.AccessRequest{}, "ar-held", name, `{"metadata":{"finalizers":["example.com/audit"]}}`)
+	said, ok := w.Destroy()
+	if ok {
+		t.Error("it can't be gone")
+	}
+	acctest.Says(t, said, "Not withdrawn yet: ", `Finalizer example.com/audit, set by "kubectl-edit": the one who set it has to remove it first`, "The certificate ends by itself at ")
+	someone.Patch(&v1alpha1.AccessRequest{}, "ar-held", name, `{"metadata":{"finalizers":null}}`)
+	if said, ok = w.Destroy(); !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+}
+
 // A renewal that is refused leaves access as it is, and nothing behind.
 func TestAccRefusedRenewalKeepsAccess(t *testing.T) {
 	w, someone := playedHub(t)
