@@ -2,6 +2,7 @@ package klusterlet
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -10,12 +11,19 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // ModifyPlan refuses a connection that now leads to another cluster, and keeps
 // what an update will not change from being unknown.
 func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
+		r.warnOfWorks(ctx, req, &resp.Diagnostics)
 		return
 	}
 	var plan, state, config klusterletModel
@@ -50,6 +58,41 @@ func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.Modify
 	}
 	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
 	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("cluster_uid"), uid)...)
+}
+
+// warnOfWorks names the works for which the removal of the agent will wait, and which
+// neither a Terraform resource nor the hub is going to delete.
+func (r *klusterletResource) warnOfWorks(ctx context.Context, req resource.ModifyPlanRequest, diags *diag.Diagnostics) {
+	var state klusterletModel
+	client := r.Hub.PlanClient()
+	if req.State.Get(ctx, &state).HasError() || state.KeepWorksOnDestroy.ValueBool() || client == nil || r.Hub.HasWritten() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	defer cancel()
+	name, works := state.ClusterName.ValueString(), &workv1.ManifestWorkList{}
+	if err := client.List(ctx, works, kube.ListOptions{Namespace: name}); err != nil {
+		r.Hub.DidNotAnswer(err)
+		return
+	}
+	if left := foreignWorks(works.Items); len(left) > 0 {
+		diags.AddWarning(fmt.Sprintf("Works will hold up the removal of the agent from cluster %q", name),
+			fmt.Sprintf("The hub has works for the cluster that neither a Terraform resource nor a controller of the hub keeps, so destroying the agent does not delete them:\n%s\n\n"+
+				"The agent is removed only when what they applied is gone. Delete them first: kubectl delete manifestworks -n %s NAME\n%s", attribute.JoinLines(left), name, keepWorksAdvice))
+	}
+}
+
+// foreignWorks are those that somebody has made by hand and nobody deletes.
+func foreignWorks(works []workv1.ManifestWork) []string {
+	var names []string
+	for i := range works {
+		w := &works[i]
+		made := w.Labels[work.ReplicaSetLabel] + w.Labels[muster.LogicalCloudLabel] + w.Labels[cluster.AddOnNameLabel] + ownership.Mark(w)
+		if w.DeletionTimestamp == nil && made == "" && len(w.OwnerReferences) == 0 {
+			names = append(names, "  "+w.Name)
+		}
+	}
+	return attribute.Sorted(names)
 }
 
 // touchesCluster reports whether going from the state to the plan takes anything

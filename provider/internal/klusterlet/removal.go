@@ -36,6 +36,11 @@ func (a *agent) hubHash(ctx context.Context) (hash string, ok bool, err error) {
 	return "", false, nil
 }
 
+// keepWorksAdvice is how the agent goes without its works.
+const keepWorksAdvice = "To leave in the cluster what they applied, set keep_works_on_destroy = true and apply, without replacing the resource, before destroying it. " +
+	"The value in the state counts: for a tainted resource, run terraform untaint first. Where the hub is lost, apply this resource alone, with terraform apply -target=ADDRESS: " +
+	"a whole apply would create on the hub what was lost with it."
+
 // waitForWorks waits until nothing of the agent's hub is applied any more. It
 // reports whether the agent may go.
 func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Duration, diags *diag.Diagnostics) bool {
@@ -77,14 +82,13 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q, and nobody deletes them", a.name),
 			fmt.Sprintf("The agent was not removed, because only it can remove from the cluster what these works applied:\n%s\n\nOf them these are on the hub and not about to be deleted:\n%s\n\n"+
 				"Delete them, or let this resource be destroyed after what makes them (depends_on), and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
-				"To leave in the cluster what they applied, set keep_works_on_destroy = true and apply, without replacing the resource, before destroying it. "+
-				"The value in the state counts: for a tainted resource, run terraform untaint first. An agent that is only to be installed again needs no replacement: what is missing or changed is repaired by terraform apply.",
+				keepWorksAdvice+" An agent that is only to be installed again needs no replacement: what is missing or changed is repaired by terraform apply.",
 				attribute.JoinLines(left()), attribute.JoinLines(kept), a.name))
 	case hub.IsTimeout(err):
 		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q", a.name),
 			fmt.Sprintf("The agent was not removed, because after %s these works were still applied in the cluster and only it can remove them:\n%s\n\n"+
 				"Delete them on the hub and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
-				"To leave what they applied in the cluster, set keep_works_on_destroy = true and apply, without replacing the resource, before destroying it; for a tainted resource, run terraform untaint first.",
+				keepWorksAdvice,
 				timeout, attribute.JoinLines(left()), a.name))
 	default:
 		hub.AddAPIError(diags, a.client, doing, err)

@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
@@ -153,7 +154,7 @@ func TestAccKlusterletWaitsForWorks(t *testing.T) {
 				}
 			},
 			Config:      acctest.SetConfig("kl-filler", ""),
-			ExpectError: regexp.MustCompile(`(?s)Works of the hub are left in cluster "kl".*web, with 0 objects.*kubectl get manifestworks -n kl.*keep_works_on_destroy`),
+			ExpectError: regexp.MustCompile(`(?s)Works of the hub are left in cluster "kl".*web, with 0 objects.*kubectl get manifestworks -n kl.*keep_works_on_destroy.*terraform\s+apply\s+-target`),
 		},
 		resource.TestStep{Config: config("1m")},
 		resource.TestStep{
@@ -162,6 +163,56 @@ func TestAccKlusterletWaitsForWorks(t *testing.T) {
 		},
 	)
 	managed.Remove(&workv1.AppliedManifestWork{}, "", work.AppliedManifestWorkName(work.HubHash("https://another.hub"), "web"))
+}
+
+// A plan names the works for which the removal of the agent would wait: those
+// that nobody deletes with it.
+func TestAccKlusterletPlanNamesTheWorksOfOthers(t *testing.T) {
+	process := acctest.DevCluster(t)
+	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
+	o.Namespace("kl")
+	for name, labels := range map[string]map[string]string{"by-hand": nil, "of-a-set": {work.ReplicaSetLabel: "shop.web"}, "of-an-add-on": {cluster.AddOnNameLabel: "proxy"}} {
+		object := &workv1.ManifestWork{}
+		object.Namespace, object.Name, object.Labels = "kl", name, labels
+		object.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x"}}`)}}}
+		o.Apply(object)
+		t.Cleanup(func() { o.Remove(&workv1.ManifestWork{}, "kl", name) })
+	}
+	config := func(body string) string {
+		return klusterletConfig(process.Kubeconfig, fmt.Sprintf(bootstrapOf, 1)+body) + `
+resource "muster_manifest_work" "here" {
+  managed_cluster = "kl"
+  name            = "of-terraform"
+  objects         = [{ apiVersion = "v1", kind = "Namespace", metadata = { name = "x" } }]
+}
+`
+	}
+	if said, ok := w.Apply(config("")); !ok {
+		t.Fatal(acctest.Excerpt(said))
+	}
+	const warning = `Works will hold up the removal of the agent from cluster "kl"`
+	plan := func(args ...string) string {
+		return w.MustRun(append([]string{"plan", "-no-color", "-input=false"}, args...)...)
+	}
+	if said := plan(); strings.Contains(said, warning) {
+		t.Errorf("it is not about to go: %s", said)
+	}
+	said := plan("-destroy")
+	acctest.Says(t, said, warning, "by-hand The agent is removed only when", "terraform apply -target=ADDRESS")
+	for _, other := range []string{"of-a-set", "of-an-add-on", "of-terraform The agent"} {
+		if strings.Contains(said[strings.Index(said, warning):], other) {
+			t.Errorf("%s is not by hand: %s", other, said)
+		}
+	}
+	if said, ok := w.Apply(config("keep_works_on_destroy = true\n")); !ok {
+		t.Fatal(acctest.Excerpt(said))
+	}
+	if said := plan("-destroy"); strings.Contains(said, warning) {
+		t.Errorf("nobody would wait: %s", said)
+	}
+	if said, ok := w.Destroy(); !ok {
+		t.Error(acctest.Excerpt(said))
+	}
 }
 
 // A managed cluster that is away does not keep anybody from planning.
