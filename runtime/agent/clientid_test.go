@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -83,6 +84,42 @@ func (l *log) await(t testing.TB, part string) {
 	})
 }
 
+// stepped gives the agent a clock that stands still until the test steps it.
+func (f *fleetCluster) stepped() *clocktesting.FakeClock {
+	clk := clocktesting.NewFakeClock(time.Now())
+	f.options.Clock = clk
+	return clk
+}
+
+// awaitIn is await for an agent whose clock the test steps.
+func (l *log) awaitIn(t testing.TB, clk *clocktesting.FakeClock, part string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		clk.Step(100 * time.Millisecond)
+		if l.count(part) == 0 {
+			return fmt.Errorf("the log does not say %q", part)
+		}
+		return nil
+	})
+}
+
+// attempts lets an agent that can't register try n times more. Between two attempts
+// it waits for its clock, and for nothing else.
+func attempts(t testing.TB, clk *clocktesting.FakeClock, n int) {
+	t.Helper()
+	for i := range n + 1 {
+		testenv.Eventually(t, func() error {
+			if !clk.HasWaiters() {
+				return fmt.Errorf("attempt %d does not end", i)
+			}
+			return nil
+		})
+		if i < n {
+			clk.Step(time.Minute) // more than the longest wait
+		}
+	}
+}
+
 // The agent knows nothing but its client ID, and a token that names it; a person
 // has prepared the cluster and does nothing more.
 func TestAgentAdoptsThePreparedClusterOfItsClientID(t *testing.T) {
@@ -143,10 +180,10 @@ func TestSecondClusterWithAClientIDIsRefused(t *testing.T) {
 	id := "store-" + f.name
 	f.byClientID(id, cluster.BoundBootstrapGroup(f.name), nil)
 	f.prepared(id, map[string]string{muster.ClusterUIDAnnotation: "of-the-first"})
-	logged := f.logged()
+	logged, clk := f.logged(), f.stepped()
 	f.start()
-	logged.await(t, "another cluster has registered as")
-	time.Sleep(3 * time.Second) // a few attempts
+	logged.awaitIn(t, clk, "another cluster has registered as")
+	attempts(t, clk, 5)
 	if n := logged.count("another cluster has registered as"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
@@ -218,10 +255,10 @@ func TestBootstrapSecretIsDeletedWhenAskedFor(t *testing.T) {
 	f.stopAgent()
 	f.loseIdentity()
 	f.options.BootstrapKubeconfig += "-gone"
-	logged = f.logged()
+	logged, clk := f.logged(), f.stepped()
 	f.start()
-	logged.await(t, "muster rejoin CLUSTER")
-	time.Sleep(3 * time.Second)
+	logged.awaitIn(t, clk, "muster rejoin CLUSTER")
+	attempts(t, clk, 5)
 	if n := logged.count("level=WARN"); n != 1 {
 		t.Errorf("%d warnings", n)
 	}
@@ -234,7 +271,7 @@ func TestBootstrapSecretIsDeletedWhenAskedFor(t *testing.T) {
 	must(t, fleet.client.Update(t.Context(), token))
 	secret.Data[cluster.KubeconfigKey] = f.bootstrapKubeconfig(fleet.url, "hub")
 	must(t, env.Client().Create(t.Context(), secret.DeepCopy()))
-	logged.await(t, "deleted the bootstrap Secret")
+	logged.awaitIn(t, clk, "deleted the bootstrap Secret")
 }
 
 // withoutClientIDs has the hub announce what an upstream one does: nothing.

@@ -177,9 +177,10 @@ func TestAnAgentThatMissedTheMoveComesBackWithoutRegistering(t *testing.T) {
 // and goes does not make the agent go back and forth with it.
 func TestAnAgentGoesBackWhenTheNewEndpointIsLost(t *testing.T) {
 	h := newMovingHub(t)
+	clk := clocktesting.NewFakeClock(time.Now())
+	h.clock = clk // a hub with another one takes the agent's for wrong
 	h.run(h.before())
 	f := h.member("back")
-	clk := clocktesting.NewFakeClock(time.Now())
 	f.options.Clock = clk
 	f.start()
 	step := func(reason string, status metav1.ConditionStatus, says string) {

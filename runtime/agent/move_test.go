@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,6 +103,8 @@ type movingHub struct {
 	dir, address string
 	old, new     *door
 	stop         func()
+	// clock is the real one when it is nil.
+	clock clock.WithTicker
 }
 
 func newMovingHub(t *testing.T) *movingHub {
@@ -134,7 +137,7 @@ func (h *movingHub) run(o hub.Options) {
 	must(h.t, err)
 	_, err = fmt.Sscan(port, &o.SecurePort)
 	must(h.t, err)
-	o.DataDir, o.Log = h.dir, logr.Discard()
+	o.DataDir, o.Log, o.Clock = h.dir, logr.Discard(), h.clock
 	ready, done := make(chan hub.Ready, 1), make(chan error, 1)
 	go func() { done <- hub.Run(ctx, o, func(r hub.Ready) { ready <- r }) }()
 	h.stop = func() { cancel(); <-done }
@@ -245,7 +248,7 @@ func company(t *testing.T) (hub.Options, []byte) {
 }
 
 // fleetSize is how many agents move.
-const fleetSize = 100
+const fleetSize = 40
 
 // A hub gets another URL, and there a certificate of another authority. All agents
 // follow. None registers again, and nothing that works have made is touched.
