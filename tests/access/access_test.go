@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -123,9 +124,11 @@ func canI(t testing.TB, config *rest.Config, verb, resource, namespace string) (
 	return review.Status.Allowed, err
 }
 
-// may checks what jo may do in a cluster.
-func may(t testing.TB, config *rest.Config) {
+// may checks what jo may do in a cluster, in the namespace of the cloud prod or that
+// of another one.
+func may(t testing.TB, config *rest.Config, in ...string) {
 	t.Helper()
+	cloudNamespace := append(in, cloudNamespace)[0]
 	for _, q := range []struct {
 		resource, namespace string
 		want                bool
@@ -137,8 +140,9 @@ func may(t testing.TB, config *rest.Config) {
 }
 
 // mayNoMore waits until jo may do nothing in the cluster, or is not known to it.
-func mayNoMore(t testing.TB, config *rest.Config) {
+func mayNoMore(t testing.TB, config *rest.Config, in ...string) {
 	t.Helper()
+	cloudNamespace := append(in, cloudNamespace)[0]
 	testkit.Eventually(t, func() error {
 		if allowed, err := canI(t, config, "create", "configmaps", cloudNamespace); err == nil && allowed {
 			return fmt.Errorf("jo may still create config maps")
@@ -188,15 +192,16 @@ func breakSigner(t testing.TB, m *member) {
 }
 
 // A user gets into three clusters: one at once, one whose agent comes late, and one
-// whose signer refuses. A fourth has an agent that does no user access. Then the
-// rights go, in four ways.
+// whose signer refuses. A fourth has an agent that does no user access. Keys are the
+// user's own, or those that the hub makes. Then the rights go, in each way there is.
 func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
-	early, late, unsigned, upstream := prepare(t, "early"), prepare(t, "late"), prepare(t, "unsigned"), prepare(t, "upstream")
+	early, late, unsigned := prepare(t, "early", chosen, made), prepare(t, "late", chosen, made), prepare(t, "unsigned", chosen, made)
+	upstream := prepare(t, "upstream", chosen)
 	breakSigner(t, unsigned)
 	early.start("--user-access")
 	unsigned.start("--user-access")
 	upstream.start()
-	cloud(t)
+	clouds(t)
 	toEarly, toLate := ask(t, early, v1alpha1.AccessCertificate), ask(t, late, v1alpha1.AccessCertificate)
 	toUnsigned, toUpstream := ask(t, unsigned, v1alpha1.AccessAuto), ask(t, upstream, v1alpha1.AccessCertificate)
 
@@ -209,6 +214,7 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 	may(t, asUnsigned)
 	toUpstream.waits(muster.ReasonAgentUnable)
 	toLate.waits(muster.ReasonAgentOffline)
+	waitsFor(t, 3, "late:"+muster.ReasonAgentOffline)
 	late.start("--user-access")
 	asLate := toLate.has()
 	may(t, asLate)
@@ -216,7 +222,27 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 	again := ask(t, early, v1alpha1.AccessCertificate)
 	asAgain := again.has()
 	may(t, asAgain)
+	madeIn := handedOut(t, early, late, unsigned)
+	for name, config := range madeIn.configs {
+		may(t, config, madeNamespace)
+		if token := config.BearerToken != ""; token != (name == unsigned.name) {
+			t.Errorf("the kubeconfig has a token for %s: %v", name, token)
+		}
+	}
 
+	t.Run("kubectl in all clusters", func(t *testing.T) {
+		ask := newKubectl(t)
+		plugin := ownKubeconfig(t, early, late, unsigned)
+		for _, m := range []*member{early, late, unsigned} {
+			for kubeconfig, namespace := range map[string]string{madeIn.file: madeNamespace, plugin: cloudNamespace} {
+				ask.may(kubeconfig, m, "create configmaps", "yes")
+				ask.may(kubeconfig, m, "create secrets", "no")
+				ask.may(kubeconfig, m, "create configmaps --namespace kube-system", "no")
+				ask.run(kubeconfig, m, "create configmap from-"+namespace)
+				testkit.Must(t, m.admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "from-" + namespace}, &corev1.ConfigMap{}))
+			}
+		}
+	})
 	t.Run("the request is deleted", func(t *testing.T) {
 		testkit.Must(t, hub.as(t, jo).Delete(t.Context(), toEarly.request))
 		mayNoMore(t, asEarly)
@@ -226,9 +252,11 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 		mc := &clusterv1.ManagedCluster{}
 		testkit.Must(t, hub.admin(t).Get(t.Context(), client.ObjectKey{Name: late.name}, mc))
 		before := mc.DeepCopy()
-		mc.Labels[chosen] = "no"
+		mc.Labels[chosen], mc.Labels[made] = "no", "no"
 		testkit.Must(t, hub.admin(t).Patch(t.Context(), mc, client.MergeFrom(before)))
 		mayNoMore(t, asLate)
+		mayNoMore(t, madeIn.configs[late.name], madeNamespace)
+		handedOut(t, early, unsigned)
 		ns := &corev1.Namespace{}
 		testkit.Must(t, late.admin.Get(t.Context(), client.ObjectKey{Name: cloudNamespace}, ns)) // kept by default
 		may(t, asAgain)
@@ -238,6 +266,36 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "open-cluster-management-agent", Name: muster.PolicyConfigMap}, Data: map[string]string{"enabled": "false"},
 		}))
 		mayNoMore(t, asUnsigned)
+		mayNoMore(t, madeIn.configs[unsigned.name], madeNamespace)
+		waitsFor(t, 2, "unsigned:"+muster.ReasonRefusedByPolicy)
+	})
+	t.Run("the managed cluster is deleted", func(t *testing.T) {
+		testkit.Must(t, hub.admin(t).Delete(t.Context(), &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: unsigned.name}}))
+		handedOut(t, early)
+		testkit.Eventually(t, func() error {
+			list := &v1alpha1.AccessRequestList{}
+			if err := hub.admin(t).List(t.Context(), list, client.InNamespace(tenant), client.MatchingLabels{muster.HubMadeLabel: "true"}); err != nil {
+				return err
+			}
+			for _, r := range list.Items {
+				if r.Spec.ManagedCluster != early.name {
+					return fmt.Errorf("the hub's request %s for %s is left", r.Name, r.Spec.ManagedCluster)
+				}
+			}
+			return nil
+		})
+	})
+	t.Run("the grant goes", func(t *testing.T) {
+		before := &v1alpha1.LogicalCloud{}
+		testkit.Must(t, hub.admin(t).Get(t.Context(), client.ObjectKey{Namespace: tenant, Name: "made"}, before))
+		after := before.DeepCopy()
+		after.Spec.Grants = nil
+		testkit.Must(t, hub.admin(t).Patch(t.Context(), after, client.MergeFrom(before)))
+		mayNoMore(t, madeIn.configs[early.name], madeNamespace)
+		if code, _, body := kubeconfigOf(t); code != http.StatusForbidden {
+			t.Errorf("the hub answers %d %s", code, body)
+		}
+		newKubectl(t).may(madeIn.file, early, "create configmaps", "no")
 	})
 	t.Run("the cluster's owner takes a certificate back", func(t *testing.T) {
 		testkit.Must(t, early.admin.Create(t.Context(), &corev1.ConfigMap{

@@ -25,7 +25,6 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -34,8 +33,12 @@ const (
 	tenant, cloudNamespace = "team-a", "team-a-prod"
 	// jo is the user.
 	jo = "jo@example.com"
-	// chosen is the label of the clusters that the placement selects.
-	chosen = "cloud"
+	// madeNamespace is the namespace in the clusters of the cloud whose keys the hub
+	// makes.
+	madeNamespace = "team-a-made"
+	// chosen and made are the labels of the clusters that the placements of the two
+	// clouds select.
+	chosen, made = "cloud", "made"
 )
 
 var (
@@ -72,12 +75,15 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	config.QPS = -1
-	hub = &hubWorld{Hub: testfleet.Hub{Admin: config}}
+	hub = &hubWorld{Hub: testfleet.Hub{Admin: config}, kubeconfig: process.Kubeconfig}
 	return m.Run(), nil
 }
 
 // hubWorld is the hub.
-type hubWorld struct{ testfleet.Hub }
+type hubWorld struct {
+	testfleet.Hub
+	kubeconfig string // the administrator's
+}
 
 func (h *hubWorld) admin(t testing.TB) client.Client { return testfleet.Client(t, h.Admin) }
 
@@ -100,8 +106,9 @@ type member struct {
 	agent     *testhub.Process
 }
 
-// prepare starts a dev cluster that the hub accepts, without an agent.
-func prepare(t testing.TB, name string) *member {
+// prepare starts a dev cluster that the hub accepts, without an agent. The placements
+// of the clouds with these labels select it.
+func prepare(t testing.TB, name string, clouds ...string) *member {
 	t.Helper()
 	dir := t.TempDir()
 	process, err := testhub.StartCluster(program, filepath.Join(dir, "cluster"))
@@ -111,8 +118,11 @@ func prepare(t testing.TB, name string) *member {
 	testkit.Must(t, err)
 	config.QPS = -1
 	mc := &clusterv1.ManagedCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{chosen: "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}},
 		Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
+	}
+	for _, label := range clouds {
+		mc.Labels[label] = "yes"
 	}
 	testkit.Must(t, hub.admin(t).Create(t.Context(), mc))
 	t.Cleanup(func() { _ = hub.admin(t).Delete(context.Background(), mc) })
@@ -144,45 +154,51 @@ func (m *member) start(flags ...string) {
 	})
 }
 
-// cloud makes a logical cloud over the clusters with the label chosen, whose grant
-// lets jo read and write config maps, and lets jo ask for access.
-func cloud(t testing.TB) {
+// clouds makes two logical clouds, which let jo read and write config maps: prod,
+// where jo holds the keys, and made, where the hub makes them. It lets jo ask for
+// access.
+func clouds(t testing.TB) {
 	t.Helper()
-	c := hub.admin(t)
-	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "users"}
-	for _, o := range []client.Object{
+	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}},
 		&clusterv1beta2.ManagedClusterSetBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "global"}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: "global"},
-		},
-		&clusterv1beta1.Placement{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "all"},
-			// Clusters that are out of reach are selected, too.
-			Spec: clusterv1beta1.PlacementSpec{Tolerations: []clusterv1beta1.Toleration{{Operator: clusterv1beta1.TolerationOpExists}}, Predicates: []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{
-				LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{chosen: "yes"}},
-			}}}},
 		},
 		&v1alpha1.AccessRole{
 			ObjectMeta: metav1.ObjectMeta{Name: "writer"},
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
 		},
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "users"}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{muster.GroupName}, Resources: []string{"accessrequests"}, Verbs: []string{"create", "get", "list", "watch", "delete"}},
-			{APIGroups: []string{muster.GroupName}, Resources: []string{"logicalclouds"}, Verbs: []string{"get", muster.VerbUse}},
-		}},
 		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "users"}, RoleRef: role,
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: jo}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "users"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "muster:access-user"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: jo}},
 		},
-		&v1alpha1.LogicalCloud{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "prod"},
+	}
+	for name, x := range map[string]struct {
+		label, namespace string
+		keys             v1alpha1.KeyPolicy
+	}{"prod": {chosen, cloudNamespace, v1alpha1.KeyUserHeld}, "made": {made, madeNamespace, v1alpha1.KeyHubMade}} {
+		lc := &v1alpha1.LogicalCloud{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name},
 			Spec: v1alpha1.LogicalCloudSpec{
-				Placements: []v1alpha1.PlacementReference{{Name: "all"}},
-				Namespace:  v1alpha1.CloudNamespace{Name: cloudNamespace},
+				Placements: []v1alpha1.PlacementReference{{Name: x.label}},
+				Namespace:  v1alpha1.CloudNamespace{Name: x.namespace},
 				Grants:     []v1alpha1.Grant{{Role: "writer", Users: []string{jo}}},
 			},
-		},
-	} {
-		testkit.Must(t, c.Create(t.Context(), o))
+		}
+		lc.Spec.Access.KeyPolicy = x.keys
+		objects = append(objects, &clusterv1beta1.Placement{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: x.label},
+			// Clusters that are out of reach are selected, too.
+			Spec: clusterv1beta1.PlacementSpec{
+				Tolerations: []clusterv1beta1.Toleration{{Operator: clusterv1beta1.TolerationOpExists}},
+				Predicates: []clusterv1beta1.ClusterPredicate{{RequiredClusterSelector: clusterv1beta1.ClusterSelector{
+					LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{x.label: "yes"}},
+				}}},
+			},
+		}, lc)
+	}
+	for _, o := range objects {
+		testkit.Must(t, hub.admin(t).Create(t.Context(), o))
 	}
 }
