@@ -122,10 +122,7 @@ func TestAccessRequestSaysWhoMadeIt(t *testing.T) {
 	if r.Spec.ExpirationSeconds != 1200 || r.Spec.Mode != v1alpha1.AccessCertificate || !slices.Contains(r.Finalizers, muster.AccessFinalizer) {
 		t.Errorf("%d seconds, mode %s, finalizers %v", r.Spec.ExpirationSeconds, r.Spec.Mode, r.Finalizers)
 	}
-	r.Spec.ExpirationSeconds = 600
-	if err := jo.Update(context.Background(), r); err == nil || !strings.Contains(err.Error(), "can't be changed") {
-		t.Errorf("changing it: %v", err)
-	}
+	mustRefuse(t, "changing it", patching(r, `{"spec":{"expirationSeconds":600}}`)(jo), "can't be changed")
 }
 
 // Who asks for another user needs the right to impersonate that user, and each
@@ -289,6 +286,33 @@ func TestNumberOfAccessRequestsIsLimited(t *testing.T) {
 	list.Items[0].Status.Conditions = []metav1.Condition{ended}
 	testkit.Must(t, clientFor(t, admin).Status().Update(ctx, &list.Items[0]))
 	create(t, jo, ask(namespace, csr, nil))
+}
+
+// The hub renews with the key that it has while access goes on: that is no further
+// request of the user.
+func TestTheHubsOwnRequestsDoNotCount(t *testing.T) {
+	namespace, _ := tenancy(t, func(c *v1alpha1.LogicalCloud) { c.Spec.Access.MaxRequestsPerUser = 1 })
+	jo, csr := asks(t, "jo"), csrFor(t, "jo")
+	madeBy := func(c client.Client, csr []byte) error {
+		r := ask(namespace, csr, func(s *v1alpha1.AccessRequestSpec) { s.User = "jo" })
+		r.Labels = map[string]string{muster.HubMadeLabel: "true"}
+		err := c.Create(context.Background(), r)
+		if err == nil {
+			t.Cleanup(func() {
+				_ = clientFor(t, admin).Delete(context.Background(), r)
+				_ = clientFor(t, admin).Patch(context.Background(), r, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+			})
+		}
+		return err
+	}
+	const theHubs = "muster-fleet.io/hub-made is the hub's"
+	mustRefuse(t, "a user says that a request is the hub's", madeBy(jo, csr), theHubs)
+	for range 2 {
+		testkit.Must(t, madeBy(clientFor(t, admin), csr))
+	}
+	own := create(t, jo, ask(namespace, csrFor(t, "jo"), nil))
+	mustRefuse(t, "a second one", jo.Create(context.Background(), ask(namespace, csr, nil)), "allows no more than 1")
+	mustRefuse(t, "a user says so later", patching(own, `{"metadata":{"labels":{"muster-fleet.io/hub-made":"true"}}}`)(jo), theHubs)
 }
 
 func TestRevokedKeyIsRefusedWhileItsCertificateLives(t *testing.T) {

@@ -142,6 +142,9 @@ func (p *accessRequests) Validate(ctx context.Context, a admission.Attributes, _
 	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the AccessRequest cannot be read: %v", err))
 	}
+	if now.Labels[muster.HubMadeLabel] != before.Labels[muster.HubMadeLabel] && !isHub(a.GetUserInfo()) {
+		return apierrors.NewForbidden(resource.GroupResource(), a.GetName(), fmt.Errorf("the label %s is the hub's: leave it as it is", muster.HubMadeLabel))
+	}
 	if a.GetSubresource() == "" && a.GetOperation() == admission.Create {
 		return p.create(ctx, a, &now)
 	}

@@ -48,11 +48,15 @@ func (p *accessRequests) mayAsk(ctx context.Context, a admission.Attributes, r *
 }
 
 // checkNumber checks how many requests the user has for the cluster, and that the
-// key was not withdrawn from it.
+// key was not withdrawn from it. What the hub asks for itself does not count: it
+// renews while access goes on.
 func (p *accessRequests) checkNumber(ctx context.Context, a admission.Attributes, r *v1alpha1.AccessRequest, cloud *v1alpha1.LogicalCloud, keyHash string) error {
 	if until, revoked := cloud.RevokedUntil(r.Spec.ManagedCluster, keyHash, p.clock.Now()); revoked {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
 			fmt.Errorf("the key %s was withdrawn from the cluster %q, and a certificate of it lives until %s: ask with another key", keyHash, r.Spec.ManagedCluster, until.UTC().Format(time.RFC3339)))
+	}
+	if r.Labels[muster.HubMadeLabel] != "" {
+		return nil
 	}
 	selector := fields.Set{"spec.logicalCloud": r.Spec.LogicalCloud, "spec.managedCluster": r.Spec.ManagedCluster, "spec.user": r.Spec.User}.AsSelector()
 	list, err := p.client.Resource(v1alpha1.GroupVersion.WithResource("accessrequests")).Namespace(a.GetNamespace()).
@@ -66,7 +70,7 @@ func (p *accessRequests) checkNumber(ctx context.Context, a admission.Attributes
 		if err := decode(&list.Items[i], &have); err != nil {
 			return apierrors.NewInternalError(err)
 		}
-		live[have.Name] = !have.HasEnded()
+		live[have.Name] = have.Labels[muster.HubMadeLabel] == "" && !have.HasEnded()
 	}
 	limit := int(cloud.Spec.Access.MaxRequestsPerUser)
 	if limit == 0 {

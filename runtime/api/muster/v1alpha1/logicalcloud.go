@@ -257,7 +257,8 @@ type CloudAccess struct {
 	KeyPolicy KeyPolicy `json:"keyPolicy,omitempty"`
 
 	// maxRequestsPerUser limits the access requests of one user that are alive,
-	// per cluster of the cloud: 10 by default.
+	// per cluster of the cloud: 10 by default. What the hub asks for itself does not
+	// count.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
