@@ -28,10 +28,9 @@ import (
 const (
 	// restPercent is GOGC at rest.
 	restPercent = 50
-	// busyPercent is GOGC under load while the live heap is smaller than headroom, in
-	// bytes. Above, as many bytes as headroom may be allocated between two
-	// collections, or leastBusyPercent if that is more.
-	busyPercent, leastBusyPercent = 100, 75
+	// Under load as many bytes as headroom may be allocated between two collections,
+	// with GOGC between busyPercent, for a small live heap, and leastBusyPercent.
+	busyPercent, leastBusyPercent = 300, 75
 	headroom                      = 256 << 20
 
 	// busyShare is the share of one processor from which on collecting counts as
@@ -39,8 +38,8 @@ const (
 	// what a change of the percentage itself changes.
 	busyShare, restShare = 0.04, 0.01
 
-	// period is how often the load is looked at, and window how many periods it
-	// is averaged over: a large heap is collected only a few times a minute.
+	// period is how often the load is looked at, and window how many periods have to
+	// be below restShare: a large heap is collected only a few times a minute.
 	period = 5 * time.Second
 	window = 6
 
@@ -61,8 +60,15 @@ func Run(ctx context.Context, clk clock.WithTicker) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	collections := make(chan struct{}, 1)
+	afterEach(ctx, func() {
+		select {
+		case collections <- struct{}{}:
+		default:
+		}
+	})
 	t := tuner{read: read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory}
-	t.run(ctx, clk)
+	t.run(ctx, clk, collections)
 }
 
 // usage is what the collector has cost so far, and what it keeps.
@@ -81,21 +87,40 @@ type tuner struct {
 	percent int
 	busy    bool
 	past    []usage // at most window+1, the oldest first
+	last    usage   // after the last collection
 }
 
-func (t *tuner) run(ctx context.Context, clk clock.WithTicker) {
+// run decides every period, and after each collection.
+func (t *tuner) run(ctx context.Context, clk clock.WithTicker, collections <-chan struct{}) {
 	t.busy = true // a start is load
 	t.apply(busyPercent)
 	ticker := clk.NewTicker(period)
 	defer ticker.Stop()
+	t.observe(clk.Now())
 	for {
-		t.observe(clk.Now())
 		select {
 		case <-ctx.Done():
 			return
+		case <-collections:
+			t.collected(clk.Now())
+			continue
 		case <-ticker.C():
 		}
+		t.observe(clk.Now())
 	}
+}
+
+// collected looks at what the last collection has cost, for the time since the one
+// before. A load of a few seconds is over before an average over the window shows
+// it.
+func (t *tuner) collected(now time.Time) {
+	u := t.read()
+	u.at = now
+	if !t.last.at.IsZero() && share(t.last, u) > busyShare {
+		t.busy = true
+	}
+	t.last = u
+	t.apply(percentFor(t.busy, u.live))
 }
 
 // observe takes one measurement and sets the percentage that follows from it.
@@ -116,8 +141,10 @@ func (t *tuner) observe(now time.Time) {
 	t.apply(percentFor(t.busy, u.live))
 	if before && !t.busy {
 		// Otherwise Go gives it back in the course of minutes, and only after the next
-		// collection, which may be two minutes away.
+		// collection, which may be two minutes away. This one is no load.
 		t.free()
+		t.last = t.read()
+		t.last.at = now
 	}
 }
 

@@ -3,6 +3,7 @@ package gctuner
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -21,8 +22,9 @@ func TestPercentFor(t *testing.T) {
 	}{
 		{"at rest, small", false, 30 * mib, 50},
 		{"at rest, large", false, 2000 * mib, 50},
-		{"before the first collection", true, 0, 100},
-		{"under load, small", true, 100 * mib, 100},
+		{"before the first collection", true, 0, 300},
+		{"under load, small", true, 60 * mib, 300},
+		{"under load, the headroom is what counts", true, 128 * mib, 200},
 		{"under load, more than the headroom", true, 320 * mib, 80},
 		{"under load, large", true, 3000 * mib, 75},
 	} {
@@ -36,46 +38,103 @@ func TestPercentFor(t *testing.T) {
 // nothing for a while, and large again as soon as it costs something.
 func TestThePercentageFollowsTheLoad(t *testing.T) {
 	var set []int
-	now := usage{live: 100 * mib}
+	now := usage{live: 256 * mib}
 	freed := 0
 	tuner := tuner{read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ }}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	at := time.Now()
 	clk := clocktesting.NewFakeClock(at)
-	tuner.run(ctx, clk) // returns after one measurement
+	tuner.run(ctx, clk, nil) // returns after one measurement
 	for range window - 1 {
 		at = at.Add(period)
 		tuner.observe(at)
 	}
-	if want := []int{100}; !slices.Equal(set, want) {
+	if want := []int{300, 100}; !slices.Equal(set, want) {
 		t.Fatalf("before a whole window: set %v, want %v", set, want)
 	}
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{100, 50}; !slices.Equal(set, want) {
+	if want := []int{300, 100, 50}; !slices.Equal(set, want) {
 		t.Fatalf("after a window at rest: set %v, want %v", set, want)
 	}
 	now.cpu += 0.02 * period.Seconds()
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{100, 50}; !slices.Equal(set, want) {
+	if want := []int{300, 100, 50}; !slices.Equal(set, want) {
 		t.Fatalf("with a little load: set %v, want %v", set, want)
 	}
 	now.cpu += 0.5 * period.Seconds()
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{100, 50, 100}; !slices.Equal(set, want) {
+	if want := []int{300, 100, 50, 100}; !slices.Equal(set, want) {
 		t.Fatalf("under load: set %v, want %v", set, want)
 	}
 	now.cpu, now.live = now.cpu+10, 320*mib
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{100, 50, 100, 80}; !slices.Equal(set, want) {
+	if want := []int{300, 100, 50, 100, 80}; !slices.Equal(set, want) {
 		t.Fatalf("with a larger heap: set %v, want %v", set, want)
 	}
 	if freed != 1 {
 		t.Errorf("memory was given back %d times, want once, after the load", freed)
+	}
+}
+
+// Collections of an idle process are far apart. Two that follow each other within a
+// second are load, long before an average shows it, and a single one is not.
+func TestALoadOfSecondsCounts(t *testing.T) {
+	percent := 0
+	now := usage{live: 64 * mib}
+	tuner := tuner{read: func() usage { return now }, set: func(p int) { percent = p }, free: func() { now.cpu += 10 }}
+	at := time.Now()
+	tuner.busy = true
+	for range window + 1 {
+		tuner.observe(at)
+		at = at.Add(period)
+	}
+	collect := func(after time.Duration) {
+		t.Helper()
+		now.cpu += 0.06
+		at = at.Add(after)
+		tuner.collected(at)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{
+		{time.Second, 50}, // what gave the memory back was no load
+		{20 * time.Second, 50},
+		{2 * time.Second, 50},
+		{time.Second, 300},
+		{time.Second, 300},
+		{20 * time.Second, 300},
+	} {
+		if collect(step.after); percent != step.want {
+			t.Fatalf("a collection %s after the one before: %d %%, want %d", step.after, percent, step.want)
+		}
+	}
+	for range window + 1 {
+		at = at.Add(period)
+		tuner.observe(at)
+	}
+	if percent != 50 {
+		t.Errorf("after a window at rest: %d %%, want 50", percent)
+	}
+}
+
+// The tuner learns of collections from the Go runtime.
+func TestTheTunerLearnsOfCollections(t *testing.T) {
+	learned := make(chan struct{}, 1)
+	afterEach(t.Context(), func() {
+		select {
+		case learned <- struct{}{}:
+		default:
+		}
+	})
+	for range 3 {
+		runtime.GC()
+		<-learned
 	}
 }
 

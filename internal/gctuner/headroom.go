@@ -23,16 +23,13 @@ func Headroom(ctx context.Context, bytes uint64) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	s := &spacer{
-		ctx: ctx, bytes: bytes, live: func() uint64 { return read().live },
-		set: func(percent int) { debug.SetGCPercent(percent) },
-	}
-	s.collected()
+	s := &spacer{bytes: bytes, live: func() uint64 { return read().live }, set: func(percent int) { debug.SetGCPercent(percent) }}
+	s.adjust()
+	afterEach(ctx, s.adjust)
 }
 
 // spacer sets the percentage after each collection.
 type spacer struct {
-	ctx   context.Context //nolint:containedctx // a cleanup has one argument
 	bytes uint64
 	live  func() uint64
 	set   func(percent int)
@@ -44,13 +41,14 @@ type spacer struct {
 // share their memory with others.
 type sentinel struct{ _ *byte }
 
-// collected sets the percentage, and sees to being called after the next collection.
-func (s *spacer) collected() {
-	if s.ctx.Err() != nil {
-		return
-	}
-	s.adjust()
-	runtime.AddCleanup(&sentinel{}, (*spacer).collected, s)
+// afterEach calls f after each collection until ctx ends, one call at a time.
+func afterEach(ctx context.Context, f func()) {
+	runtime.AddCleanup(&sentinel{}, func(f func()) {
+		if ctx.Err() == nil {
+			f()
+			afterEach(ctx, f)
+		}
+	}, f)
 }
 
 func (s *spacer) adjust() {
