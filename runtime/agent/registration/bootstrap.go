@@ -49,6 +49,12 @@ func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *i
 		return identity.Identity{}, explain(err, b.Endpoint.Server)
 	}
 	certPEM, keyPEM, err := r.obtain(ctx, hub, names, b)
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), cluster.RefusedUnregistered) && !r.Named && !r.several() {
+		// The agent has its name from an earlier token.
+		if names, err = r.claimAgain(ctx, hub, names, b, err); err == nil {
+			certPEM, keyPEM, err = r.obtain(ctx, hub, names, b)
+		}
+	}
 	if err != nil {
 		return identity.Identity{}, explain(err, b.Endpoint.Server)
 	}
@@ -125,7 +131,10 @@ func (r *Registration) obtain(ctx context.Context, hub client.WithWatch, names i
 	if r.pending == nil || r.pending.Names != names || !r.pendingHub.Equal(b.Endpoint) {
 		r.pending = r.requester(names, r.say)
 		r.pendingHub = b.Endpoint
+	} else if r.pendingBy != b.Credentials() {
+		r.pending.AskAgain()
 	}
+	r.pendingBy = b.Credentials()
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -193,9 +193,17 @@ func (r *Registration) confirmName(ctx context.Context, hub client.Client, names
 	if !apierrors.IsNotFound(err) {
 		return names, nil // what keeps it from being read, the next step tells
 	}
+	return r.claimAgain(ctx, hub, names, b, nil)
+}
+
+// claimAgain asks the hub by the client ID what the cluster is called. otherwise is
+// what it returns at a hub that registers by no client ID.
+func (r *Registration) claimAgain(ctx context.Context, hub client.Client, names identity.Names, b *identity.Bootstrap, otherwise error) (identity.Names, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	answers, err := registersByClientID(ctx, hub)
 	if err != nil || !answers {
-		return names, err
+		return names, errors.Join(err, otherwise)
 	}
 	name, err := r.claim(ctx, hub, b)
 	if err != nil {

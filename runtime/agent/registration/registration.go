@@ -53,9 +53,10 @@ type Registration struct {
 	chance func() float64
 
 	// pending asks for the certificate while there is no identity; pendingHub
-	// is the hub that it asks.
+	// is the hub that it asks, and pendingBy the digest of the credentials.
 	pending    *certificate.Requester
 	pendingHub identity.Endpoint
+	pendingBy  string
 	// cannotCreate keeps quiet about why the ManagedCluster was not created.
 	cannotCreate retry.Once
 	// registering keeps quiet about further attempts to register by the client ID.

@@ -13,4 +13,8 @@ const (
 	// RefusedSetBinding precedes the quoted name of a set, for bindings made without
 	// the verb create on managedclustersets/bind.
 	RefusedSetBinding = "is not allowed to bind cluster set"
+	// RefusedUnregistered precedes the quoted name of a cluster, for certificate
+	// requests with a token for certain client IDs by which nobody has registered the
+	// cluster. An agent that has its name from an earlier token registers then.
+	RefusedUnregistered = "has not registered the cluster"
 )

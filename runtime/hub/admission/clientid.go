@@ -75,8 +75,8 @@ func (p *clientIDs) Validate(ctx context.Context, a admission.Attributes, _ admi
 	if registered, err := p.registered(ctx, a, name); err != nil || registered {
 		return err
 	}
-	return admission.NewForbidden(a, fmt.Errorf("the bootstrap token of user %q is for clusters with certain client IDs, and has not registered the cluster %q",
-		who.GetName(), name))
+	return admission.NewForbidden(a, fmt.Errorf("the bootstrap token of user %q is for clusters with certain client IDs, and %s %q",
+		who.GetName(), cluster.RefusedUnregistered, name))
 }
 
 // reservedKey is an annotation or label that bootstrap identities may not set.

@@ -3,12 +3,15 @@ package certificate
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
@@ -159,5 +162,34 @@ func TestOnlyItsOwnRequestsCountForAnAgent(t *testing.T) {
 func TestDenialIsExplained(t *testing.T) {
 	if got, want := why(request("c1-mine", with(certificatesv1.CertificateDenied))), "Denied R: m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A request that was made with other credentials counts until one is signed, and only
+// with the key that it was made with.
+func TestFirstSignedRequestIsTaken(t *testing.T) {
+	r := &Requester{request: "c1-first", keyPEM: []byte("first")}
+	r.AskAgain()
+	r.request, r.keyPEM = "c1-second", []byte("second")
+	r.AskAgain()
+	r.AskAgain() // with nothing under way it changes nothing
+	if cert, _ := r.takeFormer([]*certificatesv1.CertificateSigningRequest{request("c1-first"), request("c1-other", signed)}); cert != nil {
+		t.Errorf("it takes %s, which is not its own", cert)
+	}
+	cert, key := r.takeFormer([]*certificatesv1.CertificateSigningRequest{request("c1-first"), request("c1-second", signed)})
+	if string(cert) != "cert" || string(key) != "second" || r.former != nil || r.request != "" {
+		t.Errorf("it takes %s with the key %s, and keeps %v", cert, key, r.former)
+	}
+}
+
+func TestRefusalsOfOneKindLookTheSame(t *testing.T) {
+	refusal := func(name string) string {
+		return nameless(apierrors.NewForbidden(certificatesv1.Resource("certificatesigningrequests"), name, errors.New("no"))).Error()
+	}
+	if a, b := refusal("c1-abcde"), refusal("c1-fghij"); a != b || !strings.Contains(a, "is forbidden: no") {
+		t.Errorf("%q and %q", a, b)
+	}
+	if err := nameless(errors.New("a \"b\"")); err.Error() != "a \"b\"" {
+		t.Error(err)
 	}
 }

@@ -43,8 +43,25 @@ type Requester struct {
 
 	request string
 	keyPEM  []byte
+	// former are the keys of requests that were made with other credentials, by the
+	// names of the requests.
+	former map[string][]byte
 
 	described retry.Once
+}
+
+// AskAgain has the next Obtain make another request, as it comes with other
+// credentials: the hub may approve at once what it let wait before. Requests that
+// are under way count as well, and the first that is signed is taken.
+func (r *Requester) AskAgain() {
+	if r.request == "" {
+		return
+	}
+	if r.former == nil {
+		r.former = map[string][]byte{}
+	}
+	r.former[r.request] = r.keyPEM
+	r.request, r.keyPEM = "", nil
 }
 
 // Obtain returns a certificate and its key. It waits for the hub to approve and
@@ -80,11 +97,14 @@ func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, 
 			return nil, nil, context.Cause(ctx)
 		case <-changed:
 		}
+		if certPEM, keyPEM := r.takeFormer(requests.Objects()); certPEM != nil {
+			return certPEM, keyPEM, nil
+		}
 		todo, own := next(requests.Objects(), cluster.CommonName(r.Names.Cluster, r.Names.Agent), r.Renewing, r.request)
 		switch todo {
 		case take:
 			key := r.keyPEM
-			r.request, r.keyPEM = "", nil
+			r.request, r.keyPEM, r.former = "", nil, nil
 			return own.Status.Certificate, key, nil
 		case makeRequest:
 			created, err := r.create(ctx, hub)
@@ -101,6 +121,18 @@ func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, 
 	}
 }
 
+// takeFormer returns the certificate of a request that was made with other
+// credentials, and its key; nil when there is none.
+func (r *Requester) takeFormer(requests []*certificatesv1.CertificateSigningRequest) (certPEM, keyPEM []byte) {
+	for _, request := range requests {
+		if key, mine := r.former[request.Name]; mine && len(request.Status.Certificate) > 0 {
+			r.request, r.keyPEM, r.former = "", nil, nil
+			return request.Status.Certificate, key
+		}
+	}
+	return nil, nil
+}
+
 func (r *Requester) create(ctx context.Context, hub client.Client) (*certificatesv1.CertificateSigningRequest, error) {
 	if r.request != "" {
 		r.tell(slog.LevelInfo, fmt.Sprintf("the hub removed the certificate request %s, making a new one", r.request))
@@ -111,10 +143,22 @@ func (r *Requester) create(ctx context.Context, hub client.Client) (*certificate
 	}
 	if err := hub.Create(ctx, csr); err != nil {
 		return nil, fmt.Errorf("%w: create a certificate request for %s on the hub: %w",
-			ErrCreate, cluster.CommonName(r.Names.Cluster, r.Names.Agent), err)
+			ErrCreate, cluster.CommonName(r.Names.Cluster, r.Names.Agent), nameless(err))
 	}
 	r.request, r.keyPEM = csr.Name, keyPEM
 	return csr, nil
+}
+
+// nameless leaves out of a refusal the name that the hub made for the request: each
+// attempt has another one, and would look like another problem.
+func nameless(err error) error {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "" {
+		return err
+	}
+	told := *status
+	told.ErrStatus.Message = strings.ReplaceAll(told.ErrStatus.Message, fmt.Sprintf(" %q", told.ErrStatus.Details.Name), "")
+	return &told
 }
 
 // describe says what the next step waits for.

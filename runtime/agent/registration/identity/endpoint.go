@@ -2,6 +2,8 @@ package identity
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"net/url"
@@ -57,6 +59,15 @@ type Bootstrap struct {
 	Config *rest.Config
 	// Content is the kubeconfig itself.
 	Content []byte
+}
+
+// Credentials is a digest of who the kubeconfig makes its user, wherever it leads.
+func (b *Bootstrap) Credentials() string {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(b.Config.BearerToken), b.Config.CertData, b.Config.KeyData} {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes everything
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // ParseBootstrap reads a bootstrap kubeconfig. dir is the folder of its file, in
