@@ -140,6 +140,17 @@ func matrix(n string) []row {
 			object: &musterv1alpha1.AccessRole{}, name: n + "-r", edit: `{"clusterScopeAllowed":true}`,
 		},
 		{
+			resource: "muster_cluster_import",
+			body: `name = "@name-i"
+  labels         = { env = @value }
+  endpoint       = { server = "https://${@value}.example.com" }
+  agent          = { annotations = { note = @value }, env = { A = @value }, tolerations = [{ key = @value, operator = "Exists" }] }
+  cluster_labels = { env = @value }
+  redeploy       = length(@value)`,
+			id: n + "-i", identity: `name = "` + n + `-i"`,
+			object: &musterv1alpha1.ClusterImport{}, name: n + "-i", edit: `{"spec":{"accept":true,"agent":{"hostNetwork":true,"annotations":{"other":"x"}}}}`,
+		},
+		{
 			resource: "muster_logical_cloud",
 			body: `namespace  = muster_namespace.x.name
   name              = "lc"

@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/access"
 	actions "github.com/muster-fleet/terraform-provider-muster/provider/internal/action"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	functions "github.com/muster-fleet/terraform-provider-muster/provider/internal/function"
@@ -113,6 +114,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		registration.NewRegistration,
 		registration.NewToken,
 		klusterlet.New,
+		clusterimport.New,
 		clusterset.New,
 		clusterset.NewBinding,
 		namespace.New,
@@ -138,6 +140,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		replicaset.NewDataSource,
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
+		clusterimport.NewDataSource,
 		logicalcloud.NewDataSource,
 		access.NewSubject,
 	}
@@ -158,6 +161,7 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		placement.NewScoreListResource,
 		manifestwork.NewListResource,
 		replicaset.NewListResource,
+		clusterimport.NewListResource,
 		logicalcloud.NewListResource,
 		logicalcloud.NewRoleListResource,
 		access.NewRequestListResource,

@@ -58,7 +58,7 @@ func Main(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	if Acc.Hub, err = testhub.StartHub(program, filepath.Join(dir, "hub")); err != nil {
+	if Acc.Hub, err = testhub.StartHub(program, filepath.Join(dir, "hub"), Gates()...); err != nil {
 		return fail(err)
 	}
 	if err := os.Setenv("MUSTER_KUBECONFIG", Acc.Hub.Kubeconfig); err != nil {
@@ -74,6 +74,12 @@ func Main(m *testing.M) int {
 		}
 	}
 	return code
+}
+
+// Gates are the arguments of a hub that serves all kinds, and that installs agents in
+// clusters of its own machine.
+func Gates() []string {
+	return []string{"--feature-gates", "ClusterImport=true", "--cluster-import-allow-loopback"}
 }
 
 // DevCluster is the dev cluster of the tests.

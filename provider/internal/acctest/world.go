@@ -68,7 +68,9 @@ func World(t *testing.T, name string) *Outsider {
 		Grants: []musterv1alpha1.Grant{{Role: name, Users: []string{"jo"}}},
 	}}
 	cloud.Namespace, cloud.Name = name, "cloud"
-	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud} {
+	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name, Labels: map[string]string{"env": "test"}, Redeploy: 1}}
+	brought.Name = name + "-c"
+	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought} {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)

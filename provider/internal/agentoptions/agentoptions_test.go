@@ -115,7 +115,7 @@ func TestProblemsNameTheAttribute(t *testing.T) {
 		`{"affinity": {"pod_affinity": {"required_during_scheduling_ignored_during_execution": [{"topology_key": ""}]}}}`: `affinity.pod_affinity.required_during_scheduling_ignored_during_execution[0].topology_key`,
 	} {
 		var diags diag.Diagnostics
-		check(attributesOf(t, text), path.Empty(), &diags)
+		Check(attributesOf(t, text), path.Empty(), &diags)
 		if len(diags) != 1 {
 			t.Errorf("%s: got %v", text, diags)
 			continue
@@ -124,7 +124,7 @@ func TestProblemsNameTheAttribute(t *testing.T) {
 			t.Errorf("%s: at %s, want %s", text, at, want)
 		}
 		var below diag.Diagnostics
-		check(attributesOf(t, text), path.Root("agent"), &below)
+		Check(attributesOf(t, text), path.Root("agent"), &below)
 		if at := below[0].(diag.DiagnosticWithPath).Path().String(); at != "agent."+want {
 			t.Errorf("%s: at %s, want %s", text, at, "agent."+want)
 		}
@@ -143,7 +143,7 @@ func TestWhatIsUnknownIsNotMissing(t *testing.T) {
 	attributes["affinity"] = types.ObjectUnknown(attributes["affinity"].(types.Object).AttributeTypes(t.Context()))
 	attributes["env"] = types.MapValueMust(types.StringType, map[string]attr.Value{"A": types.StringUnknown(), "B": types.StringNull()})
 	var diags diag.Diagnostics
-	check(attributes, path.Empty(), &diags)
+	Check(attributes, path.Empty(), &diags)
 	if diags.HasError() {
 		t.Errorf("got %v", diags)
 	}

@@ -27,12 +27,13 @@ func CheckConfig(ctx context.Context, config tfsdk.Config, diags *diag.Diagnosti
 		attributes[name] = value
 	}
 	if !diags.HasError() {
-		check(attributes, path.Empty(), diags)
+		Check(attributes, path.Empty(), diags)
 	}
 }
 
-// check refuses options below a path.
-func check(attributes map[string]attr.Value, below path.Path, diags *diag.Diagnostics) {
+// Check refuses options that no agent can have. attributes are values by the names of
+// Attributes, below a path.
+func Check(attributes map[string]attr.Value, below path.Path, diags *diag.Diagnostics) {
 	for _, problem := range problemsOf(attributes) {
 		place := placeOf(problem.Field, attributes, below)
 		diags.AddAttributeError(place, "Invalid "+snake(firstName(problem.Field)),

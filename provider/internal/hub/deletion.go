@@ -42,6 +42,8 @@ func finalizerOwner(obj metav1.Object, finalizer string) string {
 		return ": the hub deletes the set's works first, and with the policy Foreground waits until they are gone"
 	case muster.AccessFinalizer:
 		return ": the hub withdraws access in the clusters first; their agents have to be running and connected"
+	case muster.ImportFinalizer:
+		return ": the hub revokes the import's token and deletes its kubeconfig first; it does so while its feature gate ClusterImport is on"
 	case work.AppliedManifestWorkFinalizer:
 		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
 	default:

@@ -18,6 +18,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
+// What hubs need to serve kinds that not all of them have.
+const (
+	AccessNeeds = "Logical clouds, access roles and access requests need a muster hub with the feature gate UserAccess, which is on by default."
+	ImportNeeds = "Cluster imports need a muster hub with the feature gate ClusterImport, which is off by default: start it with muster hub --feature-gates ClusterImport=true. An upstream hub has none."
+)
+
 // AddAPIError explains why a request failed and what to do about it. doing is
 // what was being done to what: `apply managed cluster "c1"`.
 func AddAPIError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
@@ -73,7 +79,7 @@ func remedy(host string, err error) string {
 		return "Create the namespace on the hub first: with the resource muster_namespace, whose attribute name this one should refer to, or with kubectl create namespace."
 	case kube.IsKindNotServed(err):
 		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io\n" +
-			"Logical clouds, access roles and access requests need a muster hub with the feature gate UserAccess, which is on by default."
+			AccessNeeds + "\n" + ImportNeeds
 	case apierrors.IsConflict(err):
 		return "The object changed at the same moment. Apply again."
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):

@@ -37,7 +37,11 @@ func (r *Resource[T]) List(ctx context.Context, req list.ListRequest, stream *li
 		}
 		w := walk[T]{kind: r.kind, filter: f, clusters: clusters, req: req, push: push}
 		if err := client.Pages(ctx, r.kind.Objects, r.kind.options(f), pageSize, func(object kube.Object) bool { return w.take(ctx, object) }); err != nil {
-			hub.AddAPIError(&diags, client, doing, err)
+			if r.kind.Needs != "" && kube.IsKindNotServed(err) {
+				diags.AddWarning("No "+r.kind.Plural+" are listed", fmt.Sprintf("The hub %s does not serve the kind. %s", client.Host(), r.kind.Needs))
+			} else {
+				hub.AddAPIError(&diags, client, doing, err)
+			}
 			push(list.ListResult{Diagnostics: diags})
 			return
 		}

@@ -39,6 +39,10 @@ type Kind[T kube.Object] struct {
 	// Within, where it is set, are the namespace and the fields of all objects.
 	Within kube.ListOptions
 
+	// Needs says what a hub needs to serve the kind; empty where every hub does. One
+	// without the kind has no such objects.
+	Needs string
+
 	// What follows may be nil.
 
 	// Is leaves out objects that are no such resource at all.

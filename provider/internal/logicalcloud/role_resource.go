@@ -135,7 +135,7 @@ func (r *roleResource) ImportState(ctx context.Context, req resource.ImportState
 // NewRoleListResource lists access roles.
 func NewRoleListResource() list.ListResource {
 	return listing.New(listing.Kind[*v1alpha1.AccessRole]{
-		Type: "access_role", Plural: "access roles", Objects: &v1alpha1.AccessRoleList{},
+		Type: "access_role", Plural: "access roles", Objects: &v1alpha1.AccessRoleList{}, Needs: hub.AccessNeeds,
 		Adopt:    func(object *v1alpha1.AccessRole) (crud.Model, error) { return importRole(object), nil },
 		Describe: func(object *v1alpha1.AccessRole) string { return listing.Count(len(object.Rules), "rule") },
 	})

@@ -92,6 +92,10 @@ const (
 // ClusterImports name.
 const ImportNamespace = "muster-imports"
 
+// HandedInForAnnotation on a Secret in ImportNamespace is the ClusterImport for which
+// Terraform has made it, and may delete it.
+const HandedInForAnnotation = "muster-fleet.io/handed-in-for"
+
 // AccessKeyNamespace is the namespace on the hub with the keys, encrypted, that it
 // makes for users of logical clouds with the key policy HubMade.
 const AccessKeyNamespace = "muster-access-keys"

@@ -222,6 +222,12 @@ type ClusterImportStatus struct {
 	// +optional
 	Redeployed int64 `json:"redeployed,omitempty"`
 
+	// kubeconfigVersion is the resource version of the Secret that the conditions
+	// are about, or that was the last one there. Who hands a kubeconfig in knows by it
+	// that the hub has dealt with it.
+	// +optional
+	KubeconfigVersion string `json:"kubeconfigVersion,omitempty"`
+
 	// clusterUID is the cluster that the agent was installed in.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`

@@ -47,6 +47,7 @@ func (c *Controller) bring(ctx context.Context, imp *v1alpha1.ClusterImport, sta
 	if secret == nil {
 		return reconcile.Result{}, c.withoutKubeconfig(ctx, imp, status, mc)
 	}
+	status.KubeconfigVersion = secret.ResourceVersion
 	to, err := contained(secret)
 	if err != nil {
 		c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonKubeconfigRefused,
@@ -181,5 +182,5 @@ func (c *Controller) pause(settled bool) reconcile.Result {
 	if settled {
 		return reconcile.Result{RequeueAfter: c.options.Look}
 	}
-	return reconcile.Result{RequeueAfter: max(c.options.Look/20, 100*time.Millisecond)}
+	return reconcile.Result{RequeueAfter: max(c.options.Look/60, 100*time.Millisecond)}
 }

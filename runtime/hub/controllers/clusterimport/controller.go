@@ -47,7 +47,7 @@ type Options struct {
 	// each time; 5 seconds and 10 minutes by default.
 	FirstRetry, LastRetry time.Duration
 	// Look is how often the agent is looked at while its kubeconfig is there; 5
-	// minutes by default, and a tenth of it until the cluster has joined.
+	// minutes by default, and a sixtieth of it until the cluster has joined.
 	Look time.Duration
 }
 

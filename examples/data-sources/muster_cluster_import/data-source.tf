@@ -1,0 +1,7 @@
+data "muster_cluster_import" "paris" {
+  name = "paris"
+}
+
+output "paris_waits_for" {
+  value = data.muster_cluster_import.paris.problem
+}

@@ -1,0 +1,3 @@
+list "muster_cluster_import" "all" {
+  provider = muster
+}

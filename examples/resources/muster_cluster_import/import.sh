@@ -1,0 +1,1 @@
+terraform import muster_cluster_import.paris paris
