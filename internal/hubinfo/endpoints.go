@@ -74,7 +74,7 @@ func ParseEndpoints(data map[string]string) (Endpoints, error) {
 		return Endpoints{}, fmt.Errorf("it has no %s, without which another hub can't be told apart", hubUIDKey)
 	}
 	if len(e.URLs) > maxURLs || len(e.FormerURLs) > maxFormerURLs {
-		return Endpoints{}, fmt.Errorf("it has %d %s and %d %s, of which %d and %d may be",
+		return Endpoints{}, fmt.Errorf("it has %d %s and %d %s, and may have %d and %d",
 			len(e.URLs), urlsKey, len(e.FormerURLs), formerURLsKey, maxURLs, maxFormerURLs)
 	}
 	for _, u := range e.URLs {
@@ -151,8 +151,7 @@ func normal(text string) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port + strings.TrimRight(u.Path, "/")
 }
 
-// ParseBundle reads the certificates of a PEM bundle, of which there is at least
-// one.
+// ParseBundle reads the certificates of a PEM bundle. It has to have at least one.
 func ParseBundle(bundle []byte) ([]*x509.Certificate, error) {
 	var certificates []*x509.Certificate
 	for rest := bundle; ; {

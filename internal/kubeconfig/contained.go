@@ -123,7 +123,7 @@ func fileError(field string) error {
 	return fmt.Errorf("its %s names a file, and no file is read here: put the content in, with %s", field, flatten)
 }
 
-// metadataServices are addresses at which clouds give credentials to whoever asks from
+// metadataServices are addresses at which clouds give credentials to everybody who asks from
 // a machine, beyond those that are link-local.
 func metadataServices() []netip.Addr {
 	return []netip.Addr{

@@ -90,7 +90,7 @@ func TestJoining(t *testing.T) {
 		}
 	})
 
-	t.Run("the status says joined, available and of which version", func(t *testing.T) {
+	t.Run("the status says joined, available and its version", func(t *testing.T) {
 		mc := f.get()
 		joined := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionJoined)
 		available := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)

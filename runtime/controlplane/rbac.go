@@ -107,8 +107,7 @@ func reconcilePolicy(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // policy is what is stored already. Four lists take the place of a read for
-// each of the objects, nearly all of which are unchanged at every start but
-// the first.
+// each of the objects. Nearly all are unchanged at every start but the first.
 type policy struct {
 	roles    map[string]reconciliation.RuleOwner
 	bindings map[string]reconciliation.RoleBinding

@@ -217,7 +217,7 @@ func TestAccessRequestsThatAreRefused(t *testing.T) {
 		testkit.Must(t, patching(r, `{"metadata":{"labels":{"a":"b"}}}`)(jo))
 	}
 
-	// Each refusal leaves an event, with who asked for whom and where.
+	// Each refusal leaves an event, with who asked, for which user and where.
 	told := &eventsv1.EventList{}
 	testkit.Must(t, clientFor(t, admin).List(context.Background(), told, client.InNamespace(namespace)))
 	for _, want := range []string{

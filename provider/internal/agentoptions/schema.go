@@ -105,7 +105,7 @@ func affinity() schema.SingleNestedAttribute {
 						Optional:            true,
 						Attributes: map[string]schema.Attribute{
 							"node_selector_terms": schema.ListNestedAttribute{
-								MarkdownDescription: "Terms, at least one of which a node has to meet.",
+								MarkdownDescription: "Terms: a node has to meet one of them at least.",
 								Required:            true,
 								NestedObject:        schema.NestedAttributeObject{Attributes: nodeTerm()},
 							},

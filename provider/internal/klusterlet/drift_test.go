@@ -132,7 +132,7 @@ func TestOptionsAreCompared(t *testing.T) {
 			t.Errorf("got %q, want a change of %s", got, want)
 		}
 	}
-	// An agent that an earlier version has installed does not say by whom.
+	// An agent that an earlier version has installed does not say who installed it.
 	live := wanted.DeepCopy()
 	live.Annotations = nil
 	if got := drift(wanted, live); got != "" {

@@ -58,7 +58,7 @@ type Found struct {
 	Answered bool
 	// Exists says that the namespace is there.
 	Exists bool
-	// CloudID and HubID say which cloud of which hub it is of, if any.
+	// CloudID and HubID say which cloud, and which hub, it belongs to, if any.
 	CloudID, HubID string
 	// Adopted says that it was there before that cloud.
 	Adopted bool

@@ -73,7 +73,7 @@ func (a *agent) newRequest(c *v1alpha1.ClusterCredential) *certificatesv1.Certif
 	}
 }
 
-// found goes on with a certificate request that is there already, whoever made it.
+// found goes on with a certificate request that is there already. Anybody may have made it.
 func (a *agent) found(ctx context.Context, v decide.View) (done bool, err error) {
 	r := &certificatesv1.CertificateSigningRequest{}
 	if err := a.local.Get(ctx, client.ObjectKey{Name: v.Credential.Name}, r); err != nil {

@@ -211,8 +211,8 @@ func (f *fixture) replace(name string) types.UID {
 }
 
 // A service account of the right name that the cloud's work has not made gets no
-// token: whoever may create service accounts in the namespace would choose whose
-// rights the user gets.
+// token: otherwise everybody who may create service accounts in the namespace would
+// choose the rights that the user gets.
 func TestServiceAccountThatTheWorkHasNotMadeGetsNoToken(t *testing.T) {
 	f := newFixture(t)
 	hash := keyHash(t, f.seal.PublicKey())

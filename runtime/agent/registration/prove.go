@@ -109,8 +109,8 @@ func (r *Registration) knows(ctx context.Context, hub client.Client, uid, server
 
 // prove finds out whether an endpoint leads to the hub of the session. What it
 // publishes proves nothing, as everybody may read that. So the agent writes there,
-// as itself, and looks on the connection that it trusts whether it arrives: whoever
-// stands in between can't write as the agent.
+// as itself, and looks on the connection that it trusts whether it arrives: a
+// proxy in between can't write as the agent.
 func (s *session) prove(ctx context.Context, e identity.Endpoint, uid string) error {
 	return s.at(ctx, s.identity(), e, func(ctx context.Context, hub client.Client) error {
 		mc, err := s.knows(ctx, hub, uid, e.Server)

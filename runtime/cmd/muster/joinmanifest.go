@@ -45,7 +45,7 @@ with it: for kubectl, GitOps or an image. It contains the token, so keep it secr
 With --cluster the token is bound to this cluster. With --client-id it is for
 clusters with this client ID: the agent takes over the ManagedCluster with the
 annotation muster-fleet.io/client-id, or the hub creates one. With neither, the
-manifest is for any number of clusters, each of which registers by the UID of
+manifest is for any number of clusters: each registers by the UID of
 its namespace kube-system and waits for an administrator.`,
 		Example: `  muster join-manifest --client-id store-17 --kubeconfig hub.kubeconfig | kubectl --context store-17 apply -f -`,
 		Args:    cobra.NoArgs,

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
-// accessRequests completes and checks AccessRequests: who asks, for whom, by which
+// accessRequests completes and checks AccessRequests: who asks, for which user, by which
 // key and for how long. Whether the user is granted anything is the controller's
 // to find out, as that changes.
 type accessRequests struct {

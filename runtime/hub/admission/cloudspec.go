@@ -48,7 +48,7 @@ func checkCloud(now, before *v1alpha1.LogicalCloudSpec) (errs field.ErrorList) {
 			errs = append(errs, checkGrant(g, spec.Child("grants").Index(i))...)
 		}
 	}
-	// A cloud that says nothing gets usualLifetime, of which requests get as much as
+	// A cloud that says nothing gets usualLifetime; requests get as much of it as
 	// the cloud allows.
 	if a := now.Access; a.DefaultLifetimeSeconds > a.MaxLifetimeSeconds && a.MaxLifetimeSeconds > 0 && a.DefaultLifetimeSeconds != usualLifetime {
 		errs = append(errs, field.Invalid(spec.Child("access", "defaultLifetimeSeconds"), a.DefaultLifetimeSeconds,

@@ -27,7 +27,7 @@ const (
 )
 
 // minRegistrationName is how long the name of a cluster registration has to be.
-// Whoever knows the name can read the registration, so nobody may guess it.
+// Everybody who knows the name can read the registration, so nobody may guess it.
 const minRegistrationName = 32
 
 // clusterRegistrations completes and checks ClusterRegistrations: who creates one,
@@ -111,7 +111,7 @@ func (p *clusterRegistrations) Validate(_ context.Context, a admission.Attribute
 func checkRegistration(r *musterv1alpha1.ClusterRegistration) error {
 	if r.GenerateName != "" || len(r.Name) < minRegistrationName {
 		return fmt.Errorf("metadata.name is %q, and has to be a random one of %d characters at least, without generateName: "+
-			"whoever knows the name may read the registration", r.Name, minRegistrationName)
+			"everybody who knows the name may read the registration", r.Name, minRegistrationName)
 	}
 	return errors.Join(cluster.CheckClientID(r.Spec.ClientID), cluster.CheckChosenLabels(r.Spec.Labels))
 }

@@ -46,7 +46,7 @@ func TestWhenTheHubAsks(t *testing.T) {
 		"nothing yet":                      {nil, true, 0, 0},
 		"one that waits":                   {[]*v1alpha1.AccessRequest{made(500, "", "")}, false, 0, 0},
 		"one that is fresh":                {[]*v1alpha1.AccessRequest{issued(10)}, false, 0, 30 * time.Minute},
-		"one of which a third is left":     {[]*v1alpha1.AccessRequest{issued(40)}, true, 0, 0},
+		"a third of its life is left":      {[]*v1alpha1.AccessRequest{issued(40)}, true, 0, 0},
 		"and its renewal waits":            {[]*v1alpha1.AccessRequest{issued(40), made(0, "", "")}, false, 0, 0},
 		"and its renewal was made at once": {[]*v1alpha1.AccessRequest{made(40, "", ""), issued(40)}, false, 0, 0},
 		"and its renewal has failed":       {[]*v1alpha1.AccessRequest{issued(45), failed(4, muster.ReasonSignerSilent)}, false, 0, 6 * time.Minute},

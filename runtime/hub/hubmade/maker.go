@@ -36,7 +36,7 @@ func NewMaker(c client.Client, live client.Reader, clk clock.PassiveClock, v *Va
 	return &Maker{client: c, live: live, clock: clk, vault: v}
 }
 
-// Users are the users for whom the hub makes keys: those that grants name. Nobody
+// Users are the users that the hub makes keys for: those that grants name. Nobody
 // knows who is in a group.
 func Users(c *v1alpha1.LogicalCloud) []string {
 	var out []string

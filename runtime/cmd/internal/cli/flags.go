@@ -49,7 +49,7 @@ func flagNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// anyValue stands for values of which a flag's type says nothing.
+// anyValue stands for values that a flag's type says nothing about.
 const anyValue = "which its help describes"
 
 // meaning is what a flag's values are, by its type.

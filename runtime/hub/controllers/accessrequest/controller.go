@@ -133,7 +133,7 @@ func (c *Controller) report(ctx context.Context, r *v1alpha1.AccessRequest, hubI
 	return nil
 }
 
-// tell leaves events. They name who asked for whom and where, the key and the end,
+// tell leaves events. They name who asked, for which user and where, the key and the end,
 // and never a token.
 func (c *Controller) tell(r *v1alpha1.AccessRequest, hubID string, all []told) {
 	for _, e := range all {

@@ -67,7 +67,7 @@ func (a answer) about(clusters ...*clusterv1.ManagedCluster) answer {
 	return a
 }
 
-// decide answers a registration. A client ID is no secret: whoever has the token
+// decide answers a registration. A client ID is no secret: the holder of the token
 // of somebody else's cluster can know it. So it leads to a cluster that somebody
 // has prepared, or that has joined, only with a proof: a token that is bound to the
 // cluster, or that names the client ID.

@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 		"prepared twice":                                 {token: naming, named: list(managed("a", "id:x"), managed("b", "id:x")), want: muster.ReasonClientIDNotUnique, says: "2 ManagedClusters"},
 		"prepared twice, and bound to one of them": {
 			token: bound, named: list(managed("paris", "id:x"), managed("rome", "id:x")), bound: managed("paris", "id:x"), want: muster.ReasonClientIDNotUnique},
-		"prepared twice, one of which is being deleted": {
+		"prepared twice, and one is being deleted": {
 			token: naming, named: list(managed("a", "id:x", "deleted"), managed("b", "id:x")), want: "adopt b"},
 		"being deleted": {token: naming, named: list(managed("a", "id:x", "deleted")), want: muster.ReasonClusterBeingDeleted},
 
