@@ -6,12 +6,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 )
 
 // An import does nothing that its author may not do, and says nothing that can't be.
@@ -56,6 +61,23 @@ func TestImportsDoWhatTheirAuthorsMayDo(t *testing.T) {
 		err := clientFor(t, impersonate("import-"+x.who)).Create(context.Background(), imp, client.DryRunAll)
 		mustRefuse(t, "import-"+x.who+" asks for "+x.what, err, x.want)
 	}
+	// A name that the hub has already is not everybody's to let a cluster in under.
+	update := rbacv1.PolicyRule{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclusters"}, Verbs: []string{"update"}, ResourceNames: []string{"import-pending", "import-accepted"}}
+	grant(t, "import-6", imports, lists, secret, clusters, join, update)
+	for name, accepted := range map[string]bool{"import-pending": false, "import-accepted": true} {
+		mc := newCluster(name)
+		mc.Spec.HubAcceptsClient = &accepted
+		testkit.Must(t, clientFor(t, admin).Create(context.Background(), mc))
+		t.Cleanup(func() { _ = clientFor(t, admin).Delete(context.Background(), mc) })
+	}
+	for _, x := range []struct{ who, name, want string }{
+		{"5", "import-pending", `cannot update the ManagedCluster "import-pending"`},
+		{"6", "import-pending", ""},
+		{"6", "import-accepted", cluster.RefusedAcceptance},
+	} {
+		imp := &v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: x.name}, Spec: v1alpha1.ClusterImportSpec{KubeconfigSecret: "paris"}}
+		mustRefuse(t, "import-"+x.who+" imports as "+x.name, clientFor(t, impersonate("import-"+x.who)).Create(context.Background(), imp, client.DryRunAll), x.want)
+	}
 	// Who may only change imports can't have the hub use what he has no right to.
 	admins := clientFor(t, admin)
 	imp := &v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: "changed"}, Spec: v1alpha1.ClusterImportSpec{KubeconfigSecret: "paris"}}
@@ -72,5 +94,76 @@ func TestImportsDoWhatTheirAuthorsMayDo(t *testing.T) {
 	}
 	if err := admins.Patch(context.Background(), imp.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"agent":{"namespace":"other"}}}`)), client.DryRunAll); err == nil {
 		t.Error("the agent's namespace was changed")
+	}
+}
+
+// importing are the rows of the matrix about imports and their kubeconfigs, for
+// everybody in it. Only administrators and who has the roles reach them.
+func importing(t testing.TB, p places, everybody map[string]identity) []request {
+	ctx, c := context.Background(), clientFor(t, admin)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: muster.ImportNamespace, Name: "rights"}}
+	imp := &v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: "rights"}, Spec: v1alpha1.ClusterImportSpec{KubeconfigSecret: "none"}}
+	for _, o := range []client.Object{secret, imp} {
+		testkit.Must(t, c.Create(ctx, o))
+		t.Cleanup(func() { _ = c.Delete(ctx, o) })
+	}
+	bindAll := func(user, role string) {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "test:" + user}, RoleRef: rbacv1.RoleRef{APIGroup: rolesGroup, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{APIGroup: rolesGroup, Kind: rbacv1.UserKind, Name: user}},
+		}
+		testkit.Must(t, c.Create(ctx, binding))
+		t.Cleanup(func() { _ = c.Delete(ctx, binding) })
+		everybody[user] = known(t, impersonate(user))
+	}
+	bindAll("fleet viewer", "view") // Kubernetes' own, which contains the viewer's
+	bindAll("import admin", install.ImportAdminRole)
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: muster.ImportNamespace, Name: "test"}, RoleRef: rbacv1.RoleRef{APIGroup: rolesGroup, Kind: "Role", Name: install.ImportKubeconfigsRole},
+		Subjects: []rbacv1.Subject{{APIGroup: rolesGroup, Kind: rbacv1.UserKind, Name: "kubeconfig keeper"}},
+	}
+	testkit.Must(t, c.Create(ctx, binding))
+	t.Cleanup(func() { _ = c.Delete(ctx, binding) })
+	everybody["kubeconfig keeper"] = known(t, impersonate("kubeconfig keeper"))
+
+	const noSecret, noImport = `cannot get resource "secrets"`, `cannot get resource "clusterimports"`
+	rows := []request{
+		{"fleet viewer", "reads an import", getting(imp), ""},
+		{"fleet viewer", "lists imports", listing(&v1alpha1.ClusterImportList{}), ""},
+		{"fleet viewer", "changes an import", patching(imp, `{"spec":{"redeploy":1}}`), `cannot patch resource "clusterimports"`},
+		{"fleet viewer", "reads a kubeconfig", getting(secret), noSecret},
+		{"fleet viewer", "lists kubeconfigs", listing(&corev1.SecretList{}, client.InNamespace(muster.ImportNamespace)), `cannot list resource "secrets"`},
+		{"import admin", "reads an import", getting(imp), ""},
+		{"import admin", "deletes an import", deleting(imp), ""},
+		{"import admin", "reads a kubeconfig", getting(secret), noSecret},
+		{"import admin", "uses a kubeconfig", patching(imp, `{"spec":{"redeploy":1}}`), `cannot use the Secret "none"`},
+		{"import admin", "tells what became of it", patchingStatus(imp, `{"status":{"clusterUID":"x"}}`), `cannot patch resource "clusterimports/status"`},
+		{"kubeconfig keeper", "reads a kubeconfig", getting(secret), ""},
+		{"kubeconfig keeper", "lists kubeconfigs", listing(&corev1.SecretList{}, client.InNamespace(muster.ImportNamespace)), `cannot list resource "secrets"`},
+		{"kubeconfig keeper", "reads a secret elsewhere", getting(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x"}}), noSecret},
+		{"kubeconfig keeper", "reads an import", getting(imp), noImport},
+	}
+	for who := range everybody {
+		switch who {
+		case "administrator", "fleet viewer", "import admin", "kubeconfig keeper":
+			continue
+		}
+		rows = append(rows, request{who, "reads a kubeconfig", getting(secret), noSecret}, request{who, "reads an import", getting(imp), noImport},
+			request{who, "imports a cluster", creating(&v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: p.own}, Spec: imp.Spec}), `cannot create resource "clusterimports"`})
+	}
+	return rows
+}
+
+// A hub without the gate has neither the kind nor its roles.
+func TestImportsAreOffByDefault(t *testing.T) {
+	c := otherHub(t, hub.Options{}, "UserAccess=false")
+	err := c.List(context.Background(), &v1alpha1.ClusterImportList{})
+	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		t.Errorf("imports are served: %v", err)
+	}
+	for name, o := range map[string]client.Object{install.ImportViewRole: &rbacv1.ClusterRole{}, install.ImportAdminRole: &rbacv1.ClusterRole{}, muster.ImportNamespace: &corev1.Namespace{}} {
+		if err := c.Get(context.Background(), client.ObjectKey{Name: name}, o); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -267,7 +267,7 @@ func TestRequestsOfEveryIdentity(t *testing.T) {
 	testForbiddenEventually(t, "listing works when denied", func() error {
 		return denied.List(context.Background(), &workv1.ManifestWorkList{}, client.InNamespace(p.denied))
 	})
-	for _, x := range slices.Concat(acceptingAndMoving(t, p), reachingOut(t, p), usingClouds(t, p, everybody)) {
+	for _, x := range slices.Concat(acceptingAndMoving(t, p), reachingOut(t, p), usingClouds(t, p, everybody), importing(t, p, everybody)) {
 		t.Run(x.who+" "+x.what, func(t *testing.T) {
 			c := clientFor(t, everybody[x.who].config)
 			testkit.Eventually(t, func() error {

@@ -10,14 +10,19 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
@@ -26,11 +31,27 @@ import (
 // so who writes one needs the rights to everything that is done.
 type clusterImports struct {
 	access
+	client dynamic.Interface
 	// defaultSet says that clusters without a set are in the default one.
 	defaultSet bool
 }
 
-var _ admission.ValidationInterface = &clusterImports{}
+var (
+	_ admission.ValidationInterface  = &clusterImports{}
+	_ initializer.WantsDynamicClient = &clusterImports{}
+)
+
+// SetDynamicClient is called by the API server before it serves.
+func (p *clusterImports) SetDynamicClient(c dynamic.Interface) { p.client = c }
+
+// ValidateInitialization fails the server's start when the client or the authorizer is
+// missing.
+func (p *clusterImports) ValidateInitialization() error {
+	if p.client == nil {
+		return errors.New("no client was given")
+	}
+	return p.access.ValidateInitialization()
+}
 
 func (*clusterImports) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
@@ -53,7 +74,14 @@ func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _
 	if problems := checkImport(&now, &before, created); len(problems) > 0 {
 		return apierrors.NewInvalid(kind, now.Name, problems)
 	}
-	if why := p.lacks(ctx, a, &now); why != "" {
+	why := p.lacks(ctx, a, &now)
+	if why == "" && (created || now.Spec.ClusterUID != before.Spec.ClusterUID) {
+		var err error
+		if why, err = p.lacksCluster(ctx, a.GetUserInfo(), &now); err != nil {
+			return apierrors.NewInternalError(err)
+		}
+	}
+	if why != "" {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name, fmt.Errorf("user %q %s", a.GetUserInfo().GetName(), why))
 	}
 	return nil
@@ -77,6 +105,30 @@ func (p *clusterImports) lacks(ctx context.Context, a admission.Attributes, imp 
 		return cluster.RefusedAcceptance
 	}
 	return ""
+}
+
+// lacksCluster says which right the author of an import lacks to let a cluster in under
+// a name that the hub has already. Later changes of the import don't let another one
+// in: the hub compares UIDs.
+func (p *clusterImports) lacksCluster(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
+	found, err := p.client.Resource(clusterv1.GroupVersion.WithResource("managedclusters")).Get(ctx, imp.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the ManagedCluster %s: %w", imp.Name, err)
+	}
+	var mc clusterv1.ManagedCluster
+	if err := decode(found, &mc); err != nil {
+		return "", fmt.Errorf("read the ManagedCluster %s: %w", imp.Name, err)
+	}
+	switch {
+	case !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.GroupName, Resource: "managedclusters", Name: imp.Name}):
+		return fmt.Sprintf("cannot update the ManagedCluster %q, which exists already: an import lets a cluster in under its name", imp.Name), nil
+	case mc.Spec.AcceptsClient() && !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: imp.Name}):
+		return cluster.RefusedAcceptance + ": the ManagedCluster is accepted already, and an import lets a cluster in under its name", nil
+	}
+	return "", nil
 }
 
 // checkImport checks what does not depend on the user.

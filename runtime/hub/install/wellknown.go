@@ -67,6 +67,9 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 	if slices.Contains(enabled, hubinfo.UserAccess) {
 		objects = append(objects, accessRoles()...)
 	}
+	if slices.Contains(enabled, hubinfo.ClusterImport) {
+		objects = append(objects, importRoles()...)
+	}
 	if err := applyAll(ctx, a, objects); err != nil {
 		return fmt.Errorf("make the well-known objects: %w", err)
 	}

@@ -41,6 +41,10 @@ func (c *Controller) install(ctx context.Context, j *job) (reconcile.Result, err
 			c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonInstalledByOther, "Nothing is changed in the cluster: "+why+".")
 			return reconcile.Result{RequeueAfter: c.options.Look}, nil
 		}
+		if why := unproven(j, c.certified(seen.identity, imp.Name)); why != "" {
+			c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonAnotherCluster, why)
+			return reconcile.Result{RequeueAfter: c.options.Look}, nil
+		}
 		err = c.ensureCluster(ctx, j)
 	}
 	certified := err == nil && c.certified(seen.identity, imp.Name)
@@ -64,6 +68,18 @@ func (c *Controller) install(ctx context.Context, j *job) (reconcile.Result, err
 			"The agent's objects are written, and its pod does not run yet. If that stays so: kubectl -n %s describe pods -l app=klusterlet-agent, in the cluster.", namespace))
 	}
 	return c.conclude(ctx, j, running, c.certified(seen.identity, imp.Name))
+}
+
+// unproven says why a cluster may not come in under a name: another one, or nobody
+// knows which, has joined with it. It is empty where that is known, by the import, by
+// a mark on the ManagedCluster, or by the certificate that is in the cluster.
+func unproven(j *job, certified bool) string {
+	mc := j.cluster
+	if mc == nil || !isJoined(mc) || certified || j.imp.Spec.ClusterUID != "" || j.status.ClusterUID != "" || mc.Annotations[muster.ClusterUIDAnnotation] != "" {
+		return ""
+	}
+	return fmt.Sprintf("A cluster has joined as %s, and nothing tells that it is the one that the kubeconfig leads to, whose namespace kube-system has the UID %s: "+
+		"it has no certificate of that name. If it is, or is to replace it, set spec.clusterUID to this UID.", j.imp.Name, j.uid)
 }
 
 // conclude says whether the cluster has joined, and cleans up when it has.
