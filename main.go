@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
 	"github.com/muster-fleet/terraform-provider-muster/internal/pluginlog"
@@ -28,13 +29,20 @@ func main() {
 	}
 	gctuner.Headroom(context.Background(), headroom)
 
-	err := providerserver.Serve(context.Background(), provider.New(version.Version()), providerserver.ServeOpts{
-		Address:         provider.Address,
-		Debug:           *debug,
-		ProtocolVersion: 6,
-	})
-	if err != nil {
+	if err := serve(*debug); err != nil {
 		fmt.Fprintf(os.Stderr, "serving the provider: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+func serve(debug bool) error {
+	server, err := provider.NewServer(version.Version())
+	if err != nil {
+		return err
+	}
+	var options []tf6server.ServeOpt
+	if debug {
+		options = append(options, tf6server.WithManagedDebug())
+	}
+	return tf6server.Serve(provider.Address, func() tfprotov6.ProviderServer { return server }, options...)
 }

@@ -3,12 +3,11 @@ package provider
 import (
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
 func TestSchemasAreValid(t *testing.T) {
-	server, err := providerserver.NewProtocol6WithError(New("test")())()
+	server, err := NewServer("test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider"
@@ -39,9 +38,9 @@ type Provider struct {
 // bools, numbers, slices, and maps by text. Attributes that are left out come from
 // the environment, as they do for Terraform. It contacts nobody.
 func New(ctx context.Context, version string, config map[string]any) (*Provider, error) {
-	made, err := providerserver.NewProtocol6WithError(provider.New(version)())()
+	made, err := provider.NewServer(version)
 	if err != nil {
-		return nil, fmt.Errorf("start the provider: %w", err)
+		return nil, err
 	}
 	full, ok := made.(server)
 	if !ok {

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
-
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 )
 
@@ -23,7 +21,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	server, err := providerserver.NewProtocol6WithError(provider.New("docs")())()
+	server, err := provider.NewServer("docs")
 	if err != nil {
 		return err
 	}

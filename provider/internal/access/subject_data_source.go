@@ -50,6 +50,7 @@ func (d *subjectDataSource) Schema(_ context.Context, _ datasource.SchemaRequest
 			"user": schema.StringAttribute{
 				MarkdownDescription: "User of the hub that gets access. If omitted, the one that the provider is to the hub.",
 				Optional:            true, Computed: true,
+				Validators: []validator.String{attribute.LengthBetween(1, 253)},
 			},
 			"hub_id":       attribute.TextAttributeOfData("Short name of the hub, which keeps the users of two hubs apart in a cluster."),
 			"key_hash":     attribute.TextAttributeOfData("Hash of the key, as the hub's events and the status of requests have it."),

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/echoprovider"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -105,7 +104,7 @@ func DevCluster(t *testing.T) *testhub.Process {
 // Factories are the providers that the tests use.
 func Factories() map[string]func() (tfprotov6.ProviderServer, error) {
 	return map[string]func() (tfprotov6.ProviderServer, error){
-		"muster": providerserver.NewProtocol6WithError(provider.New("test")()),
+		"muster": func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test") },
 		"echo":   echoprovider.NewProviderServer(),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -150,7 +149,7 @@ const (
 // ConfiguredServer is the provider with a hub at host.
 func ConfiguredServer(t testing.TB, host string) tfprotov6.ProviderServer {
 	t.Helper()
-	server, err := providerserver.NewProtocol6WithError(provider.New("test")())()
+	server, err := provider.NewServer("test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-plugin"
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
@@ -52,7 +51,11 @@ func NewWorkspace(t *testing.T) *Workspace {
 		}
 	}
 	w.env = append(w.env, "MUSTER_KUBECONFIG="+Acc.Hub.Kubeconfig, "TF_IN_AUTOMATION=1")
-	w.Serve("muster-fleet/muster", providerserver.NewProtocol6(provider.New("test")()))
+	server, err := provider.NewServer("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Serve("muster-fleet/muster", func() tfprotov6.ProviderServer { return server })
 	return w
 }
 
