@@ -18,6 +18,37 @@ type walk struct {
 	written bool
 	// read are the objects that were refreshed; true are those of another owner.
 	read map[objectKey]bool
+	// held are the objects that works bring to clusters, by cluster and object.
+	held map[[2]string][]holding
+}
+
+// holding is a work that holds an object, and the object as it has it.
+type holding struct{ work, content string }
+
+// NoteHeld notes that a work of a cluster holds an object, and returns the works of the
+// cluster that were noted with another content of the same object.
+func (h *Hub) NoteHeld(cluster, work, object, content string) (others []string) {
+	if h == nil {
+		return nil
+	}
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	if h.walk.held == nil {
+		h.walk.held = map[[2]string][]holding{}
+	}
+	at, mine := [2]string{cluster, object}, holding{work, content}
+	kept := h.walk.held[at][:0:0]
+	for _, other := range h.walk.held[at] {
+		if other.work == work {
+			continue // It was planned before.
+		}
+		kept = append(kept, other)
+		if other.content != content {
+			others = append(others, other.work)
+		}
+	}
+	h.walk.held[at] = append(kept, mine)
+	return others
 }
 
 type objectKey struct{ kind, namespace, name string }

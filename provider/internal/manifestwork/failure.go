@@ -149,6 +149,7 @@ func failing(object *workv1.ManifestWork) []refused {
 // warnOfFailure tells at a refresh what the agent could not apply. It says nothing
 // of a work that the agent has yet to look at.
 func (m *manifestWorkModel) warnOfFailure(object *workv1.ManifestWork, diags *diag.Diagnostics) {
+	m.warnOfContest(object, diags)
 	list := failing(object)
 	if len(list) == 0 {
 		return
@@ -168,6 +169,26 @@ func (m *manifestWorkModel) warnOfFailure(object *workv1.ManifestWork, diags *di
 	lines = append(slices.Compact(lines), "", "It keeps trying. Correct the objects and apply, or look at what stands in their way:",
 		fmt.Sprintf("  kubectl describe manifestwork -n %s %s", object.Namespace, object.Name))
 	diags.AddWarning("Not applied: "+m.What(), attribute.JoinLines(lines))
+}
+
+// warnOfContest tells at a refresh which objects others keep changing back.
+func (m *manifestWorkModel) warnOfContest(object *workv1.ManifestWork, diags *diag.Diagnostics) {
+	places := m.Places()
+	var lines []string
+	for _, reported := range object.Status.ResourceStatus.Manifests {
+		if c := meta.FindStatusCondition(reported.Conditions, work.ConditionContested); c != nil && c.Status == metav1.ConditionTrue {
+			lines = append(lines, "  "+places.Name(reported.ResourceMeta)+": "+c.Message)
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	if more := len(lines) - shownFailures; more > 0 {
+		lines = append(lines[:shownFailures], fmt.Sprintf("  and %d more", more))
+	}
+	diags.AddWarning("Contested: objects of "+m.What(), "The agent of the cluster reports:\n"+attribute.JoinLines(lines)+
+		fmt.Sprintf("\n\nThe objects do not stay as the work has them. Look at who else writes them:\n  kubectl get manifestworks -n %s    # on the hub\n"+
+			"  kubectl get KIND NAME -o yaml --show-managed-fields    # in the cluster", object.Namespace))
 }
 
 // shownFailures is how many failing objects a warning lists.

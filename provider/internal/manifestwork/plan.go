@@ -2,9 +2,12 @@ package manifestwork
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +42,7 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	r.warnOfShared(ctx, req, resp)
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
 	writes := changes.Beyond(local...)
 	if respecified := changed || changes.In(specified...); respecified {
@@ -56,6 +60,31 @@ func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.Modi
 		object := model.complete(ctx, req.Config, diags)
 		return model.owned(object), !diags.HasError()
 	})
+}
+
+// warnOfShared warns of objects that another work of this plan brings to the same
+// cluster with another content. The agent would write one over the other.
+func (r *manifestWorkResource) warnOfShared(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	var cluster, name types.String
+	if resp.Plan.GetAttribute(ctx, path.Root("managed_cluster"), &cluster).HasError() || resp.Plan.GetAttribute(ctx, path.Root("name"), &name).HasError() ||
+		cluster.IsUnknown() || name.IsUnknown() {
+		return
+	}
+	var lines []string
+	objects, _ := workload.Of(ctx, req.Config, &diag.Diagnostics{}).Known()
+	for _, object := range objects {
+		content := sha256.Sum256(object.JSON)
+		for _, other := range r.Hub.NoteHeld(cluster.ValueString(), name.ValueString(), object.Key(), string(content[:])) {
+			lines = append(lines, fmt.Sprintf("  %s, which the work %q holds, too", object, other))
+		}
+	}
+	if len(lines) == 0 || r.Hub.HasWritten() {
+		return
+	}
+	resp.Diagnostics.AddWarning(fmt.Sprintf("Held by several works: objects of manifest work %q", cluster.ValueString()+"/"+name.ValueString()),
+		fmt.Sprintf("Another work of the cluster %q has the same objects with another content:\n%s\n\n"+
+			"The agent would write each over the other, less and less often. Let one work hold an object, or give both the same content.",
+			cluster.ValueString(), attribute.JoinLines(attribute.Sorted(lines))))
 }
 
 // warnOfComplete warns of a change of a work that is Complete, and can be Complete

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,7 +70,7 @@ func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManif
 		return reconcile.Result{}, err
 	}
 	a.memory.SetObjects(mw.Name, byObject(l.manifests, results))
-	outcomes := outcomesOf(results)
+	outcomes := outcomesOf(results, a.clock.Now())
 	pending, err := a.bookkeep(ctx, mw, amw, l.manifests, outcomes)
 	next := report.Status(mw, l.manifests, outcomes, a.derive)
 	report.SetPruned(&next.Conditions, a.readable(ctx, mw.Spec.Executor, pending), mw.Generation)
@@ -148,7 +150,7 @@ func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) 
 	r.Allowed = a.clock.Now()
 	want := applier.Desired{Owner: l.owner, Fresh: l.fresh[m]}
 	if s.Correcting() {
-		want.Settled, r.Corrections = s.Last.Body, s.Last.Corrections
+		want.Settled, r.Corrections, r.Rivals = s.Last.Body, s.Last.Corrections, s.Last.Rivals
 		if r.Paused = r.Corrections.Wait(a.clock.Now()); r.Paused > 0 {
 			r.Observed, live = a.read(ctx, m)
 			return r, live
@@ -170,7 +172,7 @@ func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) 
 		r.Body = applier.BodyOf(result.Live)
 	}
 	if s.Correcting() && s.Wrote(result.Wrote, r.ResourceVersion) {
-		r.Corrections = r.Corrections.Again(a.clock.Now())
+		r.Corrections, r.Rivals = r.Corrections.Again(a.clock.Now()), l.rivals(result.Live)
 		if r.Corrections.SlowsDown() {
 			a.log.Warn("others keep changing this object back: it is restored less and less often; "+
 				"make sure that only one work or controller sets its fields",
@@ -178,6 +180,22 @@ func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) 
 		}
 	}
 	return r, result.Live
+}
+
+// rivals are the other works of the same hub that have an object.
+func (l *look) rivals(live *unstructured.Unstructured) []string {
+	if live == nil {
+		return nil
+	}
+	var names []string
+	ofHub := strings.TrimSuffix(l.owner.Name, l.work.Name)
+	for _, owner := range live.GetOwnerReferences() {
+		if name, ok := strings.CutPrefix(owner.Name, ofHub); ok && owner.Kind == l.owner.Kind && owner.UID != l.owner.UID {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // failureOf is what went wrong with a manifest, without the object's content.
@@ -200,7 +218,7 @@ func (a *agent) watchOver(ctx context.Context, l *look) (reconcile.Result, error
 	if err := ctx.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
-	outcomes := outcomesOf(results)
+	outcomes := outcomesOf(results, a.clock.Now())
 	for i := range outcomes {
 		outcomes[i].Kept = true
 	}
@@ -223,10 +241,10 @@ func byObject(manifests []*manifest.Manifest, results []memory.Object) map[manif
 	return out
 }
 
-func outcomesOf(results []memory.Object) []report.Outcome {
+func outcomesOf(results []memory.Object, now time.Time) []report.Outcome {
 	out := make([]report.Outcome, len(results))
 	for i, r := range results {
-		out[i] = r.Outcome()
+		out[i] = r.Outcome(now)
 	}
 	return out
 }

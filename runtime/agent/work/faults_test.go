@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -59,6 +60,28 @@ func TestWorksThatDisagreeDoNotFightWithoutEnd(t *testing.T) {
 	a, b := f.create("a", nil, f.configMap("shared", "one")), f.create("b", nil, f.configMap("shared", "two"))
 	f.wait(a, apiwork.ConditionApplied, metav1.ConditionTrue)
 	f.wait(b, apiwork.ConditionApplied, metav1.ConditionTrue)
+	// Each work says which other one has the object, as far as it had to restore it.
+	testenv.Eventually(t, func() error {
+		said := map[string]string{}
+		for mine, other := range map[*workv1.ManifestWork]string{a: b.Name, b: a.Name} {
+			live := &workv1.ManifestWork{}
+			f.must(f.client.Get(context.Background(), client.ObjectKeyFromObject(mine), live))
+			for _, m := range live.Status.ResourceStatus.Manifests {
+				c := meta.FindStatusCondition(m.Conditions, apiwork.ConditionContested)
+				if c == nil {
+					continue
+				}
+				if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "The work "+other+" holds it, too") {
+					t.Fatalf("%s says %q", mine.Name, c.Message)
+				}
+				said[mine.Name] = c.Message
+			}
+		}
+		if len(said) == 0 {
+			return errors.New("no work says that its object is contested")
+		}
+		return nil
+	})
 	<-time.After(3 * time.Second) // the time in which the writes are counted
 	if n := l.count("PUT", "/configmaps/shared"); n > 30 {
 		t.Errorf("%d writes in three seconds", n)

@@ -108,6 +108,10 @@ const (
 	// MessageHiddenComplete is what is left of a rule's message about an object
 	// that the work's executor may not get any more.
 	MessageHiddenComplete = "Manifest was Complete when the executor could last get it"
+	// ConditionContested is True on a manifest whose object somebody else keeps
+	// changing back, such as another work or a controller.
+	ConditionContested    = "Contested"
+	ReasonChangedByOthers = "ChangedByOthers"
 	// ConditionPruned is on a work while objects that it no longer holds are
 	// still there, held up by something.
 	ConditionPruned         = "Pruned"

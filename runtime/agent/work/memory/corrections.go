@@ -49,6 +49,11 @@ func (c Corrections) Again(now time.Time) Corrections {
 	return Corrections{c.count + 1, now}
 }
 
+// Contested reports whether somebody else kept changing the object back, up to now.
+func (c Corrections) Contested(now time.Time) bool {
+	return c.count > freeCorrections && now.Sub(c.last) <= quiet+2*c.pause()
+}
+
 // SlowsDown reports whether the last correction is the first one with a pause
 // after it.
 func (c Corrections) SlowsDown() bool { return c.count == freeCorrections+1 }

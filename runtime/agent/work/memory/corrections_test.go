@@ -35,3 +35,21 @@ func TestCorrectionsAreForgottenAfterAQuietTime(t *testing.T) {
 		t.Errorf("after a quiet time: %d, want 1", got.count)
 	}
 }
+
+func TestContestedEndsWithTheCorrections(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var c Corrections
+	for range freeCorrections {
+		c = c.Again(now)
+	}
+	if c.Contested(now) {
+		t.Error("contested by what a person may do by hand")
+	}
+	c = c.Again(now)
+	if !c.Contested(now) || !c.Contested(now.Add(quiet)) {
+		t.Error("not contested after more than that")
+	}
+	if c.Contested(now.Add(2 * quiet)) {
+		t.Error("contested long after the last correction")
+	}
+}

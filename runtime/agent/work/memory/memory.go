@@ -35,10 +35,14 @@ type Applied struct {
 	// long to wait before that is done again.
 	Corrections Corrections
 	Paused      time.Duration
+	// Rivals are the other works that had the object when it was restored last.
+	Rivals []string
 }
 
-// Outcome is what is reported of it.
-func (r Object) Outcome() report.Outcome { return report.Outcome{Applied: r.Err, Observed: r.Observed} }
+// Outcome is what is reported of it now.
+func (r Object) Outcome(now time.Time) report.Outcome {
+	return report.Outcome{Applied: r.Err, Contested: r.Corrections.Contested(now), Rivals: r.Rivals, Observed: r.Observed}
+}
 
 // Memory remembers what became of the manifests of each work, so that nothing
 // is requested again that cannot have changed. It may be lost at any time. It is

@@ -14,6 +14,10 @@ type Outcome struct {
 	Applied error
 	// Kept says that the work is complete: what was said about applying it stays.
 	Kept bool
+	// Contested says that others keep changing the object back, and Rivals are the
+	// works among them, as far as that is known.
+	Contested bool
+	Rivals    []string
 	Observed
 }
 

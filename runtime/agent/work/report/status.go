@@ -109,6 +109,7 @@ func manifestStatus(before *workv1.ManifestCondition, generation int64, m *manif
 	if !o.Kept {
 		set(&entry.Conditions, manifestApplied(o, generation))
 	}
+	setContested(&entry.Conditions, o, generation)
 	// Whether the object exists has no generation: it is as it is now.
 	set(&entry.Conditions, availability(m, o))
 	switch {
@@ -159,6 +160,28 @@ func availability(m *manifest.Manifest, o Outcome) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonResourceMissing, work.MessageResourceMissing
 	}
 	return c
+}
+
+// setContested tells of an object that others keep changing back; of one that the
+// executor may not get it tells nothing.
+func setContested(conditions *[]metav1.Condition, o Outcome, generation int64) {
+	if !o.Contested || o.Hidden || o.Kept {
+		meta.RemoveStatusCondition(conditions, work.ConditionContested)
+		return
+	}
+	message := "Others keep changing this object back, so it is restored less and less often."
+	switch len(o.Rivals) {
+	case 0:
+		message += " Make sure that no controller sets what the manifest sets"
+	case 1:
+		message += " The work " + o.Rivals[0] + " holds it, too: let only one work hold an object"
+	default:
+		message += " The works " + strings.Join(o.Rivals, ", ") + " hold it, too: let only one work hold an object"
+	}
+	set(conditions, metav1.Condition{
+		Type: work.ConditionContested, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason: work.ReasonChangedByOthers, Message: message,
+	})
 }
 
 func feedbackSynced(m *manifest.Manifest, o Outcome) metav1.Condition {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -98,5 +99,35 @@ func TestStatusEntryIsFoundAlsoWhereAManifestMoved(t *testing.T) {
 		if got := manifest.EntriesOf(entries).Find(workv1.ManifestResourceMeta{Ordinal: x.ordinal, Name: x.object}); got != x.want {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)
 		}
+	}
+}
+
+// A contested object is told of as long as it is, and not to an executor that may not
+// get the object.
+func TestContestedObjectsAreToldOf(t *testing.T) {
+	manifests := []*manifest.Manifest{{Meta: workv1.ManifestResourceMeta{Name: "a", Resource: "configmaps"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}}
+	there := Observed{Exists: true}
+	for name, x := range map[string]struct {
+		outcome Outcome
+		want    string
+	}{
+		"left alone":      {Outcome{Rivals: []string{"b"}, Observed: there}, ""},
+		"by a controller": {Outcome{Contested: true, Observed: there}, "Make sure that no controller sets what the manifest sets"},
+		"by a work":       {Outcome{Contested: true, Rivals: []string{"b"}, Observed: there}, "The work b holds it, too"},
+		"by works":        {Outcome{Contested: true, Rivals: []string{"b", "c"}, Observed: there}, "The works b, c hold it, too"},
+		"hidden":          {Outcome{Contested: true, Observed: Observed{Exists: true, Hidden: true}}, ""},
+		"complete":        {Outcome{Contested: true, Kept: true, Observed: there}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+			mw.Status = Status(mw, manifests, []Outcome{{Contested: true, Rivals: []string{"before"}, Observed: there}}, true)
+			got := meta.FindStatusCondition(Status(mw, manifests, []Outcome{x.outcome}, true).ResourceStatus.Manifests[0].Conditions, work.ConditionContested)
+			switch {
+			case x.want == "" && got != nil:
+				t.Errorf("got %+v", got)
+			case x.want != "" && (got == nil || !strings.Contains(got.Message, x.want) || got.ObservedGeneration != 3):
+				t.Errorf("got %+v, want %q", got, x.want)
+			}
+		})
 	}
 }
