@@ -198,7 +198,7 @@ func each(t *testing.T, test func(t *testing.T, l leaf, validate func(value tfty
 
 // ofTheFramework is in texts that call a mistake of the configuration a defect of the
 // provider, or show how Go prints a value.
-var ofTheFramework = regexp.MustCompile(`(?i)report (this|the following)|error in the provider|provider developer|%!|tftypes\.|Value\(\{|<null>|basetypes|panic`)
+var ofTheFramework = regexp.MustCompile(`(?i)report (this|the following)|error in the provider|provider developer|%!|tftypes\.|\[Value\(|Value\(\{|<null>|basetypes|panic`)
 
 // says fails the test unless one of the problems has all texts.
 func says(t *testing.T, problems []*tfprotov6.Diagnostic, texts ...string) {
@@ -244,24 +244,46 @@ func TestNumbersThatAreNotWhole(t *testing.T) {
 func TestNullInCollections(t *testing.T) {
 	tested := 0
 	each(t, func(t *testing.T, l leaf, validate func(tftypes.Value) []*tfprotov6.Diagnostic) {
-		var value, empty tftypes.Value
-		switch k := l.ValueType().(type) {
-		case tftypes.List:
-			value, empty = tftypes.NewValue(k, []tftypes.Value{tftypes.NewValue(k.ElementType, nil)}), tftypes.NewValue(k, []tftypes.Value{})
-		case tftypes.Set:
-			value, empty = tftypes.NewValue(k, []tftypes.Value{tftypes.NewValue(k.ElementType, nil)}), tftypes.NewValue(k, []tftypes.Value{})
-		case tftypes.Map:
-			value, empty = tftypes.NewValue(k, map[string]tftypes.Value{"x": tftypes.NewValue(k.ElementType, nil)}), tftypes.NewValue(k, map[string]tftypes.Value{})
-		default:
+		of := elementType(l.ValueType())
+		if of == nil {
 			return
 		}
 		tested++
-		says(t, validate(value), "Null in a ", l.Name, " is null", "Leave the value out, for example with ")
-		validate(empty)
+		says(t, validate(collection(l.ValueType(), tftypes.NewValue(of, nil))), "Null in a ", l.Name, " is null", "Leave the value out, for example with ")
+		validate(collection(l.ValueType()))
+		if of.Is(tftypes.String) { // Their texts are for users, too.
+			validate(collection(l.ValueType(), tftypes.NewValue(of, "")))
+			validate(collection(l.ValueType(), tftypes.NewValue(of, "NOT A NAME!")))
+		}
 	})
 	if tested < 100 {
 		t.Errorf("only %d attributes are collections", tested)
 	}
+}
+
+// elementType is that of a collection; nil for other types.
+func elementType(kind tftypes.Type) tftypes.Type {
+	switch k := kind.(type) {
+	case tftypes.List:
+		return k.ElementType
+	case tftypes.Set:
+		return k.ElementType
+	case tftypes.Map:
+		return k.ElementType
+	}
+	return nil
+}
+
+// collection has these values; those of a map are named x.
+func collection(kind tftypes.Type, values ...tftypes.Value) tftypes.Value {
+	if !kind.Is(tftypes.Map{}) {
+		return tftypes.NewValue(kind, append([]tftypes.Value{}, values...))
+	}
+	entries := map[string]tftypes.Value{}
+	for _, value := range values {
+		entries["x"] = value
+	}
+	return tftypes.NewValue(kind, entries)
 }
 
 // A text that has a form is checked for it. Those that may be anything are listed here:

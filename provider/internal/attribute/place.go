@@ -71,6 +71,16 @@ func LengthBetween(least, most int) validator.String {
 	})
 }
 
+// NotEmpty refuses the empty text.
+func NotEmpty() validator.String {
+	return ValidText("a text that is not empty", func(at path.Path, text string) (summary, detail string) {
+		if text != "" {
+			return "", ""
+		}
+		return "Empty text", Place(at) + " is empty. Write a value, or leave it out."
+	})
+}
+
 // Not refuses texts that are reserved. why says for what.
 func Not(why string, texts ...string) validator.String {
 	return ValidText("none of "+strings.Join(texts, ", "), func(at path.Path, text string) (summary, detail string) {

@@ -64,7 +64,7 @@ func ValidClusterName() validator.String {
 			return summary, detail
 		}
 		if err := cluster.ReservedName(name); err != nil {
-			return "Reserved " + what, fmt.Sprintf("%s is %q, and %v.", at, name, err)
+			return "Reserved " + what, fmt.Sprintf("%s is %q, and %v.", Place(at), name, err)
 		}
 		return "", ""
 	})

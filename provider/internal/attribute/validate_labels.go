@@ -79,7 +79,7 @@ func ValidAllowedLabel() validator.String {
 func validBy(what string, check func(string) error) validator.String {
 	return ValidText("a "+what, func(at path.Path, text string) (summary, detail string) {
 		if err := check(text); err != nil {
-			return "Invalid " + what, fmt.Sprintf("%s: %v.", at, err)
+			return "Invalid " + what, fmt.Sprintf("%s: %v.", Place(at), err)
 		}
 		return "", ""
 	})

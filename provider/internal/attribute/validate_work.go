@@ -24,7 +24,7 @@ func ValidJQPath() validator.String { return validPath("a jq expression that is 
 func validPath(description string, check func(string) error) validator.String {
 	return ValidText(description, func(at path.Path, text string) (summary, detail string) {
 		if err := check(text); err != nil {
-			return "Invalid path", fmt.Sprintf("%s: %s.", at, err)
+			return "Invalid path", fmt.Sprintf("%s: %s.", Place(at), err)
 		}
 		return "", ""
 	})
@@ -52,7 +52,7 @@ func validExpression(description string, env func() (*expression.Env, error), se
 			err = e.Check(text)
 		}
 		if err != nil {
-			return "Invalid expression", fmt.Sprintf("%s can't be evaluated on any object: %s\n\nIt has to be an expression in CEL over %s.", at, err, sees)
+			return "Invalid expression", fmt.Sprintf("%s can't be evaluated on any object: %s\n\nIt has to be an expression in CEL over %s.", Place(at), err, sees)
 		}
 		return "", ""
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -114,7 +113,7 @@ func grantsAttribute() schema.ListNestedAttribute {
 	subjects := func(description string) schema.SetAttribute {
 		return schema.SetAttribute{
 			MarkdownDescription: description, Optional: true, ElementType: types.StringType,
-			Validators: []validator.Set{setvalidator.SizeBetween(1, maxSubjects), setvalidator.ValueStringsAre(stringvalidator.LengthBetween(1, 253))},
+			Validators: []validator.Set{setvalidator.SizeBetween(1, maxSubjects), setvalidator.ValueStringsAre(attribute.LengthBetween(1, 253))},
 		}
 	}
 	return schema.ListNestedAttribute{

@@ -157,7 +157,7 @@ func ManifestConfigsAttribute() schema.ListNestedAttribute {
 						MarkdownDescription: "Fields by their paths.",
 						Optional:            true,
 						NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-							"name":    schema.StringAttribute{MarkdownDescription: "Name under which the value is reported.", Required: true, Validators: []validator.String{attribute.LengthBetween(1, 1024)}},
+							"name":    schema.StringAttribute{MarkdownDescription: "Name under which the value is reported.", Required: true, Validators: []validator.String{attribute.NotEmpty()}},
 							"path":    schema.StringAttribute{MarkdownDescription: "JSONPath from the root of the object to a single value, such as `.status.readyReplicas`.", Required: true, Validators: []validator.String{attribute.ValidJSONPath()}},
 							"version": schema.StringAttribute{MarkdownDescription: "Version of the object's API for which the path is meant. If omitted, any.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 						}},

@@ -48,7 +48,7 @@ func predicatesAttribute() schema.ListNestedAttribute {
 				MarkdownDescription: "Expressions in the Common Expression Language over the variable `managedCluster`, such as `managedCluster.status.version.kubernetes == \"v1.33.1\"`, that all have to be true.",
 				Optional:            true,
 				ElementType:         types.StringType,
-				Validators:          []validator.List{listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+				Validators:          []validator.List{listvalidator.ValueStringsAre(attribute.NotEmpty())},
 			},
 		}},
 	}
