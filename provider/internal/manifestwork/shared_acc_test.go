@@ -60,7 +60,7 @@ func TestAccManifestWorksThatShareAnObject(t *testing.T) {
 		o.Get(object, "mw-shared-a", "one")
 		object.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
 			ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "default", Name: "shared"},
-			Conditions:   conditions,
+			Conditions:   append([]metav1.Condition{}, conditions...),
 		}}
 		ctx, cancel := o.Context()
 		defer cancel()
