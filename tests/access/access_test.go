@@ -195,7 +195,7 @@ func breakSigner(t testing.TB, m *member) {
 // whose signer refuses. A fourth has an agent that does no user access. Keys are the
 // user's own, or those that the hub makes. Then the rights go, in each way there is.
 func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
-	early, late, unsigned := prepare(t, "early", chosen, made), prepare(t, "late", chosen, made), prepare(t, "unsigned", chosen, made)
+	early, late, unsigned := prepare(t, "early", chosen, made, odd), prepare(t, "late", chosen, made), prepare(t, "unsigned", chosen, made)
 	upstream := prepare(t, "upstream", chosen)
 	breakSigner(t, unsigned)
 	early.start("--user-access")
@@ -243,6 +243,8 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 			}
 		}
 	})
+	t.Run("users with odd names", func(t *testing.T) { oddNames(t, early) })
+	t.Run("no key is in the store", func(t *testing.T) { noneInTheStore(t, madeIn) })
 	t.Run("the request is deleted", func(t *testing.T) {
 		testkit.Must(t, hub.as(t, jo).Delete(t.Context(), toEarly.request))
 		mayNoMore(t, asEarly)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,9 +25,16 @@ func kubeconfigOf(t testing.TB) (code int, header http.Header, body []byte) {
 	t.Helper()
 	config := rest.CopyConfig(hub.Admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: jo, Groups: []string{"system:authenticated"}}
+	return kubeconfigBy(t, config, "made", jo)
+}
+
+// kubeconfigBy asks the hub for the kubeconfig of a user of a cloud.
+func kubeconfigBy(t testing.TB, config *rest.Config, cloud, user string) (code int, header http.Header, body []byte) {
+	t.Helper()
 	c, err := rest.HTTPClientFor(config)
 	testkit.Must(t, err)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+"/apis/muster-fleet.io/v1alpha1/namespaces/"+tenant+"/logicalclouds/made/kubeconfig", http.NoBody)
+	path := "/apis/muster-fleet.io/v1alpha1/namespaces/" + tenant + "/logicalclouds/" + cloud + "/kubeconfig?user=" + url.QueryEscape(user)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, http.NoBody)
 	testkit.Must(t, err)
 	answer, err := c.Do(r)
 	testkit.Must(t, err)

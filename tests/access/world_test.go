@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,9 +37,9 @@ const (
 	// madeNamespace is the namespace in the clusters of the cloud whose keys the hub
 	// makes.
 	madeNamespace = "team-a-made"
-	// chosen and made are the labels of the clusters that the placements of the two
+	// chosen, made and odd are the labels of the clusters that the placements of the
 	// clouds select.
-	chosen, made = "cloud", "made"
+	chosen, made, odd = "cloud", "made", "odd"
 )
 
 var (
@@ -75,7 +76,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	config.QPS = -1
-	hub = &hubWorld{Hub: testfleet.Hub{Admin: config}, kubeconfig: process.Kubeconfig}
+	hub = &hubWorld{Hub: testfleet.Hub{Admin: config}, kubeconfig: process.Kubeconfig, log: process.Log}
 	return m.Run(), nil
 }
 
@@ -83,6 +84,7 @@ func run(m *testing.M) (code int, err error) {
 type hubWorld struct {
 	testfleet.Hub
 	kubeconfig string // the administrator's
+	log        func() string
 }
 
 func (h *hubWorld) admin(t testing.TB) client.Client { return testfleet.Client(t, h.Admin) }
@@ -154,9 +156,18 @@ func (m *member) start(flags ...string) {
 	})
 }
 
-// clouds makes two logical clouds, which let jo read and write config maps: prod,
-// where jo holds the keys, and made, where the hub makes them. It lets jo ask for
-// access.
+// oddUsers have names that break what puts them together carelessly: a path, a name
+// in a kubeconfig, YAML, a certificate's subject.
+func oddUsers() []string {
+	return []string{
+		"../../jo", "https://id.example/jo?x=1&y=2#z", "jo@a@b", ":jo: {x: [y]} # 'z' \"&*!|>%`", "Jörg \u202e漢字 😀", "-", "null", "~",
+		strings.Repeat("n", 253), strings.Repeat("ü", 126),
+	}
+}
+
+// clouds makes logical clouds that let their users read and write config maps: prod,
+// where jo holds the keys, made, where the hub makes them, and odd, with odd users.
+// It lets jo ask for access.
 func clouds(t testing.TB) {
 	t.Helper()
 	objects := []client.Object{
@@ -177,13 +188,18 @@ func clouds(t testing.TB) {
 	for name, x := range map[string]struct {
 		label, namespace string
 		keys             v1alpha1.KeyPolicy
-	}{"prod": {chosen, cloudNamespace, v1alpha1.KeyUserHeld}, "made": {made, madeNamespace, v1alpha1.KeyHubMade}} {
+		users            []string
+	}{
+		"prod": {chosen, cloudNamespace, v1alpha1.KeyUserHeld, []string{jo}},
+		"made": {made, madeNamespace, v1alpha1.KeyHubMade, []string{jo}},
+		"odd":  {odd, "team-a-odd", v1alpha1.KeyHubMade, oddUsers()},
+	} {
 		lc := &v1alpha1.LogicalCloud{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name},
 			Spec: v1alpha1.LogicalCloudSpec{
 				Placements: []v1alpha1.PlacementReference{{Name: x.label}},
 				Namespace:  v1alpha1.CloudNamespace{Name: x.namespace},
-				Grants:     []v1alpha1.Grant{{Role: "writer", Users: []string{jo}}},
+				Grants:     []v1alpha1.Grant{{Role: "writer", Users: x.users}},
 			},
 		}
 		lc.Spec.Access.KeyPolicy = x.keys
