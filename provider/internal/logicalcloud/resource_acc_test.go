@@ -55,7 +55,9 @@ func TestAccCloudIsCheckedAtPlan(t *testing.T) {
 		acctest.Says(t, w.Plan(cloudConfig("cloud-checked", x.body)), x.says)
 	}
 	reserved := strings.ReplaceAll(cloudConfig("cloud-checked", ""), "cloud-checked-prod", "kube-system")
-	acctest.Says(t, w.Plan(reserved), "belongs to Kubernetes or to the agent")
+	acctest.Says(t, w.Plan(reserved), "it is a namespace of Kubernetes")
+	reserved = strings.ReplaceAll(cloudConfig("cloud-checked", ""), "cloud-checked-prod", "openshift-apps")
+	acctest.Says(t, w.Plan(reserved), "it is a namespace of OpenShift")
 }
 
 // What is unknown while planning is no mistake.
@@ -130,7 +132,12 @@ func TestAccReadersPlan(t *testing.T) {
 	someone := acctest.Someone(t)
 	someone.Namespace("cloud-reader")
 	w := acctest.NewWorkspace(t)
-	config := cloudConfig("cloud-reader", rulesForJo)
+	config := cloudConfig("cloud-reader", rulesForJo) + `
+resource "muster_access_role" "x" {
+  name  = "cloud-reader"
+  rules = [{ api_groups = [""], resources = ["nodes"], verbs = ["get"] }]
+}
+`
 	if said, ok := w.Apply(config); !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}
@@ -138,6 +145,7 @@ func TestAccReadersPlan(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName, "cluster.open-cluster-management.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}})
 	acctest.Says(t, w.Plan(reader+config), "No changes.")
 	acctest.Says(t, w.Plan(reader+strings.ReplaceAll(config, `"jo"`, `"al"`)), "1 to change")
+	acctest.Says(t, w.Plan(reader+strings.ReplaceAll(config, `["nodes"]`, `["services"]`)), "1 to change")
 }
 
 // The wait of a new cloud warns, the one that is a resource fails the run, and

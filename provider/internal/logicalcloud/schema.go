@@ -2,7 +2,6 @@ package logicalcloud
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -88,7 +88,7 @@ func clusterNamespaceAttribute() schema.SingleNestedAttribute {
 		Required:            true,
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the namespace. Those of Kubernetes (`default`, `kube-*`) and of the agent are refused. Changing it replaces the cloud.",
+				MarkdownDescription: "Name of the namespace. Those of Kubernetes (`default`, `kube-*`), of OpenShift (`openshift-*`) and of the agent (`open-cluster-management*`, `muster-*`) are refused. Changing it replaces the cloud.",
 				Required:            true,
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
 				Validators:          []validator.String{attribute.ValidName("namespace"), notReserved()},
@@ -211,9 +211,9 @@ func validQuantity() validator.String {
 
 // notReserved refuses namespaces that no cloud may have.
 func notReserved() validator.String {
-	return attribute.ValidText("no namespace of Kubernetes or of the agent", func(at path.Path, name string) (summary, detail string) {
-		if name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "open-cluster-management") {
-			return "Reserved namespace", fmt.Sprintf("%s is %q, which belongs to Kubernetes or to the agent: the hub refuses it. Choose a namespace for the cloud alone.", attribute.Place(at), name)
+	return attribute.ValidText("no namespace of Kubernetes, of OpenShift or of the agent", func(at path.Path, name string) (summary, detail string) {
+		if why := muster.ReservedNamespace(name); why != "" {
+			return "Reserved namespace", fmt.Sprintf("%s is %q, which the hub refuses: %s. Choose a namespace for the cloud alone.", attribute.Place(at), name, why)
 		}
 		return "", ""
 	})

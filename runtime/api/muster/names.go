@@ -3,6 +3,7 @@ package muster
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 )
 
 // shortHash is as much of a hash as names carry: 64 bits, in hexadecimal digits.
@@ -34,3 +35,17 @@ func Credential(uid string) string { return "muster-access-" + uid }
 // DerivedClusterName is the name of the ManagedCluster that the hub creates for a
 // client ID that no cluster has.
 func DerivedClusterName(clientID string) string { return "cluster-" + hash(clientID)[:shortHash] }
+
+// ReservedNamespace says why a namespace of managed clusters can't be a logical
+// cloud's; "" when it can.
+func ReservedNamespace(name string) string {
+	switch {
+	case name == "default", strings.HasPrefix(name, "kube-"):
+		return "it is a namespace of Kubernetes"
+	case strings.HasPrefix(name, "open-cluster-management"), strings.HasPrefix(name, "muster-"), name == "muster":
+		return "namespaces of this name are the agent's"
+	case strings.HasPrefix(name, "openshift-"), name == "openshift":
+		return "it is a namespace of OpenShift"
+	}
+	return ""
+}

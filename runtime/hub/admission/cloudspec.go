@@ -18,6 +18,7 @@ import (
 	rbacvalidation "k8s.io/kubernetes/pkg/apis/rbac/validation"
 
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -33,8 +34,15 @@ const usualLifetime = 8 * 60 * 60
 func checkCloud(now, before *v1alpha1.LogicalCloudSpec) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if now.Namespace.Name != before.Namespace.Name {
-		if why := reservedNamespace(now.Namespace.Name); why != "" {
+		if why := muster.ReservedNamespace(now.Namespace.Name); why != "" {
 			errs = append(errs, field.Invalid(spec.Child("namespace", "name"), now.Namespace.Name, why+"; choose another name"))
+		}
+	}
+	for i, p := range now.Placements {
+		for _, problem := range validation.IsDNS1123Subdomain(p.Name) {
+			if !slices.Contains(before.Placements, p) {
+				errs = append(errs, field.Invalid(spec.Child("placements").Index(i).Child("name"), p.Name, problem+"; name a placement of the cloud's own namespace"))
+			}
 		}
 	}
 	errs = append(errs, checkMetadata(&now.Namespace, &before.Namespace, spec.Child("namespace"))...)
@@ -55,19 +63,6 @@ func checkCloud(now, before *v1alpha1.LogicalCloudSpec) (errs field.ErrorList) {
 			fmt.Sprintf("it is more than maxLifetimeSeconds, which is %d; lower it, or raise that one", a.MaxLifetimeSeconds)))
 	}
 	return errs
-}
-
-// reservedNamespace says why a namespace can't be a cloud's.
-func reservedNamespace(name string) string {
-	switch {
-	case name == corev1.NamespaceDefault, strings.HasPrefix(name, "kube-"):
-		return "it is a namespace of Kubernetes"
-	case strings.HasPrefix(name, "open-cluster-management"), strings.HasPrefix(name, "muster-"), name == "muster":
-		return "namespaces of this name are the agent's"
-	case strings.HasPrefix(name, "openshift-"), name == "openshift":
-		return "it is a namespace of OpenShift"
-	}
-	return ""
 }
 
 func checkMetadata(now, before *v1alpha1.CloudNamespace, path *field.Path) (errs field.ErrorList) {

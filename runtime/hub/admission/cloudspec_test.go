@@ -13,10 +13,11 @@ import (
 
 func goodCloud() *v1alpha1.LogicalCloudSpec {
 	return &v1alpha1.LogicalCloudSpec{
-		Namespace: v1alpha1.CloudNamespace{Name: "apps", Labels: map[string]string{"team": "a"}},
-		Quotas:    []v1alpha1.CloudQuota{{Name: "main", Hard: corev1.ResourceList{"limits.cpu": resource.MustParse("4"), "count/deployments.apps": resource.MustParse("3")}}},
-		Grants:    []v1alpha1.Grant{{Role: "edit", Users: []string{"jo", "system:serviceaccount:ci:deploy"}, Groups: []string{"devs"}}},
-		Access:    v1alpha1.CloudAccess{DefaultLifetimeSeconds: 600, MaxLifetimeSeconds: 3600},
+		Placements: []v1alpha1.PlacementReference{{Name: "p"}},
+		Namespace:  v1alpha1.CloudNamespace{Name: "apps", Labels: map[string]string{"team": "a"}},
+		Quotas:     []v1alpha1.CloudQuota{{Name: "main", Hard: corev1.ResourceList{"limits.cpu": resource.MustParse("4"), "count/deployments.apps": resource.MustParse("3")}}},
+		Grants:     []v1alpha1.Grant{{Role: "edit", Users: []string{"jo", "system:serviceaccount:ci:deploy"}, Groups: []string{"devs"}}},
+		Access:     v1alpha1.CloudAccess{DefaultLifetimeSeconds: 600, MaxLifetimeSeconds: 3600},
 	}
 }
 
@@ -32,6 +33,7 @@ func TestCloudsAreChecked(t *testing.T) {
 		"the system's namespace": {func(s *v1alpha1.LogicalCloudSpec) { s.Namespace.Name = "kube-system" }, `spec.namespace.name: Invalid value: "kube-system": it is a namespace of Kubernetes`},
 		"the namespace default":  {func(s *v1alpha1.LogicalCloudSpec) { s.Namespace.Name = "default" }, "choose another name"},
 		"the agent's namespace":  {func(s *v1alpha1.LogicalCloudSpec) { s.Namespace.Name = "open-cluster-management-agent" }, "agent's"},
+		"a path to a placement":  {func(s *v1alpha1.LogicalCloudSpec) { s.Placements[0].Name = "../b/p" }, `spec.placements[0].name: Invalid value: "../b/p"`},
 		"one of the hub's keys": {func(s *v1alpha1.LogicalCloudSpec) {
 			s.Namespace.Labels = map[string]string{"muster-fleet.io/logical-cloud": "x"}
 		}, "spec.namespace.labels[muster-fleet.io/logical-cloud]"},
