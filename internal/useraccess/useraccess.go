@@ -107,3 +107,12 @@ func SplitCloud(text string) (namespace, name string, err error) {
 	}
 	return namespace, name, nil
 }
+
+// ModeFor is the mode to ask a logical cloud in: the one that it allows, or all that
+// there are. Who may use a cloud and not read it gives nil.
+func ModeFor(c *v1alpha1.LogicalCloud) v1alpha1.AccessMode {
+	if c != nil && len(c.Spec.Access.Modes) == 1 {
+		return c.Spec.Access.Modes[0]
+	}
+	return v1alpha1.AccessAuto
+}

@@ -13,10 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -184,11 +188,28 @@ func TestAccSubject(t *testing.T) {
 	acctest.Says(t, said, "use public_key_pem of the tls_private_key")
 }
 
+// An identity that may only read plans a request.
+func TestAccReadersPlanRequests(t *testing.T) {
+	w, someone := playedHub(t)
+	someone.Namespace("ar-reader")
+	config := requestConfig("ar-reader", "paris", newRequest(t, "ci"), `  user = "ci"`)
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(acctest.Excerpt(said))
+	}
+	reader := someone.Identity("ar-reader", rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}})
+	acctest.Says(t, w.Plan(reader+config), "No changes.")
+	acctest.Says(t, w.Plan(reader+requestConfig("ar-reader", "rome", newRequest(t, "ci"), `  user = "ci"`)), "must be replaced")
+}
+
 // The kubeconfig is for this run: the requests are gone after it, and neither the
 // state nor the plan has a key.
 func TestAccEphemeralKubeconfig(t *testing.T) {
 	w, someone := playedHub(t)
 	someone.Namespace("ar-run")
+	tokens := &v1alpha1.LogicalCloud{ObjectMeta: metav1.ObjectMeta{Namespace: "ar-run", Name: "tokens"}}
+	tokens.Spec.Placements, tokens.Spec.Namespace.Name = []v1alpha1.PlacementReference{{Name: "p"}}, "apps"
+	tokens.Spec.Access.Modes = []v1alpha1.AccessMode{v1alpha1.AccessToken}
+	someone.Apply(tokens)
 	config := `
 ephemeral "muster_cluster_kubeconfig" "x" {
   logical_cloud    = "ar-run/prod"
@@ -201,10 +222,16 @@ ephemeral "muster_cluster_kubeconfig" "one" {
   managed_cluster = "rome"
 }
 
+# The one mode that the cloud allows is asked for.
+ephemeral "muster_cluster_kubeconfig" "tokens" {
+  logical_cloud   = "ar-run/tokens"
+  managed_cluster = "rome"
+}
+
 resource "terraform_data" "x" {
   provisioner "local-exec" {
     command = <<-SH
-      test -n "$KEY" && test "$TOKEN" = sesame && test "$ONE" = https://rome.example.com:6443 && cat > seen.kubeconfig <<'EOF'
+      test -n "$KEY" && test "$TOKEN" = sesame && test "$ONE" = https://rome.example.com:6443 && test "$TOKENS" = sesame && cat > seen.kubeconfig <<'EOF'
       ${ephemeral.muster_cluster_kubeconfig.x.kubeconfig}
       EOF
     SH
@@ -212,6 +239,8 @@ resource "terraform_data" "x" {
       KEY   = ephemeral.muster_cluster_kubeconfig.x.clusters["paris"].client_key
       TOKEN = ephemeral.muster_cluster_kubeconfig.x.clusters["eks"].token
       ONE   = ephemeral.muster_cluster_kubeconfig.one.host
+
+      TOKENS = ephemeral.muster_cluster_kubeconfig.tokens.token
     }
   }
 }

@@ -78,7 +78,7 @@ func (e *kubeconfigEphemeral) Open(ctx context.Context, req ephemeral.OpenReques
 	s := session{client: client, timeout: timeout}
 	credentials, err := s.ask(waiting, e.hub, &model)
 	if err == nil {
-		err = model.fill(credentials, s.clusterNamespace(waiting, &model))
+		err = model.fill(credentials, s.clusterNamespace())
 	}
 	if err != nil {
 		withdrawAll(ctx, client, s.names(), &resp.Diagnostics)
@@ -135,8 +135,10 @@ func withdrawAll(ctx context.Context, client *kube.Client, requests []objectName
 
 // session is what is asked for at once.
 type session struct {
-	client   *kube.Client
-	timeout  time.Duration
+	client  *kube.Client
+	timeout time.Duration
+	// cloud is nil where the user may use it and not read it.
+	cloud    *v1alpha1.LogicalCloud
 	requests []*v1alpha1.AccessRequest
 	end      time.Time
 }
@@ -168,8 +170,13 @@ func (s *session) ask(ctx context.Context, h *hub.Hub, model *kubeconfigModel) (
 	if err != nil {
 		return nil, err
 	}
+	namespace, name, _ := useraccess.SplitCloud(model.LogicalCloud.ValueString()) // validated
+	cloud := &v1alpha1.LogicalCloud{}
+	if s.client.Get(ctx, cloud, namespace, name) == nil { // else the answer to the request says more
+		s.cloud = cloud
+	}
 	for _, cluster := range model.clusters() {
-		request, err := model.ask(cluster, id).Request(keys)
+		request, err := model.ask(s.cloud, cluster, id).Request(keys)
 		if err != nil {
 			return nil, err
 		}
@@ -195,15 +202,12 @@ func (s *session) ask(ctx context.Context, h *hub.Hub, model *kubeconfigModel) (
 	return credentials, nil
 }
 
-// clusterNamespace is the cloud's namespace in the clusters, for the contexts. Who may
-// only use the cloud may not be able to read it.
-func (s *session) clusterNamespace(ctx context.Context, model *kubeconfigModel) string {
-	namespace, name, _ := useraccess.SplitCloud(model.LogicalCloud.ValueString())
-	cloud := &v1alpha1.LogicalCloud{}
-	if err := s.client.Get(ctx, cloud, namespace, name); err != nil {
+// clusterNamespace is the cloud's namespace in the clusters, for the contexts.
+func (s *session) clusterNamespace() string {
+	if s.cloud == nil {
 		return ""
 	}
-	return cloud.Spec.Namespace.Name
+	return s.cloud.Spec.Namespace.Name
 }
 
 // clusterError is that of one of several requests.

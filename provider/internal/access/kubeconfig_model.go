@@ -66,7 +66,7 @@ func (e *kubeconfigEphemeral) Schema(_ context.Context, _ ephemeral.SchemaReques
 			Validators: []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.AlsoRequires(path.MatchRoot("user"))},
 		},
 		"mode": schema.StringAttribute{
-			MarkdownDescription: "How to get in: by a client `Certificate`, by a service account's `Token`, or `Auto` for a certificate where the cluster signs one, and a token elsewhere. Defaults to `Auto`.", Optional: true,
+			MarkdownDescription: "How to get in: by a client `Certificate`, by a service account's `Token`, or `Auto` for a certificate where the cluster signs one, and a token elsewhere. Defaults to the one mode that the logical cloud allows, or to `Auto`.", Optional: true,
 			Validators: attribute.OneOf(v1alpha1.AccessCertificate, v1alpha1.AccessToken, v1alpha1.AccessAuto),
 		},
 		"ttl": schema.StringAttribute{
@@ -127,12 +127,12 @@ func (e *kubeconfigEphemeral) ValidateConfig(ctx context.Context, req ephemeral.
 	}
 }
 
-func (m *kubeconfigModel) ask(cluster, hubID string) useraccess.Ask {
+func (m *kubeconfigModel) ask(of *v1alpha1.LogicalCloud, cluster, hubID string) useraccess.Ask {
 	namespace, cloud, _ := useraccess.SplitCloud(m.LogicalCloud.ValueString()) // validated
 	lifetime, _ := time.ParseDuration(m.TTL.ValueString())                     // 0 when it is left out; validated
 	return useraccess.Ask{
 		Namespace: namespace, Cloud: cloud, Cluster: cluster, HubID: hubID, User: m.GrantedTo.ValueString(), Groups: attribute.Texts(m.Groups),
-		Mode: v1alpha1.AccessMode(attribute.OrDefault(m.Mode, string(v1alpha1.AccessAuto))), Lifetime: lifetime,
+		Mode: v1alpha1.AccessMode(attribute.OrDefault(m.Mode, string(useraccess.ModeFor(of)))), Lifetime: lifetime,
 	}
 }
 

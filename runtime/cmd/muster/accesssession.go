@@ -104,13 +104,10 @@ func (s *accessSession) cloud(ctx context.Context) (*v1alpha1.LogicalCloud, erro
 
 // mode is how to get in where the flag does not say.
 func (f *accessFlags) modeFor(cloud *v1alpha1.LogicalCloud) v1alpha1.AccessMode {
-	switch {
-	case f.mode != "":
+	if f.mode != "" {
 		return v1alpha1.AccessMode(f.mode)
-	case cloud != nil && len(cloud.Spec.Access.Modes) == 1:
-		return cloud.Spec.Access.Modes[0]
 	}
-	return v1alpha1.AccessAuto
+	return useraccess.ModeFor(cloud)
 }
 
 // clusters are those that the cloud's placements select.

@@ -145,7 +145,7 @@ func (m *Maker) withdraw(ctx context.Context, requests []*v1alpha1.AccessRequest
 // ask asks for access with the user's newest key, or with a new one where that was
 // withdrawn from the cluster.
 func (m *Maker) ask(ctx context.Context, c *v1alpha1.LogicalCloud, hubID, user, cluster string, ring Ring) (Ring, error) {
-	mode := modeOf(c)
+	mode := useraccess.ModeFor(c)
 	usable, err := m.usable(c, cluster, mode, ring)
 	if err != nil {
 		return ring, err
@@ -182,14 +182,6 @@ func (m *Maker) usable(c *v1alpha1.LogicalCloud, cluster string, mode v1alpha1.A
 	}
 	_, revoked := c.RevokedUntil(cluster, hash, m.clock.Now())
 	return !revoked, nil
-}
-
-// modeOf is the mode in which the hub asks: all that the cloud allows.
-func modeOf(c *v1alpha1.LogicalCloud) v1alpha1.AccessMode {
-	if len(c.Spec.Access.Modes) == 1 {
-		return c.Spec.Access.Modes[0]
-	}
-	return v1alpha1.AccessAuto
 }
 
 // step is what to do about a user in a cluster.
