@@ -1,4 +1,4 @@
 output "kubeconfig" {
-  description = "How the user gets a kubeconfig with a context for each cluster."
-  value       = "muster access kubeconfig --cloud ${muster_logical_cloud_wait.prod.namespace}/${muster_logical_cloud_wait.prod.name} --user ${var.user} --output prod.kubeconfig"
+  description = "How an administrator of the hub gets a kubeconfig for the user, with a context for each cluster. The user leaves --user out, and names a kubeconfig of their own."
+  value       = "muster access kubeconfig --kubeconfig ${var.fleet_dir}/hub/admin.kubeconfig --cloud ${muster_logical_cloud_wait.prod.namespace}/${muster_logical_cloud_wait.prod.name} --user ${var.user} --output prod.kubeconfig"
 }
