@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"slices"
@@ -122,6 +123,12 @@ func TestAccessRequestSaysWhoMadeIt(t *testing.T) {
 	if r.Spec.ExpirationSeconds != 1200 || r.Spec.Mode != v1alpha1.AccessCertificate || !slices.Contains(r.Finalizers, muster.AccessFinalizer) {
 		t.Errorf("%d seconds, mode %s, finalizers %v", r.Spec.ExpirationSeconds, r.Spec.Mode, r.Finalizers)
 	}
+	// The API server takes base64 in one line only, so that the same bytes are the same
+	// text for all that compares them.
+	text := base64.StdEncoding.EncodeToString(r.Spec.Request)
+	mustRefuse(t, "writing it in lines", patching(r, `{"spec":{"request":"`+text[:76]+"\\n"+text[76:]+`"}}`)(jo), "must be of type byte")
+	mustRefuse(t, "the same bytes", patching(r, `{"spec":{"request":"`+text+`"}}`)(jo), "")
+	mustRefuse(t, "other bytes", patching(r, `{"spec":{"request":"AAAA`+text+`"}}`)(jo), "can't be changed")
 	mustRefuse(t, "changing it", patching(r, `{"spec":{"expirationSeconds":600}}`)(jo), "can't be changed")
 }
 

@@ -16,10 +16,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,11 +57,13 @@ type Handler struct {
 	clock  clock.PassiveClock
 	vault  *Vault
 	hubID  func(context.Context) (string, error)
+	// refusals bounds the events about refusals.
+	refusals flowcontrol.PassiveRateLimiter
 }
 
 // NewHandler makes the handler. The client reads from the server.
 func NewHandler(c client.Client, clk clock.PassiveClock, v *Vault, hubID func(context.Context) (string, error)) *Handler {
-	return &Handler{client: c, clock: clk, vault: v, hubID: hubID}
+	return &Handler{client: c, clock: clk, vault: v, hubID: hubID, refusals: flowcontrol.NewTokenBucketPassiveRateLimiter(refusalsPerSecond, refusalsAtOnce)}
 }
 
 // Matches reports whether a request that was authorized is for the handler.
@@ -120,6 +122,7 @@ func (h *Handler) answer(r *http.Request) ([]byte, *Pending, error) {
 		name = who.GetName()
 	}
 	if err := h.mayBe(ctx, who, name); err != nil {
+		h.refused(ctx, &v1alpha1.LogicalCloud{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name}}, who.GetName(), name, err)
 		return nil, nil, apierrors.NewForbidden(resource, info.Name, err)
 	}
 	lc := &v1alpha1.LogicalCloud{}
@@ -133,8 +136,9 @@ func (h *Handler) answer(r *http.Request) ([]byte, *Pending, error) {
 		return nil, nil, apierrors.NewConflict(resource, lc.Name,
 			errors.New("the users of this logical cloud hold their keys themselves (spec.access.keyPolicy is UserHeld): use `muster access kubeconfig`"))
 	case !slices.Contains(Users(lc), name):
-		return nil, nil, apierrors.NewForbidden(resource, lc.Name,
-			fmt.Errorf("no grant of the logical cloud names the user %q; the hub makes keys for users, not for the members of groups", name))
+		err := fmt.Errorf("no grant of the logical cloud names the user %q; the hub makes keys for users, not for the members of groups", name)
+		h.refused(ctx, lc, who.GetName(), name, err)
+		return nil, nil, apierrors.NewForbidden(resource, lc.Name, err)
 	}
 	entries, handed, pending, err := h.gather(ctx, lc, name)
 	if err != nil || pending != nil {
@@ -148,7 +152,6 @@ func (h *Handler) answer(r *http.Request) ([]byte, *Pending, error) {
 	if err := h.record(ctx, lc, who.GetName(), name, handed); err != nil {
 		return nil, nil, err
 	}
-	audit.AddAuditAnnotation(ctx, "muster-fleet.io/kubeconfig", fmt.Sprintf("user %q: %s", name, strings.Join(handed, "; ")))
 	return body, nil, nil
 }
 

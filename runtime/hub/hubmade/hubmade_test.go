@@ -126,6 +126,21 @@ func TestOnlyThoseWhoMayGetAKubeconfig(t *testing.T) {
 			t.Errorf("%s: Allow is %q", x.method, answer.Header().Get("Allow"))
 		}
 	}
+	w.ask(http.MethodGet, "eve", "?user=jo") // once more: an equal refusal is no further event
+	list := &eventsv1.EventList{}
+	w.Must(w.List(context.Background(), list, client.InNamespace(w.name)))
+	var told []string
+	for _, e := range list.Items {
+		if e.Reason == muster.EventAccessRefused && e.Type == "Warning" && e.Regarding.Name == w.cloud().Name {
+			told = append(told, e.Note)
+		}
+	}
+	all := strings.Join(told, "\n")
+	for _, want := range []string{`requester "eve", user "jo": user "eve" may not have`, `user "al"`, `requester "eve", user "eve": no grant`} {
+		if len(told) != 3 || !strings.Contains(all, want) {
+			t.Errorf("the events about refusals are\n%s\nwant 3 of them, and %s", all, want)
+		}
+	}
 	lc := w.cloud()
 	w.Merge(lc, `{"spec":{"access":{"keyPolicy":"UserHeld"}}}`)
 	if answer := w.ask(http.MethodGet, "jo", ""); answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), "muster access kubeconfig") {
