@@ -50,6 +50,7 @@ resource "muster_manifest_work_replica_set" "this" {
   namespace        = muster_placement.this.namespace
   name             = var.name
   manifests        = var.manifests
+  objects          = var.objects
   manifest_configs = var.manifest_configs
 
   placements = [{

@@ -16,13 +16,20 @@ variable "namespace" {
 }
 
 variable "manifests" {
-  description = "The objects, each as YAML or JSON, for example from yamlencode or file."
+  description = "Objects as YAML or JSON, for example from file."
   type        = list(string)
+  default     = null
 
   validation {
-    condition     = length(var.manifests) > 0
-    error_message = "There is nothing to roll out: give at least one manifest."
+    condition     = try(length(var.manifests), 0) > 0 || try(length(var.objects), 0) > 0
+    error_message = "There is nothing to roll out: give at least one manifest, or objects."
   }
+}
+
+variable "objects" {
+  description = "Objects as HCL, which a plan shows: a list of objects such as { apiVersion = \"v1\", kind = \"Namespace\", metadata = { name = \"shop\" } }. With manifests, too, those come first."
+  type        = any
+  default     = null
 }
 
 variable "manifest_configs" {

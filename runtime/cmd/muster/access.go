@@ -30,9 +30,9 @@ unless the logical cloud has the hub make them (keyPolicy HubMade).`,
 
 // accessFlags say who asks where for access to what.
 type accessFlags struct {
-	hub                        hubFlags
-	context, cloud, user, mode string
-	ttl, timeout               time.Duration
+	hub               hubFlags
+	cloud, user, mode string
+	ttl, timeout      time.Duration
 	// namespace and cloudName are the parts of cloud.
 	namespace, cloudName string
 }
@@ -40,7 +40,6 @@ type accessFlags struct {
 func (f *accessFlags) add(cmd *cobra.Command) {
 	f.hub.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.context, "context", "", "context of the hub's kubeconfig, instead of its current one")
 	flags.StringVar(&f.cloud, "cloud", "", "the logical cloud, as NAMESPACE/NAME")
 	flags.StringVar(&f.user, "user", "", "user of the hub that gets access (default the one of the hub's kubeconfig; another needs the right to impersonate it)")
 	flags.StringVar(&f.mode, "mode", "", "Certificate, Token or Auto (default what the cloud allows: Auto, which is a certificate where the cluster signs one)")
@@ -99,7 +98,6 @@ from the file, or made and written there, for its owner alone.`,
 		},
 	}
 	f.hub.add(cmd)
-	cmd.Flags().StringVar(&f.context, "context", "", "context of the hub's kubeconfig, instead of its current one")
 	cmd.Flags().StringVar(&f.user, "user", "", "user of the hub that gets access (default the one of the hub's kubeconfig)")
 	cmd.Flags().StringVar(&path, "key", "", "file of the private key, in PEM")
 	return cmd

@@ -105,7 +105,7 @@ func (s *accessSession) cachePath(of string) (string, error) {
 		return "", err
 	}
 	f := s.flags
-	sum := sha256.Sum256([]byte(strings.Join([]string{s.config.Host, s.kubeconfig, f.context, f.cloud, of, f.user, f.mode, f.ttl.String()}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{s.config.Host, s.kubeconfig, f.hub.context, f.cloud, of, f.user, f.mode, f.ttl.String()}, "\x00")))
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".json"), nil
 }
 

@@ -145,7 +145,7 @@ func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1al
 func (s *accessSession) plugin(of string) *clientcmdapi.ExecConfig {
 	f := s.flags
 	args := []string{"access", "credential", "--kubeconfig", s.kubeconfig, "--cloud", f.cloud, "--cluster", of}
-	for _, flag := range [][2]string{{"--context", f.context}, {"--user", f.user}, {"--mode", f.mode}} {
+	for _, flag := range [][2]string{{"--context", f.hub.context}, {"--user", f.user}, {"--mode", f.mode}} {
 		if flag[1] != "" {
 			args = append(args, flag[0], flag[1])
 		}

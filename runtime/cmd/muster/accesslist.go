@@ -49,7 +49,6 @@ func newAccessStatusCommand() *cobra.Command {
 		},
 	}
 	f.hub.add(cmd)
-	cmd.Flags().StringVar(&f.context, "context", "", "context of the hub's kubeconfig, instead of its current one")
 	f.timeout = defaultAccessTimeout
 	return cmd
 }
@@ -97,7 +96,6 @@ func newAccessListCommand() *cobra.Command {
 		},
 	}
 	f.hub.add(cmd)
-	cmd.Flags().StringVar(&f.context, "context", "", "context of the hub's kubeconfig, instead of its current one")
 	cmd.Flags().StringVar(&f.user, "user", "", "only the access of this user")
 	return cmd
 }
@@ -153,7 +151,6 @@ The requests are those that are named, or all of a logical cloud that the flags 
 	}
 	f.hub.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.context, "context", "", "context of the hub's kubeconfig, instead of its current one")
 	flags.StringVar(&f.cloud, "cloud", "", "all requests of this logical cloud, as NAMESPACE/NAME")
 	flags.StringVar(&f.user, "user", "", "with --cloud: only the access of this user")
 	flags.StringVar(&of, "cluster", "", "with --cloud: only the access to this cluster")

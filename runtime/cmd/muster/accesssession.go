@@ -51,7 +51,7 @@ func (f *accessFlags) session(cmd *cobra.Command) (*accessSession, error) {
 		return nil, fmt.Errorf("find the kubeconfig: %w", err)
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path},
-		&clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+		&clientcmd.ConfigOverrides{CurrentContext: f.hub.context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,17 +42,14 @@ func (a actionCommand) command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, err := at.path()
+			hub, err := at.provider()
 			if err != nil {
 				return err
-			}
-			if path, err = filepath.Abs(path); err != nil {
-				return fmt.Errorf("find the kubeconfig: %w", err)
 			}
 			for _, config := range configs {
 				a.take(cmd.Flags(), config)
 			}
-			return a.run(cmd.Context(), cmd.ErrOrStderr(), path, configs)
+			return a.run(cmd.Context(), cmd.ErrOrStderr(), hub, configs)
 		},
 	}
 	at.add(cmd)
@@ -96,8 +92,12 @@ func (a actionCommand) take(flags *pflag.FlagSet, config map[string]any) {
 func (f actionFlag) attribute() string { return strings.ReplaceAll(f.name, "-", "_") }
 
 // run invokes the action with each of the configurations, also after a failure.
-func (a actionCommand) run(ctx context.Context, out io.Writer, kubeconfig string, configs []map[string]any) error {
-	provider, err := embedded.New(ctx, version.Version(), map[string]any{"kubeconfig_path": kubeconfig})
+func (a actionCommand) run(ctx context.Context, out io.Writer, hub map[string]string, configs []map[string]any) error {
+	attributes := map[string]any{}
+	for name, value := range hub {
+		attributes[name] = value
+	}
+	provider, err := embedded.New(ctx, version.Version(), attributes)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +14,6 @@ import (
 
 func newExportCommand() *cobra.Command {
 	var at hubFlags
-	var kubecontext string
 	var hcl bool
 	options := export.Options{}
 	cmd := &cobra.Command{
@@ -37,16 +35,9 @@ Nothing on the hub is changed, and no file is overwritten.`,
 			if !hcl {
 				return fmt.Errorf("HCL is the only form that can be exported: leave --hcl=false out")
 			}
-			path, err := at.path()
-			if err != nil {
+			var err error
+			if options.Provider, err = at.provider(); err != nil {
 				return err
-			}
-			if path, err = filepath.Abs(path); err != nil {
-				return fmt.Errorf("find the kubeconfig: %w", err)
-			}
-			options.Provider = map[string]string{"kubeconfig_path": path}
-			if kubecontext != "" {
-				options.Provider["context"] = kubecontext
 			}
 			return writeExport(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), options)
 		},
@@ -54,7 +45,6 @@ Nothing on the hub is changed, and no file is overwritten.`,
 	at.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&hcl, "hcl", true, "write Terraform configuration, the only form there is")
-	flags.StringVar(&kubecontext, "context", "", "context of the kubeconfig, instead of its current one")
 	flags.StringVar(&options.Dir, "dir", "hub", "folder for the configuration, which must not have files of the same names")
 	flags.StringSliceVar(&options.Kinds, "kinds", nil, "resource types without muster_, such as placement,manifest_work (default all but bootstrap_token)")
 	flags.StringVar(&options.ClusterSet, "cluster-set", "", "only this set, its clusters, and what is about them")

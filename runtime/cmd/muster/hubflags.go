@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,12 +16,13 @@ import (
 
 // hubFlags say which hub a command talks to.
 type hubFlags struct {
-	dataDir, kubeconfig string
+	dataDir, kubeconfig, context string
 }
 
 func (f *hubFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", fleetDir, "data directory of \"muster up\"")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub, instead of the one in the data directory")
+	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig, instead of its current one")
 }
 
 // path is the kubeconfig of the hub, which exists.
@@ -36,13 +38,30 @@ func (f *hubFlags) path() (string, error) {
 	return path, nil
 }
 
+// provider is the provider's configuration for the hub.
+func (f *hubFlags) provider() (map[string]string, error) {
+	path, err := f.path()
+	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("find the kubeconfig: %w", err)
+	}
+	config := map[string]string{"kubeconfig_path": path}
+	if f.context != "" {
+		config["context"] = f.context
+	}
+	return config, nil
+}
+
 // client reaches the hub with the rights of its kubeconfig.
 func (f *hubFlags) client() (client.Client, error) {
 	path, err := f.path()
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path},
+		&clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}

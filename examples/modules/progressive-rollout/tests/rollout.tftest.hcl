@@ -36,6 +36,21 @@ run "defaults" {
   }
 }
 
+run "objects_as_hcl" {
+  variables {
+    manifests = null
+    objects = [
+      { apiVersion = "v1", kind = "Namespace", metadata = { name = "web" } },
+      { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "web", namespace = "web" }, data = { a = "1" } },
+    ]
+  }
+
+  assert {
+    condition     = muster_manifest_work_replica_set.this.objects[1].data.a == "1"
+    error_message = "The objects do not arrive."
+  }
+}
+
 run "without_canaries" {
   variables {
     canary_labels  = null
