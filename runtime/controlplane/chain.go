@@ -129,6 +129,9 @@ func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregat
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
+	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
+		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
+	}
 	if err := adjust(generic, o); err != nil {
 		return nil, err
 	}
@@ -153,6 +156,7 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 		return nil, fmt.Errorf("configure custom resources: %w", err)
 	}
 	convertInProcess(extensions, o.Conversions)
+	withFirstStatus(extensions, o.FirstStatuses)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)
 	if err != nil {
 		return nil, fmt.Errorf("configure aggregation: %w", err)

@@ -87,6 +87,8 @@ type Options struct {
 	AdmissionPlugins []AdmissionPlugin
 	// Conversions convert custom resources between their versions.
 	Conversions []Conversion
+	// FirstStatuses are the statuses that custom resources have from their creation on.
+	FirstStatuses []FirstStatus
 	// Clock decides when client certificates have expired, and when the
 	// administrator's is renewed; the real one by default.
 	Clock clock.Clock

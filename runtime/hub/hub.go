@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
 )
@@ -76,6 +77,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		Clock:            o.Clock,
 		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()),
 		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
+		FirstStatuses:    []controlplane.FirstStatus{{Resource: setstatus.Resource(), Of: o.members.FirstStatus}},
 		Open:             open.Load,
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {

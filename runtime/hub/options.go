@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -83,6 +84,9 @@ type Options struct {
 	// kubeconfigs answers requests for kubeconfigs with keys that the hub has made.
 	kubeconfigs *kubeconfigs
 
+	// members counts the members of cluster sets.
+	members *setstatus.Members
+
 	// Clock is the real one by default. Kubernetes itself, as for the expiry of
 	// tokens, always uses the real one.
 	Clock clock.WithTicker
@@ -92,7 +96,7 @@ type Options struct {
 
 // complete sets defaults and refuses what contradicts itself.
 func (o *Options) complete() error {
-	o.kubeconfigs = &kubeconfigs{}
+	o.kubeconfigs, o.members = &kubeconfigs{}, setstatus.NewMembers()
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -126,6 +130,7 @@ func (o *Options) controllers(hubCA []byte) controllers.Options {
 		Clock:            o.Clock,
 		Features:         o.Features,
 		Scheduling:       o.scheduling(),
+		Members:          o.members,
 		Labels:           o.Labels,
 		AcceptNew:        len(o.AutoApprove) > 0 || o.Features.Enabled(features.ManagedClusterAutoApproval),
 		ApprovedUsers:    o.AutoApprove,

@@ -50,6 +50,8 @@ type Options struct {
 	Features featuregate.FeatureGate
 	// Scheduling is how placements are scheduled.
 	Scheduling scheduling.Options
+	// Members counts the members of cluster sets.
+	Members *setstatus.Members
 	// Labels are put on every object that is made for a cluster.
 	Labels map[string]string
 	// AcceptNew accepts every new cluster, once.
@@ -108,7 +110,7 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		health.NewController(c),
 
 		// Cluster sets: which cluster belongs where.
-		setstatus.NewController(c),
+		setstatus.NewController(c, o.Members),
 		binding.NewController(c),
 		namespaces.NewController(c),
 

@@ -46,7 +46,7 @@ func startControllers(t testing.TB) {
 		for _, r := range []interface {
 			Register(m manager.Manager) error
 		}{
-			defaultsets.NewController(c), status.NewController(c), binding.NewController(c), namespaces.NewController(c),
+			defaultsets.NewController(c), status.NewController(c, status.NewMembers()), binding.NewController(c), namespaces.NewController(c),
 		} {
 			if err := r.Register(m); err != nil {
 				return err

@@ -67,7 +67,7 @@ func startControllers(t testing.TB) *countingClock {
 		for _, r := range []interface {
 			Register(m manager.Manager) error
 		}{
-			defaultsets.NewController(c), setstatus.NewController(c), binding.NewController(c), namespaces.NewController(c),
+			defaultsets.NewController(c), setstatus.NewController(c, setstatus.NewMembers()), binding.NewController(c), namespaces.NewController(c),
 			placement.NewController(c, m.GetEventRecorder("placement-controller"), clk, scheduling.Options{}),
 		} {
 			if err := r.Register(m); err != nil {

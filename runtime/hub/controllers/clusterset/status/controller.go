@@ -29,13 +29,13 @@ import (
 // Controller reconciles the status of ManagedClusterSets.
 type Controller struct {
 	client  client.Client
-	members *members
+	members *Members
 }
 
-// NewController makes the controller. It knows of clusters by its watches, so it
-// has to be registered before it reconciles.
-func NewController(c client.Client) *Controller {
-	return &Controller{client: c, members: newMembers()}
+// NewController makes the controller, which counts members. It knows of clusters by
+// its watches, so it has to be registered before it reconciles.
+func NewController(c client.Client, members *Members) *Controller {
+	return &Controller{client: c, members: members}
 }
 
 // Register adds the controller to a manager.

@@ -22,7 +22,7 @@ func selects(t testing.TB, s string) labels.Selector {
 // clusters, and exactly the sets whose count has changed are told.
 func TestCountsFollowChanges(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	m := newMembers()
+	m := NewMembers()
 	clusters := map[string]labels.Set{}
 	choices := []string{"", "env=prod", "env in (prod,dev)", "env!=prod", "!env", "zone=a,env"}
 	sets := map[string]labels.Selector{}
@@ -85,7 +85,7 @@ func TestCountsFollowChanges(t *testing.T) {
 
 // A change of a label of one of 10,000 clusters, with 50 sets.
 func BenchmarkRelabelled(b *testing.B) {
-	m := newMembers()
+	m := NewMembers()
 	for i := range 10000 {
 		m.labelled(fmt.Sprint("c", i), labels.Set{"zone": fmt.Sprint(i % 50)})
 	}
