@@ -112,6 +112,8 @@ func validateEnv(env []v1alpha1.EnvVar, at *field.Path) field.ErrorList {
 func protectedFlags() map[string]string {
 	return map[string]string{
 		"cluster-name":         "use the name of the cluster",
+		"client-id":            "the agent registers by the name of the cluster",
+		"registration-label":   "an agent with a name can't choose labels; set them on the ManagedCluster",
 		"namespace":            "use the option for the namespace",
 		"bootstrap-kubeconfig": "hand over a bootstrap kubeconfig",
 		"health-address":       "remove it, as the pod's probes ask this address",
