@@ -98,6 +98,12 @@ func (p *Process) Restart() error {
 	return err
 }
 
+// RestartWith starts the process again, at its address and with other flags.
+func (p *Process) RestartWith(flags ...string) error {
+	p.args = append(p.args[:1:1], flags...)
+	return p.Restart()
+}
+
 // Stop ends the process in an orderly way.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
