@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -60,7 +61,7 @@ func (r *bootstrapTokenResource) Schema(_ context.Context, _ resource.SchemaRequ
 
 // tokenAttributes are the arguments and results of the resource.
 func tokenAttributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
+	attributes := map[string]schema.Attribute{
 		"managed_cluster": schema.StringAttribute{
 			MarkdownDescription: "Name of the cluster that the token is bound to: a muster hub lets it register that cluster and no other. Without it and `managed_clusters`, it can register any cluster. Changing it replaces the token.",
 			Optional:            true,
@@ -110,6 +111,14 @@ func tokenAttributes() map[string]schema.Attribute {
 			Optional:   true,
 			Validators: []validator.String{attribute.ValidDuration(minimumBootstrapTTL)},
 		},
+	}
+	maps.Copy(attributes, tokenResults())
+	return attributes
+}
+
+// tokenResults are what comes of a token.
+func tokenResults() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
 		"token_id": schema.StringAttribute{
 			MarkdownDescription: "The public half of the token, which names it on the hub.",
 			Computed:            true,
