@@ -125,7 +125,8 @@ func (w importing) change(name string, how func(*v1alpha1.ClusterImportSpec)) {
 
 // registrations are the name of the cluster's agent, the certificate requests that it
 // made with a bootstrap token, and its kubeconfig. Those that an agent makes with its own
-// certificate are renewals.
+// certificate are renewals, which it makes by itself, also at the hub's new address:
+// what must not happen is a registration, and that takes a token.
 func (w importing) registrations(name string) (agent string, requests []string, at string) {
 	w.Helper()
 	secret := &corev1.Secret{}

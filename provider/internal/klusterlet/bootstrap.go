@@ -123,8 +123,10 @@ func (h *handover) needed(seen sighting) bool {
 	switch {
 	case !h.own && !h.makes:
 		return false
-	case h.renew || !seen.bootstrap:
+	case h.renew:
 		return true
+	case !seen.bootstrap:
+		return !seen.deletes || !seen.certified
 	case h.makes && !h.insists && seen.foreign:
 		return false
 	}

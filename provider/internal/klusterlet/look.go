@@ -31,6 +31,8 @@ type sighting struct {
 	// bootstrap says that a Secret with a bootstrap kubeconfig exists, and foreign
 	// that somebody else has put it there.
 	bootstrap, foreign bool
+	// deletes says that the agent deletes this Secret when it has registered.
+	deletes bool
 	// certified says that the agent holds a certificate that can be used, at where.
 	certified bool
 	where     registration.Endpoint
@@ -91,6 +93,7 @@ func (a *agent) look(ctx context.Context) (sighting, error) {
 		seen.compare(a, object, live[i])
 	}
 	if secret, ok := live[len(wanted)].(*corev1.Secret); ok {
+		seen.deletes = a.deletesBootstrap()
 		seen.certified = certified(secret, a.name, time.Now())
 		seen.where, _ = endpointOf(secret.Data[cluster.KubeconfigKey])
 	}
@@ -146,7 +149,7 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 		return
 	}
 	if live == nil {
-		if !isSecret || a.keepsBootstrap {
+		if !isSecret || a.keepsBootstrap && !a.deletesBootstrap() {
 			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is missing", kindOf(wanted), wanted.GetName()))
 		}
 		return

@@ -154,6 +154,14 @@ func (a *agent) choosesHub() bool {
 	return slices.ContainsFunc(a.options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--bootstrap-kubeconfigs") })
 }
 
+// deletesBootstrap reports whether the agent is started to delete its bootstrap Secret
+// once it has registered.
+func (a *agent) deletesBootstrap() bool {
+	return slices.ContainsFunc(a.options.Args, func(arg string) bool {
+		return arg == "--delete-bootstrap-secret" || arg == "--delete-bootstrap-secret=true"
+	})
+}
+
 // watchPods fails a wait once the newest pod has been stuck for a while.
 func (a *agent) watchPods(ctx context.Context, fail context.CancelCauseFunc) {
 	var mu sync.Mutex
