@@ -52,7 +52,7 @@ func fleetMatrix(kubeconfig string) []fleetRow {
 		{resource: "muster_manifest_work_wait", kept: []string{"generation"}},
 		{resource: "muster_manifest_work_replica_set_wait", kept: []string{"generation"}},
 		{resource: "muster_logical_cloud_wait"},
-		{resource: "muster_access_request", kept: append([]string{"csr_pem"}, "name", "certificate_pem", "endpoint", "cluster_ca_certificate", "not_before", "not_after", "serial", "key_hash")},
+		{resource: "muster_access_request", kept: []string{"csr_pem", "name", "certificate_pem", "endpoint", "cluster_ca_certificate", "not_before", "not_after", "serial", "key_hash"}},
 	}
 }
 

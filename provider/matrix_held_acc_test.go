@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
@@ -64,7 +63,7 @@ func TestAccAHeldDeletionSaysWhatHoldsIt(t *testing.T) {
 	said, ok := w.Interrupt(func() {
 		for _, r := range rows {
 			object := kube.Fresh(r.object)
-			o.Wait(object, r.namespace, r.name, func() bool { return object.(metav1.Object).GetDeletionTimestamp() != nil })
+			o.Wait(object, r.namespace, r.name, func() bool { return object.GetDeletionTimestamp() != nil })
 		}
 	}, "destroy", "-auto-approve", "-no-color", "-input=false", "-parallelism=20")
 	if ok {
