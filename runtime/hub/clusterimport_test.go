@@ -85,6 +85,14 @@ func TestImportsDoWhatTheirAuthorsMayDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = admins.Delete(context.Background(), imp) })
+	// Nor does anybody make the cluster under whose name somebody else's import would let
+	// its own in.
+	grant(t, "import-7", clusters, join)
+	for who, want := range map[string]string{"7": `cannot update the ClusterImport "changed"`, "4": ""} {
+		err := clientFor(t, impersonate("import-"+who)).Create(context.Background(), newCluster("changed"), client.DryRunAll)
+		mustRefuse(t, "import-"+who+" makes the cluster of an import", err, want)
+	}
+	mustRefuse(t, "import-7 makes another cluster", clientFor(t, impersonate("import-7")).Create(context.Background(), newCluster("unchanged"), client.DryRunAll), "")
 	for patch, want := range map[string]string{
 		`{"spec":{"endpoint":{"server":"https://evil.example.com"}}}`: "cannot use the Secret",
 		`{"metadata":{"labels":{"a":"b"}}}`:                           "",

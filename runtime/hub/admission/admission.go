@@ -58,7 +58,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterPlacement", Factory: factory(&placements{expressions: scheduling.NewExpressions()})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
-		{Name: "MusterClusterImport", Factory: factory(&clusterImports{defaultSet: gates.Enabled(features.DefaultClusterSet)})},
+		{Name: "MusterClusterImport", Factory: factory(&clusterImports{enabled: gates.Enabled(features.ClusterImport), defaultSet: gates.Enabled(features.DefaultClusterSet)})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
 		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
 	}

@@ -32,6 +32,8 @@ import (
 type clusterImports struct {
 	access
 	client dynamic.Interface
+	// enabled says that the hub carries imports out.
+	enabled bool
 	// defaultSet says that clusters without a set are in the default one.
 	defaultSet bool
 }
@@ -59,6 +61,9 @@ func (*clusterImports) Handles(op admission.Operation) bool {
 
 // Validate checks what an import says, and the rights of who says it.
 func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if p.enabled && a.GetOperation() == admission.Create && concerns(a, cluster.GroupName, "managedclusters") {
+		return p.checkNewCluster(ctx, a)
+	}
 	if !concerns(a, muster.GroupName, "clusterimports") {
 		return nil
 	}
@@ -129,6 +134,28 @@ func (p *clusterImports) lacksCluster(ctx context.Context, who user.Info, imp *v
 		return cluster.RefusedAcceptance + ": the ManagedCluster is accepted already, and an import lets a cluster in under its name", nil
 	}
 	return "", nil
+}
+
+// checkNewCluster refuses a ManagedCluster whose name somebody else imports: the import
+// would let its own cluster in under the name.
+func (p *clusterImports) checkNewCluster(ctx context.Context, a admission.Attributes) error {
+	var mc clusterv1.ManagedCluster
+	if err := decode(a.GetObject(), &mc); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+	}
+	name := mc.Name // a.GetName has none that the server generates
+	_, err := p.client.Resource(v1alpha1.GroupVersion.WithResource("clusterimports")).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(fmt.Errorf("read the ClusterImport %s: %w", name, err))
+	case p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{Verb: "update", APIGroup: muster.GroupName, Resource: "clusterimports", Name: name}):
+		return nil
+	}
+	return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf(
+		"user %q cannot update the ClusterImport %q, which lets the cluster of its kubeconfig in under this name: choose another name, or have the import deleted",
+		a.GetUserInfo().GetName(), name))
 }
 
 // checkImport checks what does not depend on the user.

@@ -97,7 +97,7 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	all := []Controller{
 		// Registration: from the first certificate request to the last work.
 		managedcluster.NewController(c, live, events, o.Clock, managedcluster.Options{Labels: o.Labels, AcceptNew: o.AcceptNew}),
-		csr.NewController(c, m.GetCache(), events, o.Clock, csr.Options{ApprovedUsers: o.ApprovedUsers}),
+		csr.NewController(c, m.GetAPIReader(), m.GetCache(), events, o.Clock, csr.Options{ApprovedUsers: o.ApprovedUsers}),
 		clusterrole.NewController(c, live, clusterrole.Options{Labels: o.Labels}),
 		lease.NewController(c, events, o.Clock),
 		clocksync.NewController(c, o.Clock),

@@ -38,6 +38,8 @@ const (
 // not approve waits for an administrator.
 type Controller struct {
 	client client.Client
+	// live reads from the server.
+	live client.Reader
 	// tokens reads the Secrets of bootstrap tokens, from the cache.
 	tokens client.Reader
 	events events.EventRecorder
@@ -54,10 +56,10 @@ type Options struct {
 	ApprovedUsers []string
 }
 
-// NewController makes the controller. tokens reads the Secrets of bootstrap
-// tokens; a cache will do.
-func NewController(c client.Client, tokens client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options) *Controller {
-	return &Controller{client: c, tokens: tokens, events: recorder, clock: clk, approvedUsers: o.ApprovedUsers}
+// NewController makes the controller. live reads past the cache, and tokens the Secrets
+// of bootstrap tokens, for which a cache will do.
+func NewController(c client.Client, live, tokens client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options) *Controller {
+	return &Controller{client: c, live: live, tokens: tokens, events: recorder, clock: clk, approvedUsers: o.ApprovedUsers}
 }
 
 // Register adds the controller to a manager.
@@ -164,8 +166,7 @@ func (c *Controller) mayJoin(ctx context.Context, request *certificatesv1.Certif
 	if !slices.Contains(bound, name) {
 		return false, fmt.Sprintf("the bootstrap token is bound to %q and the request is for %q", bound, name), nil
 	}
-	mc := &clusterv1.ManagedCluster{}
-	err := c.client.Get(ctx, types.NamespacedName{Name: name}, mc)
+	mc, err := c.clusterToJoin(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, fmt.Sprintf("the ManagedCluster %q does not exist: create it, and accept it", name), nil
@@ -190,6 +191,20 @@ func (c *Controller) mayJoin(ctx context.Context, request *certificatesv1.Certif
 			name, request.Name, name), nil
 	}
 	return true, "", nil
+}
+
+// clusterToJoin reads the cluster of a first request. Whether it has an agent already
+// decides about letting another one in, so that is read from the server. The cache also
+// learns a moment late that the cluster is there, and the event that says it is not
+// would hide those that follow: they differ in their notes alone.
+func (c *Controller) clusterToJoin(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
+	mc := &clusterv1.ManagedCluster{}
+	err := c.client.Get(ctx, types.NamespacedName{Name: name}, mc)
+	if apierrors.IsNotFound(err) || err == nil && !mc.HasAgent() {
+		mc = &clusterv1.ManagedCluster{}
+		err = c.live.Get(ctx, types.NamespacedName{Name: name}, mc)
+	}
+	return mc, err
 }
 
 // takeOver installs the agent of a request that is about to be approved, if its
