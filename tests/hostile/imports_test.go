@@ -257,7 +257,7 @@ func othersClusters(t *testing.T, w *world, mine []byte) {
 		testkit.Eventually(t, func() error {
 			err := testfleet.Client(t, managed).Get(ctx, client.ObjectKeyFromObject(o), o)
 			if !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%s is still there: %v", o.GetName(), err) //nolint:errorlint // it may be nil
+				return fmt.Errorf("%s is still there: %v", o.GetName(), err)
 			}
 			return nil
 		})

@@ -61,7 +61,7 @@ func setBy(obj metav1.Object, finalizer string) string {
 				Finalizers map[string]any `json:"f:finalizers"`
 			} `json:"f:metadata"`
 		}
-		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		// The elements of a set are keyed by their values, in JSON.

@@ -14,7 +14,7 @@ func TestDescribeDeletion(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asked := metav1.NewTime(now.Add(-90 * time.Second))
 	owns := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const hold = `{"f:metadata":{"f:finalizers":{".":{},"v:\"example.com/hold\"":{}}}}`
 	for name, test := range map[string]struct {
