@@ -87,7 +87,7 @@ func TestImportsDoWhatTheirAuthorsMayDo(t *testing.T) {
 	t.Cleanup(func() { _ = admins.Delete(context.Background(), imp) })
 	// Nor does anybody make the cluster under whose name somebody else's import would let
 	// its own in.
-	grant(t, "import-7", clusters, join)
+	grant(t, "import-7", lists, clusters, join)
 	for who, want := range map[string]string{"7": `cannot update the ClusterImport "changed"`, "4": ""} {
 		err := clientFor(t, impersonate("import-"+who)).Create(context.Background(), newCluster("changed"), client.DryRunAll)
 		mustRefuse(t, "import-"+who+" makes the cluster of an import", err, want)
