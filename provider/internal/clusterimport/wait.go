@@ -173,8 +173,31 @@ func (r *importResource) follow(waiting context.Context, plan *importModel, obje
 		Waits: plan.Wait != nil, Ready: &plan.Ready, Kind: "cluster import", Report: func() { plan.report(object) },
 	}
 	var diags diag.Diagnostics
-	if client := r.Hub.Client(&diags); waits && client != nil {
+	client := r.Hub.Client(&diags)
+	switch {
+	case client == nil:
+	case !waits && version != "":
+		plan.noticed(waiting, client, object, version)
+	case waits:
 		f.Wait = func() (summary, problem string) { return plan.Wait.until(waiting, client, object, version, timeout) }
 	}
 	return f
+}
+
+// noticeTimeout is how long an apply without a wait gives the hub to notice a kubeconfig.
+const noticeTimeout = 5 * time.Second
+
+// noticed waits for a moment until the hub has dealt with the kubeconfig that was handed
+// in, and takes over what it says. Otherwise the next plan could still read that the
+// hub needs one. A hub that takes longer, as with a cluster that does not answer, is not
+// waited for.
+func (m *importModel) noticed(waiting context.Context, client *kube.Client, object *v1alpha1.ClusterImport, version string) {
+	ctx, cancel := context.WithTimeout(waiting, noticeTimeout)
+	defer cancel()
+	err := client.Wait(ctx, object, "", object.Name, func(exists bool) (bool, error) {
+		return !exists || object.Status.KubeconfigVersion == version, nil
+	})
+	if err == nil && object.Status.KubeconfigVersion == version {
+		m.report(object)
+	}
 }
