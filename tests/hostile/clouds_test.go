@@ -239,7 +239,7 @@ func tenantsTakeNamespaces(t *testing.T, one, two *estate, prod *v1alpha1.Logica
 	harmless(t, "a cloud deletes a namespace that is not its own", err)
 }
 
-// cloudsGoWhileTheAgentIsAway deletes clouds of which the cluster can't be told.
+// cloudsGoWhileTheAgentIsAway deletes clouds whose cluster is offline.
 func cloudsGoWhileTheAgentIsAway(t *testing.T, one, two *estate, m *member) {
 	t.Helper()
 	ctx := t.Context()
