@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
@@ -95,10 +96,7 @@ func userKubeconfig(t *testing.T, w *acctest.Workspace, command string) string {
 // kubectl, the test is skipped.
 func kubectlAs(t *testing.T, kubeconfig, kubeContext string) func(want string, args ...string) {
 	t.Helper()
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("there is no kubectl")
-	}
+	path := testkit.Kubectl(t)
 	return func(want string, args ...string) {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), path, append([]string{"--kubeconfig", kubeconfig, "--context", kubeContext}, args...)...).Output()

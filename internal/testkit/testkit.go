@@ -9,6 +9,7 @@
 package testkit
 
 import (
+	"os/exec"
 	"testing"
 	"time"
 )
@@ -64,4 +65,14 @@ func Poll(timeout time.Duration, check func() error) error {
 		}
 		<-tick.C
 	}
+}
+
+// Kubectl is the path of kubectl. Without it, the test is skipped.
+func Kubectl(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("there is no kubectl")
+	}
+	return path
 }

@@ -155,10 +155,7 @@ type kubectl struct {
 // newKubectl finds the program. Without it, the test is skipped.
 func newKubectl(t *testing.T) *kubectl {
 	t.Helper()
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("there is no kubectl")
-	}
+	path := testkit.Kubectl(t)
 	dir := t.TempDir()
 	return &kubectl{t, path, append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+dir)}
 }

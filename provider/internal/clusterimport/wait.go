@@ -176,8 +176,12 @@ func (r *importResource) follow(waiting context.Context, plan *importModel, obje
 	client := r.Hub.Client(&diags)
 	switch {
 	case client == nil:
-	case !waits && version != "":
-		plan.noticed(waiting, client, object, version)
+	case plan.Wait == nil && version != "":
+		f.Report = func() {} // noticed does, of what is up to date
+		f.Wait = func() (summary, problem string) {
+			plan.noticed(waiting, client, object, version)
+			return "", ""
+		}
 	case waits:
 		f.Wait = func() (summary, problem string) { return plan.Wait.until(waiting, client, object, version, timeout) }
 	}

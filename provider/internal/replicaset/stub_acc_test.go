@@ -26,6 +26,7 @@ type replicaSetHub struct {
 	url string
 
 	mu       sync.Mutex
+	created  *sync.Cond // for those who wait until there is an object
 	version  int
 	object   *workv1alpha1.ManifestWorkReplicaSet
 	works    []workv1.ManifestWork
@@ -35,6 +36,7 @@ type replicaSetHub struct {
 func newReplicaSetHub(t *testing.T) *replicaSetHub {
 	t.Helper()
 	h := &replicaSetHub{version: 100, watchers: map[chan []byte]bool{}}
+	h.created = sync.NewCond(&h.mu)
 	api := httptest.NewServer(h)
 	t.Cleanup(func() {
 		h.mu.Lock()
@@ -113,6 +115,7 @@ func (h *replicaSetHub) Apply(wanted *workv1alpha1.ManifestWorkReplicaSet) {
 		wanted.UID, wanted.Generation = types.UID(strconv.Itoa(h.version)), 1
 		h.object = wanted
 		h.changed("ADDED")
+		h.created.Broadcast()
 	case !reflect.DeepEqual(h.object.Spec, wanted.Spec) || !reflect.DeepEqual(h.object.Labels, wanted.Labels):
 		if !reflect.DeepEqual(h.object.Spec, wanted.Spec) {
 			h.object.Generation++
@@ -177,9 +180,7 @@ func (h *replicaSetHub) report(status metav1.ConditionStatus, generation func(pr
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for h.object == nil { // on a slow machine it is not created yet
-		h.mu.Unlock()
-		time.Sleep(10 * time.Millisecond)
-		h.mu.Lock()
+		h.created.Wait()
 	}
 	reason := "Progressing"
 	if status == metav1.ConditionTrue {

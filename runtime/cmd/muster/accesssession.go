@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
@@ -43,17 +41,13 @@ type accessSession struct {
 }
 
 func (f *accessFlags) session(cmd *cobra.Command) (*accessSession, error) {
-	path, err := f.hub.path()
+	path, err := f.hub.absolute()
 	if err != nil {
 		return nil, err
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return nil, fmt.Errorf("find the kubeconfig: %w", err)
-	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path},
-		&clientcmd.ConfigOverrides{CurrentContext: f.hub.context}).ClientConfig()
+	config, err := f.hub.config(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+		return nil, err
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
 	if err != nil {
@@ -102,7 +96,7 @@ func (s *accessSession) cloud(ctx context.Context) (*v1alpha1.LogicalCloud, erro
 	return cloud, nil
 }
 
-// mode is how to get in where the flag does not say.
+// modeFor is how to get into a cloud: as the flag says, or as the cloud allows.
 func (f *accessFlags) modeFor(cloud *v1alpha1.LogicalCloud) v1alpha1.AccessMode {
 	if f.mode != "" {
 		return v1alpha1.AccessMode(f.mode)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,14 +39,23 @@ func (f *hubFlags) path() (string, error) {
 	return path, nil
 }
 
-// provider is the provider's configuration for the hub.
-func (f *hubFlags) provider() (map[string]string, error) {
+// absolute is path from the root, for what outlives the command's working directory.
+func (f *hubFlags) absolute() (string, error) {
 	path, err := f.path()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return nil, fmt.Errorf("find the kubeconfig: %w", err)
+		return "", fmt.Errorf("find the kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// provider is the provider's configuration for the hub.
+func (f *hubFlags) provider() (map[string]string, error) {
+	path, err := f.absolute()
+	if err != nil {
+		return nil, err
 	}
 	config := map[string]string{"kubeconfig_path": path}
 	if f.context != "" {
@@ -60,10 +70,19 @@ func (f *hubFlags) client() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, err := f.config(path)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+}
+
+// config is the context of the kubeconfig at path that the flags choose.
+func (f *hubFlags) config(path string) (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path},
 		&clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}
-	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	return config, nil
 }

@@ -13,6 +13,7 @@ package patch
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +66,18 @@ func RetryConflicts(r reconcile.Reconciler) reconcile.Reconciler {
 		result, err := r.Reconcile(ctx, request)
 		if apierrors.IsConflict(err) {
 			return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // RequeueAfter knows no growing pause
+		}
+		return result, err
+	})
+}
+
+// RetryConflictsAfter is RetryConflicts with a pause that stays the same. It is for
+// controllers whose growing pauses are meant for other failures, and are too long here.
+func RetryConflictsAfter(pause time.Duration, r reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		result, err := r.Reconcile(ctx, request)
+		if apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: pause}, nil
 		}
 		return result, err
 	})

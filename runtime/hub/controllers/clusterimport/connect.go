@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 )
 
-// How the hub talks to a cluster that somebody else's kubeconfig names: the
-// author of that, and the server that answers, may be hostile.
+// How the hub talks to a cluster that somebody else's kubeconfig names. The author of
+// the kubeconfig may be hostile, and so may the server that answers.
 
 // maxAnswer is how much of an answer is read, in bytes. An agent's largest object has
 // some kilobytes.

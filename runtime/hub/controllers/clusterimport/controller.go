@@ -87,21 +87,12 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&clusterv1.ManagedCluster{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicates.Changed(clusterChanged))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.importsOfSecret), builder.WithPredicates(predicates.When(isKubeconfig))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Workers, RateLimiter: newBackoff(c.options.FirstRetry, c.options.LastRetry)}).
-		Complete(reconcile.Func(c.soonAfterConflicts))
+		Complete(patch.RetryConflictsAfter(conflictPause, c))
 }
 
-// conflictPause is when an import is looked at again that had changed since it was read.
+// conflictPause is when an import is looked at again that had changed since it was
+// read. The growing pauses are those for clusters that can't be reached.
 const conflictPause = 100 * time.Millisecond
-
-// soonAfterConflicts reconciles, and does so again soon after a conflict. The pauses of
-// patch.RetryConflicts would be those for clusters that can't be reached.
-func (c *Controller) soonAfterConflicts(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	result, err := c.Reconcile(ctx, r)
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictPause}, nil
-	}
-	return result, err
-}
 
 // Reconcile brings one import further, as far as it goes within one attempt, and
 // writes down how far that is.

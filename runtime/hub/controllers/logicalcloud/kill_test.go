@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -68,7 +69,9 @@ func (k *killer) wrap(next http.RoundTripper) http.RoundTripper {
 			return nil, errKilled
 		}
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/accessrequests") {
-			admit(r)
+			if err := admit(r); err != nil {
+				return nil, err
+			}
 		}
 		response, err := next.RoundTrip(r)
 		if err == nil && response.StatusCode < http.StatusMultipleChoices {
@@ -86,16 +89,18 @@ func (k *killer) wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 // admit fills in what admission does on a real hub.
-func admit(r *http.Request) {
-	text, err := io.ReadAll(r.Body)
-	request := map[string]any{}
-	if err != nil || json.Unmarshal(text, &request) != nil {
-		panic(fmt.Sprint("a request that can't be read: ", err))
+func admit(r *http.Request) error {
+	request := &unstructured.Unstructured{}
+	if err := json.NewDecoder(r.Body).Decode(&request.Object); err != nil {
+		return fmt.Errorf("read an access request: %w", err)
 	}
-	request["spec"].(map[string]any)["expirationSeconds"] = 3600
-	text, _ = json.Marshal(request) // it was JSON before
+	if err := unstructured.SetNestedField(request.Object, int64(3600), "spec", "expirationSeconds"); err != nil {
+		return err
+	}
+	text, err := json.Marshal(request.Object)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	r.GetBody = nil
+	return err
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
