@@ -8,6 +8,20 @@ const GroupName = "addon.open-cluster-management.io"
 
 // Annotations.
 const (
+	// AnnotationPrefix begins the annotations of a ManagedCluster that its add-ons
+	// get, too. It has no slash at its end, as upstream.
+	AnnotationPrefix = "addon.open-cluster-management.io"
+	// LifecycleAnnotation on a ClusterManagementAddOn says who manages the add-on:
+	// the hub when it is absent or LifecycleAddOnManager, and otherwise a manager of
+	// its own.
+	LifecycleAnnotation = "addon.open-cluster-management.io/lifecycle"
+	// LifecycleAddOnManager is the lifecycle of an add-on that the hub manages.
+	LifecycleAddOnManager = "addon-manager"
+	// LifecycleSelf is the lifecycle of an add-on that manages itself.
+	LifecycleSelf = "self"
+	// HostingClusterAnnotation on a ManagedClusterAddOn names the managed cluster
+	// that the add-on's agent runs in, when it is not the add-on's own.
+	HostingClusterAnnotation = "addon.open-cluster-management.io/hosting-cluster-name"
 	// InstallNamespaceAnnotation carries v1alpha1's spec.installNamespace in
 	// v1beta1, which has no such field.
 	InstallNamespaceAnnotation = "addon.open-cluster-management.io/v1alpha1-install-namespace"
@@ -16,6 +30,23 @@ const (
 	// there is nothing to carry, and never stored. It is muster's own; upstream
 	// drops these fields.
 	OlderFieldsAnnotation = "muster-fleet.io/v1alpha1-fields"
+)
+
+// Labels of the works of add-ons, beside the add-on's name.
+const (
+	// AddOnNamespaceLabel is on works in the namespace of a hosting cluster: the
+	// namespace of the ManagedClusterAddOn that they belong to.
+	AddOnNamespaceLabel = "open-cluster-management.io/addon-namespace"
+)
+
+// PreDeleteWorkName begins the names of the works of an add-on that run when it is
+// deleted.
+func PreDeleteWorkName(addOn string) string { return "addon-" + addOn + "-pre-delete" }
+
+// Kinds of configuration of add-ons from templates, by their plural names.
+const (
+	TemplateResource         = "addontemplates"
+	DeploymentConfigResource = "addondeploymentconfigs"
 )
 
 // ReservedNoDefault is the name in v1beta1's default configurations that says
@@ -37,8 +68,43 @@ const DefaultInstallNamespace = "open-cluster-management-agent-addon"
 
 // Condition types of a ManagedClusterAddOn.
 const (
-	ConditionAvailable   = "Available"
-	ConditionProgressing = "Progressing"
+	ConditionAvailable              = "Available"
+	ConditionProgressing            = "Progressing"
+	ConditionConfigured             = "Configured"
+	ConditionManifestApplied        = "ManifestApplied"
+	ConditionHostingManifestApplied = "HostingManifestApplied"
+)
+
+// Reasons of the Progressing condition.
+const (
+	ReasonProgressing                      = "Progressing"
+	ReasonCompleted                        = "Completed"
+	ReasonFailed                           = "Failed"
+	ReasonConfigurationUnsupported         = "ConfigurationUnsupported"
+	ReasonWaitingForManifestApplied        = "WaitingForManifestApplied"
+	ReasonWaitingForHostingManifestApplied = "WaitingForHostingManifestApplied"
+)
+
+// Messages of the Progressing condition of a ManagedClusterAddOn.
+const (
+	MessageNoWorks                          = "progressing... no addon works"
+	MessageConfigsMismatch                  = "progressing... mca and work configs mismatch"
+	MessageWorkNotReady                     = "progressing... work is not ready"
+	MessageCompleted                        = "completed with no errors."
+	MessageWaitingForManifestApplied        = "Waiting for ManagedClusterAddOn ManifestApplied condition"
+	MessageWaitingForHostingManifestApplied = "Waiting for ManagedClusterAddOn HostingManifestApplied condition"
+)
+
+// MessageNoManifest is of the ManifestApplied condition when the add-on's manager
+// has nothing to deploy in the cluster.
+const MessageNoManifest = "no manifest need to apply"
+
+// Reasons of the Configured condition, and their messages.
+const (
+	ReasonConfigurationsConfigured     = "ConfigurationsConfigured"
+	ReasonConfigurationsNotConfigured  = "ConfigurationsNotConfigured"
+	MessageConfigurationsConfigured    = "Configurations configured"
+	MessageConfigurationsNotConfigured = "Configurations updated and not configured yet"
 )
 
 // Reasons of the Available condition that follow from an add-on's lease.
