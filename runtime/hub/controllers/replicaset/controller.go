@@ -40,6 +40,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
 const (
@@ -63,7 +64,7 @@ type Controller struct {
 	// Progressing.
 	needsProgressing bool
 	works            works
-	awaited          awaited
+	awaited          selection.Awaited
 }
 
 // Options say how rollouts proceed.
@@ -96,12 +97,12 @@ func (c *Controller) Register(m manager.Manager) error {
 		// checked again.
 		For(&workv1alpha1.ManifestWorkReplicaSet{}).
 		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(c.ofPlacement),
-			builder.WithPredicates(predicates.Changed(selectionChanged))).
+			builder.WithPredicates(predicates.Changed(selection.PlacementChanged))).
 		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(c.ofDecision)).
 		// Which clusters a placement may choose. Our own scheduler writes the
 		// decisions again then; of other schedulers that is not known.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
-			builder.WithPredicates(predicates.Changed(standingChanged))).
+			builder.WithPredicates(predicates.Changed(selection.StandingChanged))).
 		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
@@ -117,7 +118,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	set := &workv1alpha1.ManifestWorkReplicaSet{}
 	if err := c.client.Get(ctx, r.NamespacedName, set); err != nil {
 		if apierrors.IsNotFound(err) {
-			c.awaited.remember(r.NamespacedName, nil)
+			c.awaited.Remember(r.NamespacedName, nil)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -138,7 +139,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gather what the ManifestWorkReplicaSet %s depends on: %w", r.NamespacedName, err)
 	}
-	c.awaited.remember(r.NamespacedName, s.refused())
+	c.awaited.Remember(r.NamespacedName, s.refused())
 	p := decide(s, c.clock.Now(), c.needsProgressing)
 	if len(p.writes) > 0 {
 		behind, err := c.behind(ctx, s)

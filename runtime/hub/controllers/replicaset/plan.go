@@ -51,7 +51,7 @@ func decide(s snapshot, now time.Time, needsProgressing bool) plan {
 	for _, p := range s.placements {
 		// Without one of its placements a set goes no further: what those after
 		// it are given stays as it is.
-		stop = stop || p.missing
+		stop = stop || p.Missing
 		d.placement(p, byPlacement[p.name], stop)
 		delete(byPlacement, p.name)
 	}
@@ -79,7 +79,7 @@ type decider struct {
 // to be handed out.
 func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bool) {
 	o := outcome{placement: p}
-	keeping := stop || p.problem != nil
+	keeping := stop || p.Problem != nil
 	kept := d.sort(p, present, keeping)
 	var existing []rollout.ClusterStatus
 	for _, w := range kept {
@@ -99,8 +99,8 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 		existing = append(existing, status)
 	}
 	if !keeping {
-		result, err := rollout.Decide(p.strategy, p.groups, existing, d.now)
-		o.problem = err
+		result, err := rollout.Decide(p.strategy, p.Groups, existing, d.now)
+		o.Problem = err
 		for _, s := range result.ToRollout {
 			if s.Status == rollout.ToApply {
 				d.handOut(p.name, s.Cluster, kept[s.Cluster])
@@ -131,7 +131,7 @@ func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool
 		case keeping && !twice:
 			kept[w.Namespace] = w
 		case keeping:
-		case twice, p.settled && !p.clusters.Has(w.Namespace):
+		case twice, p.Settled && !p.Clusters.Has(w.Namespace):
 			d.remove(w)
 		default:
 			kept[w.Namespace] = w

@@ -99,12 +99,12 @@ func (p plan) summary() (s workv1alpha1.ManifestWorkReplicaSetSummary) {
 // placementSummaries count the works of each placement that there is.
 func (p plan) placementSummaries() (out []workv1alpha1.PlacementSummary) {
 	for _, o := range p.outcomes {
-		if o.missing {
+		if o.Missing {
 			continue
 		}
 		s := workv1alpha1.PlacementSummary{
 			Name:                    o.name,
-			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", o.decisionGroups, len(o.works), o.selected),
+			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", o.DecisionGroups, len(o.works), o.Selected),
 		}
 		for _, w := range o.works {
 			count(&s.Summary, w)
@@ -144,16 +144,16 @@ func (p plan) verified(namespace string, total int, failed error) metav1.Conditi
 	selected := 0
 	var refused []string
 	for _, o := range p.outcomes {
-		selected += len(o.clusters)
-		if text := explain(namespace, o.refused); text != "" {
+		selected += len(o.Clusters)
+		if text := explain(namespace, o.Refused); text != "" {
 			refused = append(refused, fmt.Sprintf("placement %s: %s", o.name, text))
 		}
 		switch {
-		case o.missing:
+		case o.Missing:
 			c.Reason, c.Message = work.ReasonPlacementDecisionNotFound, fmt.Sprintf("there is no placement %s in the set's namespace", o.name)
 			return c
-		case o.problem != nil && c.Reason == "":
-			c.Reason, c.Message = work.ReasonNotAsExpected, fmt.Sprintf("placement %s: %s", o.name, o.problem)
+		case o.Problem != nil && c.Reason == "":
+			c.Reason, c.Message = work.ReasonNotAsExpected, fmt.Sprintf("placement %s: %s", o.name, o.Problem)
 		}
 	}
 	switch {
@@ -178,7 +178,7 @@ func (p plan) verified(namespace string, total int, failed error) metav1.Conditi
 // placement writes its decisions before its status, so both are asked.
 func (p plan) rolledOut() bool {
 	for _, o := range p.outcomes {
-		if o.missing || o.problem != nil || o.succeeded != o.selected || o.succeeded != len(o.clusters) {
+		if o.Missing || o.Problem != nil || o.succeeded != o.Selected || o.succeeded != len(o.Clusters) {
 			return false
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 )
 
 func scheduledElsewhere(o client.Object) []string {
-	if o.GetAnnotations()[cluster.SchedulingDisabledAnnotation] == "true" {
+	if selection.ScheduledElsewhere(o) {
 		return []string{"true"}
 	}
 	return nil
@@ -40,31 +40,16 @@ func placementsOf(o client.Object) (names []string) {
 	return names
 }
 
-// selectionChanged selects what a placement says of its selection. Which
-// clusters it selected is in its decisions.
-func selectionChanged(was, is *clusterv1beta1.Placement) bool {
-	return was.Status.NumberOfSelectedClusters != is.Status.NumberOfSelectedClusters ||
-		len(was.Status.DecisionGroups) != len(is.Status.DecisionGroups) ||
-		was.Generation != is.Generation ||
-		len(scheduledElsewhere(was)) != len(scheduledElsewhere(is))
-}
-
-// standingChanged selects what decides whether a cluster may get works.
-func standingChanged(was, is *clusterv1.ManagedCluster) bool {
-	return !maps.Equal(was.Labels, is.Labels) || was.Spec.AcceptsClient() != is.Spec.AcceptsClient() ||
-		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.UID != is.UID
-}
-
 // ofCluster are the sets that wait for a cluster, and those that another
 // scheduler decides for.
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(enqueue.Requests(c.awaited.of(o.GetName())), c.externallyScheduled(ctx, "")...)
+	return append(enqueue.Requests(c.awaited.Of(o.GetName())), c.externallyScheduled(ctx, "")...)
 }
 
 // ofChoice are the sets that a change of what may be chosen concerns: of all
 // namespaces for a cluster set, of its own for a binding.
 func (c *Controller) ofChoice(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(enqueue.Requests(c.awaited.in(o.GetNamespace())), c.externallyScheduled(ctx, o.GetNamespace())...)
+	return append(enqueue.Requests(c.awaited.In(o.GetNamespace())), c.externallyScheduled(ctx, o.GetNamespace())...)
 }
 
 // externallyScheduled are the sets with a placement that another scheduler

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +15,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
-)
-
-const (
-	// atOnce is how many works are written at a time.
-	atOnce = 10
-	// shownErrors is how many errors of a pass are reported: those of a large
-	// fleet are mostly the same.
-	shownErrors = 3
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/parallel"
 )
 
 // carryOut deletes and writes what the plan says, and adds the works that it
@@ -32,7 +24,7 @@ func (c *Controller) carryOut(ctx context.Context, set *workv1alpha1.ManifestWor
 	// First what is to go: a work may have moved to another placement.
 	err := c.deleteAll(ctx, keysOf(p.deletes))
 	written := make([]*workv1.ManifestWork, len(p.writes))
-	failed := parallel(len(p.writes), func(i int) (err error) {
+	failed := parallel.Do(len(p.writes), func(i int) (err error) {
 		w := p.writes[i]
 		if w.work == nil {
 			written[i], err = c.create(ctx, set, w.cluster, p.outcomes[w.placement].name)
@@ -131,7 +123,7 @@ func keysOf(works []*workv1.ManifestWork) (out []key) {
 }
 
 func (c *Controller) deleteAll(ctx context.Context, keys []key) error {
-	return parallel(len(keys), func(i int) error {
+	return parallel.Do(len(keys), func(i int) error {
 		w := &workv1.ManifestWork{}
 		w.Namespace, w.Name = keys[i].Namespace, keys[i].Name
 		err := c.client.Delete(ctx, w, client.Preconditions{UID: &keys[i].uid})
@@ -141,33 +133,4 @@ func (c *Controller) deleteAll(ctx context.Context, keys []key) error {
 		}
 		return nil
 	})
-}
-
-// parallel calls do for 0 to n-1, some at a time, and joins the first errors in
-// that order.
-func parallel(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	for i := range n {
-		group.Go(func() error {
-			errs[i] = do(i)
-			return nil
-		})
-	}
-	_ = group.Wait()
-	var shown []error
-	count := 0
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if count++; count <= shownErrors {
-			shown = append(shown, err)
-		}
-	}
-	if count > shownErrors {
-		shown = append(shown, fmt.Errorf("and %d more of the kind", count-shownErrors))
-	}
-	return errors.Join(shown...)
 }

@@ -1,0 +1,152 @@
+package selection
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
+)
+
+// Placed is what one placement has selected, in its decision groups, for a rollout.
+type Placed struct {
+	// Missing says that there is no such placement.
+	Missing bool
+	// Problem is why its decisions can't be used.
+	Problem error
+	// Groups are the clusters that get something.
+	Groups []rollout.Group
+	// Clusters are the selected ones: those of the groups, and those that are to
+	// keep what they have.
+	Clusters sets.Set[string]
+	// Refused are the clusters of the decisions that get nothing.
+	Refused []Refusal
+	// DecisionGroups and Selected are what the placement says of itself. Of one
+	// that another scheduler decides for, they are what its decisions say: nobody
+	// keeps its status.
+	DecisionGroups, Selected int
+	// Settled says that decisions and status agree. Until they do, a cluster that is
+	// in no decision may be on its way to another one.
+	Settled bool
+	// External says that another scheduler decides for the placement.
+	External bool
+}
+
+// Refusal is a cluster of a decision that gets nothing, and why.
+type Refusal struct {
+	Cluster string
+	Standing
+}
+
+// Place reads what a placement has selected.
+func Place(ctx context.Context, r client.Reader, key types.NamespacedName) (Placed, error) {
+	var p Placed
+	object := &clusterv1beta1.Placement{}
+	err := r.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		p.Missing = true
+		return p, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("read the placement %s: %w", key, err)
+	}
+	p.DecisionGroups, p.Selected = len(object.Status.DecisionGroups), int(object.Status.NumberOfSelectedClusters)
+	if problems := validation.IsValidLabelValue(key.Name); len(problems) > 0 {
+		p.Problem = fmt.Errorf("the name of the placement %s can't be a label: %s; give it a shorter name", key.Name, problems[0])
+		return p, nil
+	}
+	ofPlacement := client.MatchingLabels{cluster.PlacementLabel: key.Name}
+	decisions := &clusterv1beta1.PlacementDecisionList{}
+	if err := r.List(ctx, decisions, client.InNamespace(key.Namespace), ofPlacement, client.UnsafeDisableDeepCopy); err != nil {
+		return p, fmt.Errorf("list the decisions of the placement %s: %w", key, err)
+	}
+	p.External = object.Annotations[cluster.SchedulingDisabledAnnotation] == "true"
+	p.Groups, p.Problem = groupsOf(decisions.Items, p.External)
+	named := clustersIn(p.Groups)
+	from, err := ChoiceOf(ctx, r, object)
+	if err != nil {
+		return p, err
+	}
+	if err := p.restrict(ctx, r, from); err != nil {
+		return p, err
+	}
+	p.Settled = named == p.Selected
+	if p.External {
+		p.Settled, p.Selected, p.DecisionGroups = true, len(p.Clusters), len(groupIndexes(p.Groups))
+	}
+	return p, nil
+}
+
+// restrict removes the clusters that do not count from the groups. Unaccepted ones
+// count as selected and are in no group.
+func (p *Placed) restrict(ctx context.Context, r client.Reader, from Choice) error {
+	p.Clusters = sets.Set[string]{}
+	for i := range p.Groups {
+		var clusters []string
+		for _, name := range p.Groups[i].Clusters {
+			_, is, err := from.Cluster(ctx, r, name)
+			if err != nil {
+				return err
+			}
+			if is != Stranger {
+				p.Clusters.Insert(name)
+			}
+			if is == Eligible {
+				clusters = append(clusters, name)
+			} else {
+				p.Refused = append(p.Refused, Refusal{name, is})
+			}
+		}
+		p.Groups[i].Clusters = clusters
+	}
+	return nil
+}
+
+// clustersIn counts the clusters of groups.
+func clustersIn(groups []rollout.Group) int {
+	names := sets.Set[string]{}
+	for _, g := range groups {
+		names.Insert(g.Clusters...)
+	}
+	return len(names)
+}
+
+func groupIndexes(groups []rollout.Group) sets.Set[int32] {
+	out := sets.Set[int32]{}
+	for _, g := range groups {
+		out.Insert(g.Index)
+	}
+	return out
+}
+
+// groupsOf sorts decisions by their groups. Those of another scheduler may name
+// no group, and are in the first one then.
+func groupsOf(decisions []clusterv1beta1.PlacementDecision, external bool) ([]rollout.Group, error) {
+	var groups []rollout.Group
+	for i := range decisions {
+		d := &decisions[i]
+		label, labelled := d.Labels[cluster.DecisionGroupIndexLabel]
+		if external && !labelled {
+			label = "0"
+		}
+		index, err := strconv.ParseInt(label, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("the label %s of the PlacementDecision %s/%s is %q, which is no number: leave it to the placement to write its decisions",
+				cluster.DecisionGroupIndexLabel, d.Namespace, d.Name, d.Labels[cluster.DecisionGroupIndexLabel])
+		}
+		g := rollout.Group{Index: int32(index), Name: d.Labels[cluster.DecisionGroupNameLabel]}
+		for _, x := range d.Status.Decisions {
+			g.Clusters = append(g.Clusters, x.ClusterName)
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
