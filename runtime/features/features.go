@@ -91,8 +91,10 @@ const (
 
 // Gates of both.
 const (
-	// addonManagement is about the registration of add-ons' agents.
-	addonManagement featuregate.Feature = "AddonManagement"
+	// AddonManagement has a hub install and configure add-ons. While it is off, that
+	// is left to upstream's own manager of add-ons beside the hub. At agents it has
+	// no effect yet.
+	AddonManagement featuregate.Feature = "AddonManagement"
 	// v1beta1CSRAPICompatibility is for clusters without certificates v1, which
 	// no supported Kubernetes is. It has no effect.
 	v1beta1CSRAPICompatibility featuregate.Feature = "V1beta1CSRAPICompatibility"
@@ -121,7 +123,7 @@ func about() map[featuregate.Feature]string {
 		ExecutorValidatingCaches:     "remember what the executors of works may do, and watch roles and bindings for changes of that",
 		RawFeedbackJSONString:        "report values of any type in the feedback of works, as JSON",
 		DerivedProgressing:           "tell how the works of replica sets progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
-		addonManagement:              noEffect,
+		AddonManagement:              "install and configure add-ons; to be turned off at a hub beside which upstream's own manager of add-ons runs; without effect at an agent",
 		v1beta1CSRAPICompatibility:   noEffect,
 		sigPlacementDecision:         noEffect,
 	}
@@ -149,7 +151,7 @@ func NewHub() featuregate.MutableFeatureGate {
 		ClusterProfile:               {Default: false, PreRelease: featuregate.Alpha},
 		v1beta1CSRAPICompatibility:   {Default: false, PreRelease: featuregate.Alpha},
 		clusterImporter:              {Default: false, PreRelease: featuregate.Alpha},
-		addonManagement:              {Default: true, PreRelease: featuregate.Beta},
+		AddonManagement:              {Default: true, PreRelease: featuregate.Beta},
 		sigPlacementDecision:         {Default: false, PreRelease: featuregate.Alpha},
 		PlacementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
 		PreferNoSelect:               {Default: false, PreRelease: featuregate.Alpha},
@@ -170,7 +172,7 @@ func NewAgent() featuregate.MutableFeatureGate {
 		ClusterClaim:               {Default: true, PreRelease: featuregate.Beta},
 		ClusterProperty:            {Default: false, PreRelease: featuregate.Alpha},
 		MultipleHubs:               {Default: false, PreRelease: featuregate.Alpha},
-		addonManagement:            {Default: true, PreRelease: featuregate.Beta},
+		AddonManagement:            {Default: true, PreRelease: featuregate.Beta},
 		v1beta1CSRAPICompatibility: {Default: false, PreRelease: featuregate.Alpha},
 		ExecutorValidatingCaches:   {Default: false, PreRelease: featuregate.Alpha},
 		RawFeedbackJSONString:      {Default: false, PreRelease: featuregate.Alpha},

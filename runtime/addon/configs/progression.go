@@ -83,18 +83,18 @@ func progressionOf(status v1alpha1.ClusterManagementAddOnStatus, placement v1alp
 // add-on's manager writes them there.
 func KnownIn(status v1alpha1.ClusterManagementAddOnStatus) func(v1alpha1.AddOnConfig) string {
 	hashes := map[v1alpha1.AddOnConfig]string{}
-	note := func(kind v1alpha1.ConfigGroupResource, desired *v1alpha1.ConfigSpecHash) {
-		if desired != nil && desired.SpecHash != "" {
+	note := func(kind v1alpha1.ConfigGroupResource, desired *v1alpha1.ConfigSpecHash, empty bool) {
+		if desired != nil && (empty || desired.SpecHash != "") {
 			hashes[v1alpha1.AddOnConfig{ConfigGroupResource: kind, ConfigReferent: desired.ConfigReferent}] = desired.SpecHash
 		}
 	}
 	for _, p := range status.InstallProgressions {
 		for _, r := range p.ConfigReferences {
-			note(r.ConfigGroupResource, r.DesiredConfig)
+			note(r.ConfigGroupResource, r.DesiredConfig, false)
 		}
 	}
 	for _, r := range status.DefaultConfigReferences {
-		note(r.ConfigGroupResource, r.DesiredConfig)
+		note(r.ConfigGroupResource, r.DesiredConfig, true) // its manager may know that it is gone
 	}
 	return func(c v1alpha1.AddOnConfig) string { return hashes[c] }
 }

@@ -12,9 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/accessrequest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterprofile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/binding"
@@ -135,6 +141,14 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
 		needsProgressing := o.Features.Enabled(features.RolloutNeedsProgressing)
 		all = append(all, replicaset.NewController(c, live, o.Clock, replicaset.Options{NeedsProgressing: needsProgressing}))
+	}
+	if o.Features.Enabled(features.AddonManagement) {
+		// Add-ons: where they are installed, and with which configuration.
+		if err := addons.Index(m.GetFieldIndexer()); err != nil {
+			return nil, err
+		}
+		all = append(all, install.NewController(c), owner.NewController(c), annotations.NewController(c, live),
+			configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock))
 	}
 	if o.Features.Enabled(features.UserAccess) {
 		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit, HubMade: o.HubMade}))

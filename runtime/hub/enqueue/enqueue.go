@@ -33,6 +33,11 @@ func ClusterOfNamespace() handler.EventHandler {
 	return named(func(o client.Object) string { return o.GetNamespace() })
 }
 
+// Named enqueues the object without a namespace that has an object's name.
+func Named() handler.EventHandler {
+	return named(func(o client.Object) string { return o.GetName() })
+}
+
 // ValueOfLabel enqueues the object that a label names.
 func ValueOfLabel(label string) handler.EventHandler {
 	return named(func(o client.Object) string { return o.GetLabels()[label] })

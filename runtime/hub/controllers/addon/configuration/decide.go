@@ -1,0 +1,243 @@
+package configuration
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
+)
+
+// snapshot is all that a pass decides from. Nobody may change what is in it.
+type snapshot struct {
+	definition *v1alpha1.ClusterManagementAddOn
+	// placed are the selections of the add-on's placements, in their order.
+	placed []selection.Placed
+	// addOns are the add-on in clusters.
+	addOns []*v1alpha1.ManagedClusterAddOn
+	// objects are the configuration objects of an add-on that the hub manages: one
+	// from a template. It is nil for others.
+	objects *objects
+}
+
+// plan is what to write.
+type plan struct {
+	status  v1alpha1.ClusterManagementAddOnStatus
+	changes []change
+	// recheck is when time alone may change the plan; 0 if never.
+	recheck time.Duration
+}
+
+// change is what a ManagedClusterAddOn's status is to say.
+type change struct {
+	addOn      *v1alpha1.ManagedClusterAddOn
+	references []v1alpha1.ConfigReference
+	configured bool
+	// kinds are the kinds of configuration that the add-on understands; nil leaves
+	// what is there.
+	kinds []v1alpha1.ConfigGroupResource
+	// restart has the deadline of the rollout count from now. Upstream counts from
+	// when the add-on began to progress with an earlier configuration, if it still
+	// does, and may give up on the new one at once.
+	restart bool
+}
+
+func (x change) condition() metav1.Condition {
+	if x.configured {
+		return metav1.Condition{Type: addon.ConditionConfigured, Status: metav1.ConditionTrue,
+			Reason: addon.ReasonConfigurationsConfigured, Message: addon.MessageConfigurationsConfigured}
+	}
+	return metav1.Condition{Type: addon.ConditionConfigured, Status: metav1.ConditionFalse,
+		Reason: addon.ReasonConfigurationsNotConfigured, Message: addon.MessageConfigurationsNotConfigured}
+}
+
+// differs reports whether the status says something else yet.
+func (x change) differs() bool {
+	have, want := meta.FindStatusCondition(x.addOn.Status.Conditions, addon.ConditionConfigured), x.condition()
+	if have == nil || have.Status != want.Status || have.Reason != want.Reason || have.Message != want.Message {
+		return true
+	}
+	return !apiequality.Semantic.DeepEqual(x.addOn.Status.ConfigReferences, x.references) ||
+		x.kinds != nil && !apiequality.Semantic.DeepEqual(x.addOn.Status.SupportedConfigs, x.kinds)
+}
+
+// decide plans a pass. It depends on nothing but its arguments.
+//
+// Upstream configures nothing at all when one of the placements does not exist or
+// has a decision without a group. Here that concerns the placement's own clusters.
+func decide(s snapshot, now time.Time) (plan, error) {
+	a := s.definition
+	p := plan{status: v1alpha1.ClusterManagementAddOnStatus{
+		DefaultConfigReferences: configs.DefaultReferences(a), InstallProgressions: a.DeepCopy().Status.InstallProgressions,
+	}}
+	selfManaged := configs.SelfManaged(a)
+	if !selfManaged {
+		p.status.InstallProgressions = configs.Progressions(a)
+	}
+	if err := s.hash(&p.status); err != nil || selfManaged {
+		return p, err
+	}
+	d := decider{snapshot: s, plan: p, now: now, byCluster: map[string]*v1alpha1.ManagedClusterAddOn{}}
+	for _, x := range s.addOns {
+		d.byCluster[x.Namespace] = x
+	}
+	if a.Spec.InstallStrategy.Type != v1alpha1.InstallStrategyPlacements {
+		defaults := configs.OfDefaults(p.status)
+		for _, x := range s.addOns {
+			if err := d.settle(x, defaults, true); err != nil {
+				return p, err
+			}
+		}
+		return d.plan, nil
+	}
+	last := lastOf(s.placed)
+	for i := range s.placed {
+		mine := func(cluster string) bool { return last[cluster] == i }
+		if err := d.placement(i, mine); err != nil {
+			return p, err
+		}
+	}
+	return d.plan, nil
+}
+
+// lastOf are the placements that the clusters go by, by their place in the list: a
+// cluster that several select goes by the last of them.
+func lastOf(placed []selection.Placed) map[string]int {
+	out := map[string]int{}
+	for i, p := range placed {
+		for _, g := range p.Groups {
+			for _, cluster := range g.Clusters {
+				out[cluster] = i
+			}
+		}
+	}
+	return out
+}
+
+type decider struct {
+	snapshot
+	plan      plan
+	now       time.Time
+	byCluster map[string]*v1alpha1.ManagedClusterAddOn
+}
+
+// placement rolls out to the clusters of a placement. An add-on in a cluster that
+// none selects any more is left as it is: it is about to be removed. Upstream gives
+// it the defaults until then, which may move its agent just before its end.
+func (d *decider) placement(i int, mine func(cluster string) bool) error {
+	placed, strategy := d.placed[i], d.definition.Spec.InstallStrategy.Placements[i].RolloutStrategy
+	progression := &d.plan.status.InstallProgressions[i]
+	if problem := problemOf(placed, d.definition.Spec.InstallStrategy.Placements[i]); problem != nil {
+		setFailed(progression, problem, d.now)
+		return nil
+	}
+	base := configs.OfProgression(*progression)
+	n := counts{selected: len(placed.Clusters)}
+	statuses := map[string]rollout.ClusterStatus{}
+	var groups []rollout.Group
+	var existing []rollout.ClusterStatus
+	for _, g := range placed.Groups {
+		own := rollout.Group{Index: g.Index, Name: g.Name}
+		for _, cluster := range g.Clusters {
+			if _, twice := statuses[cluster]; twice || !mine(cluster) {
+				continue
+			}
+			own.Clusters = append(own.Clusters, cluster)
+			status, err := d.statusOf(cluster, base)
+			if err != nil {
+				return err
+			}
+			statuses[cluster] = status
+			if status.Status != rollout.ToApply {
+				existing = append(existing, status)
+			}
+		}
+		groups = append(groups, own)
+	}
+	result, err := rollout.Decide(withType(strategy), groups, existing, d.now)
+	if err != nil {
+		setFailed(progression, err, d.now)
+		return nil
+	}
+	under := map[string]bool{}
+	for _, s := range result.ToRollout {
+		under[s.Cluster] = true
+	}
+	timedOut := map[string]bool{}
+	for _, s := range result.TimedOut {
+		timedOut[s.Cluster] = true
+	}
+	soak := soakOf(strategy)
+	for _, cluster := range slices.Sorted(maps.Keys(statuses)) {
+		n.total++
+		x, there := d.byCluster[cluster]
+		if !there {
+			continue
+		}
+		n.count(statuses[cluster], under[cluster], timedOut[cluster], soak, d.now)
+		if err := d.settle(x, base, under[cluster]); err != nil {
+			return err
+		}
+	}
+	n.report(progression, d.now)
+	if r := result.RecheckAfter; r > 0 && (d.plan.recheck == 0 || r < d.plan.recheck) {
+		d.plan.recheck = r
+	}
+	return nil
+}
+
+// statusOf is how far a cluster is; one without the add-on has yet to begin.
+func (d *decider) statusOf(cluster string, base configs.Set) (rollout.ClusterStatus, error) {
+	x, there := d.byCluster[cluster]
+	if !there {
+		return rollout.ClusterStatus{Cluster: cluster, Status: rollout.ToApply}, nil
+	}
+	x, err := d.refreshed(x)
+	if err != nil {
+		return rollout.ClusterStatus{}, err
+	}
+	want, err := d.wanted(x, base)
+	return configs.RolloutStatus(x, want), err
+}
+
+// settle plans what a ManagedClusterAddOn's status is to say. go says that it is its
+// turn to be configured.
+func (d *decider) settle(x *v1alpha1.ManagedClusterAddOn, base configs.Set, turn bool) error {
+	is, err := d.refreshed(x)
+	if err != nil {
+		return err
+	}
+	want, err := d.wanted(is, base)
+	if err != nil {
+		return err
+	}
+	c := change{addOn: x, references: is.Status.ConfigReferences, configured: true}
+	if d.objects != nil {
+		c.kinds = configs.TemplateKinds()
+	}
+	if configs.RolloutStatus(is, want).Status == rollout.ToApply {
+		c.configured = turn
+		if turn {
+			c.references = configs.References(c.references, want)
+			c.restart = underWay(x)
+			err = d.observe(c.references)
+		}
+	}
+	d.plan.changes = append(d.plan.changes, c)
+	return err
+}
+
+// underWay reports whether a deadline counts from when an add-on's condition
+// Progressing became what it is.
+func underWay(x *v1alpha1.ManagedClusterAddOn) bool {
+	progressing := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionProgressing)
+	return progressing != nil && (progressing.Reason == addon.ReasonProgressing || progressing.Reason == addon.ReasonFailed)
+}

@@ -1,0 +1,70 @@
+package progressing
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// decide is the condition Progressing of an add-on with its works.
+func decide(a *v1alpha1.ManagedClusterAddOn, works []*workv1.ManifestWork) metav1.Condition {
+	if kind, found := configs.Unsupported(a); found {
+		return waiting(addon.ReasonConfigurationUnsupported,
+			fmt.Sprintf("Configuration with gvr %s/%s is not supported for this addon", kind.Group, kind.Resource))
+	}
+	manifests := meta.FindStatusCondition(a.Status.Conditions, addon.ConditionManifestApplied)
+	if manifests == nil {
+		return waiting(addon.ReasonWaitingForManifestApplied, addon.MessageWaitingForManifestApplied)
+	}
+	hosted := a.Annotations[addon.HostingClusterAnnotation] != ""
+	if hosted && meta.FindStatusCondition(a.Status.Conditions, addon.ConditionHostingManifestApplied) == nil {
+		return waiting(addon.ReasonWaitingForHostingManifestApplied, addon.MessageWaitingForHostingManifestApplied)
+	}
+	if len(works) == 0 && !(manifests.Status == metav1.ConditionTrue && manifests.Message == addon.MessageNoManifest && !hosted) {
+		// Where there is nothing to deploy, there is nothing to wait for. Upstream
+		// waits for ever.
+		return underWay(addon.MessageNoWorks)
+	}
+	for _, w := range works {
+		if strings.HasPrefix(w.Name, addon.PreDeleteWorkName(a.Name)) {
+			continue
+		}
+		annotation, present := w.Annotations[work.SpecHashAnnotation]
+		if !configs.Matches(annotation, present, a.Status.ConfigReferences) {
+			return underWay(addon.MessageConfigsMismatch)
+		}
+		if !ready(w) {
+			return underWay(addon.MessageWorkNotReady)
+		}
+	}
+	return waiting(addon.ReasonCompleted, addon.MessageCompleted)
+}
+
+// underWay is an add-on whose works are not as wanted yet.
+func underWay(message string) metav1.Condition {
+	return metav1.Condition{Type: addon.ConditionProgressing, Status: metav1.ConditionTrue, Reason: addon.ReasonProgressing, Message: message}
+}
+
+// waiting is an add-on that makes no progress: it is done, or waits for others.
+func waiting(reason, message string) metav1.Condition {
+	return metav1.Condition{Type: addon.ConditionProgressing, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+// ready reports whether a work, as it is now, is applied and available.
+func ready(w *workv1.ManifestWork) bool {
+	for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
+		c := meta.FindStatusCondition(w.Status.Conditions, which)
+		if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation {
+			return false
+		}
+	}
+	return true
+}
