@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,9 @@ type Placed struct {
 	// Settled says that decisions and status agree. Until they do, a cluster that is
 	// in no decision may be on its way to another one.
 	Settled bool
+	// ClustersPerGroup is the most clusters that a decision group may have, as the
+	// placement's author says it.
+	ClustersPerGroup intstr.IntOrString
 	// External says that another scheduler decides for the placement.
 	External bool
 }
@@ -59,6 +63,7 @@ func Place(ctx context.Context, r client.Reader, key types.NamespacedName) (Plac
 		return p, fmt.Errorf("read the placement %s: %w", key, err)
 	}
 	p.DecisionGroups, p.Selected = len(object.Status.DecisionGroups), int(object.Status.NumberOfSelectedClusters)
+	p.ClustersPerGroup = object.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup
 	if problems := validation.IsValidLabelValue(key.Name); len(problems) > 0 {
 		p.Problem = fmt.Errorf("the name of the placement %s can't be a label: %s; give it a shorter name", key.Name, problems[0])
 		return p, nil

@@ -325,3 +325,5 @@ func text(conditions []metav1.Condition, which string) string {
 	}
 	return strings.Join([]string{string(c.Status), c.Reason, c.Message}, "/")
 }
+
+func keyOf(o client.Object) types.NamespacedName { return client.ObjectKeyFromObject(o) }

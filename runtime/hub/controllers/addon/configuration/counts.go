@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -73,10 +74,21 @@ func problemOf(placed selection.Placed, p v1alpha1.PlacementStrategy) error {
 	return placed.Problem
 }
 
-// withType is a strategy with the default type.
-func withType(s clusterv1alpha1.RolloutStrategy) clusterv1alpha1.RolloutStrategy {
-	if s.Type == "" {
+// withDefaults is a strategy with what applies where its author says nothing: all
+// clusters at once, or of a progressive one as many as a decision group of the
+// placement has.
+func withDefaults(s clusterv1alpha1.RolloutStrategy, placed selection.Placed) clusterv1alpha1.RolloutStrategy {
+	switch s.Type {
+	case "":
 		s.Type = clusterv1alpha1.RolloutTypeAll
+	case clusterv1alpha1.RolloutTypeProgressive:
+		s = *s.DeepCopy()
+		if s.Progressive == nil {
+			s.Progressive = &clusterv1alpha1.RolloutProgressive{}
+		}
+		if s.Progressive.MaxConcurrency == (intstr.IntOrString{}) {
+			s.Progressive.MaxConcurrency = placed.ClustersPerGroup
+		}
 	}
 	return s
 }

@@ -162,7 +162,7 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 		}
 		groups = append(groups, own)
 	}
-	result, err := rollout.Decide(withType(strategy), groups, existing, d.now)
+	result, err := rollout.Decide(withDefaults(strategy, placed), groups, existing, d.now)
 	if err != nil {
 		setFailed(progression, err, d.now)
 		return nil

@@ -5,6 +5,7 @@ package progressing
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,22 +50,40 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	condition := decide(a, works)
-	condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
 	_, err = patch.Status(ctx, c.client, a, func() bool {
 		before := a.Status.DeepCopy()
-		meta.SetStatusCondition(&a.Status.Conditions, condition)
-		if condition.Reason == addon.ReasonCompleted {
-			for i := range a.Status.ConfigReferences {
-				a.Status.ConfigReferences[i].LastAppliedConfig = a.Status.ConfigReferences[i].DesiredConfig.DeepCopy()
-			}
-		}
+		report(&a.Status, decide(a, works), c.clock.Now())
 		return !apiequality.Semantic.DeepEqual(*before, a.Status)
 	})
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("report how the add-on %s of the cluster %s progresses: %w", a.Name, a.Namespace, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// report puts the condition into a status. When it is completed, what was wanted is
+// what was applied.
+//
+// Rollouts count from the time of the condition: how long an add-on may take, and how
+// long it has been well. Upstream's moves only with the condition's status, so an
+// add-on that is done with a new configuration before anybody has seen it at work, or
+// whose first manifests are applied at once, has been well since an earlier time.
+// Here the time moves with the reason, too, and with what was applied.
+func report(status *v1alpha1.ManagedClusterAddOnStatus, condition metav1.Condition, now time.Time) {
+	have := meta.FindStatusCondition(status.Conditions, addon.ConditionProgressing)
+	moved := have != nil && have.Reason != condition.Reason
+	if condition.Reason == addon.ReasonCompleted {
+		for i := range status.ConfigReferences {
+			r := &status.ConfigReferences[i]
+			moved = moved || !apiequality.Semantic.DeepEqual(r.LastAppliedConfig, r.DesiredConfig)
+			r.LastAppliedConfig = r.DesiredConfig.DeepCopy()
+		}
+	}
+	condition.LastTransitionTime = metav1.NewTime(now)
+	meta.SetStatusCondition(&status.Conditions, condition)
+	if moved {
+		meta.FindStatusCondition(status.Conditions, addon.ConditionProgressing).LastTransitionTime = condition.LastTransitionTime
+	}
 }
 
 // worksOf are the works of an add-on in a cluster, and of a hosted one those in its
