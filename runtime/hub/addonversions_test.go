@@ -127,7 +127,8 @@ func TestDefinitionsOfAddOnsInBothVersions(t *testing.T) {
 	older, newer := inBothVersions(t, admin, "clustermanagementaddons", "ClusterManagementAddOn", "")
 	name := clusterName(t, "cma")
 
-	newer.create(name, `{"spec":{"addOnMeta":{"displayName":"Search"},"defaultConfigs":[
+	// It manages itself, so that the hub leaves its status alone.
+	newer.create(name, `{"metadata":{"annotations":{"addon.open-cluster-management.io/lifecycle":""}},"spec":{"addOnMeta":{"displayName":"Search"},"defaultConfigs":[
 		{"group":"example.com","resource":"configs","namespace":"ns","name":"default"},
 		{"group":"example.com","resource":"others","name":"__reserved_no_default__"}]}}`)
 	newer.says(name, `{"spec":{"addOnMeta":{"displayName":"Search"},"installStrategy":{"type":"Manual"},"defaultConfigs":[

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -47,7 +49,7 @@ func otherHub(t testing.TB, o hub.Options, gates string) client.Client {
 func TestHubWithOtherGates(t *testing.T) {
 	ctx := context.Background()
 	labels := map[string]string{"example.org/fleet": "blue"}
-	c := otherHub(t, hub.Options{Labels: labels}, "DefaultClusterSet=false,ResourceCleanup=false,ManagedClusterAutoApproval=true")
+	c := otherHub(t, hub.Options{Labels: labels}, "DefaultClusterSet=false,ResourceCleanup=false,ManagedClusterAutoApproval=true,AddonManagement=false")
 	mc := newCluster("paris")
 	testkit.Must(t, c.Create(ctx, mc))
 	current := func() (*clusterv1.ManagedCluster, error) {
@@ -104,6 +106,10 @@ func TestHubWithOtherGates(t *testing.T) {
 			return nil
 		})
 	})
+	definition := &addonv1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "search"}}
+	addOn := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "search"}}
+	testkit.Must(t, c.Create(ctx, definition))
+	testkit.Must(t, c.Create(ctx, addOn))
 	t.Run("labels are on all objects of a cluster", func(t *testing.T) {
 		testkit.Must(t, c.Create(ctx, newCluster("rome")))
 		for _, o := range []client.Object{
@@ -125,6 +131,38 @@ func TestHubWithOtherGates(t *testing.T) {
 				return nil
 			})
 		}
+	})
+	t.Run("AddonManagement=false leaves add-ons to another manager", func(t *testing.T) {
+		testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(addOn), addOn))
+		if len(addOn.OwnerReferences) != 0 || len(addOn.Status.Conditions) != 0 {
+			t.Errorf("the add-on is %+v", addOn)
+		}
+	})
+}
+
+// What the other hub of these tests leaves to another manager, this one does: an
+// add-on in a cluster belongs to its definition, is configured, and goes with it.
+func TestAddonManagement(t *testing.T) {
+	ctx, c := context.Background(), clientFor(t, admin)
+	name := clusterName(t, "managed")
+	acceptedCluster(t, c, name)
+	definition := &addonv1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	addOn := &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
+	testkit.Must(t, c.Create(ctx, definition))
+	testkit.Must(t, c.Create(ctx, addOn))
+	testkit.Eventually(t, func() error {
+		testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(addOn), addOn))
+		if len(addOn.OwnerReferences) != 1 || !meta.IsStatusConditionTrue(addOn.Status.Conditions, "Configured") {
+			return fmt.Errorf("the add-on is %+v", addOn)
+		}
+		return nil
+	})
+	testkit.Must(t, c.Delete(ctx, definition))
+	testkit.Eventually(t, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(addOn), addOn); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the add-on is still there (%v)", err)
+		}
+		return nil
 	})
 }
 

@@ -72,6 +72,7 @@ func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 		"bound bootstrap":           known(t, withToken(bootstrapToken(t, cluster.BoundBootstrapGroup(p.own))), boundRights(p.own)...),
 		"cluster":                   known(t, joined(t, p.own, "a"), agentRights(p.own)...),
 		"other cluster":             known(t, joined(t, p.other, "a"), agentRights(p.other)...),
+		"add-on's agent":            known(t, impersonate(addOnUser(p.own), addOnGroups(p.own)...)), // what an add-on gives it, and no part of its cluster's rights
 		"denied cluster":            known(t, joined(t, p.denied, "a"), right{"get,list,watch", clustersGroup, "managedclusters", "", p.denied, ""}),
 		"pending cluster":           known(t, approved(t, p.pending)),
 		"leaving cluster":           known(t, joined(t, p.leaving, "a"), leavingRights(p.leaving)...),
@@ -95,6 +96,14 @@ func fleetOfIdentities(t testing.TB) (places, map[string]identity) {
 		everybody[name] = known(t, impersonate(name), rightsOf(rules)...)
 	}
 	return p, everybody
+}
+
+// addOnUser is the agent of the add-on "search" in a cluster.
+func addOnUser(name string) string { return addOnGroups(name)[0] + ":agent:search" }
+
+// addOnGroups are the groups of that agent.
+func addOnGroups(name string) []string {
+	return []string{"system:open-cluster-management:cluster:" + name + ":addon:search", "system:open-cluster-management:addon:search"}
 }
 
 // detach deletes a cluster. One that is held has a work that nobody frees of its

@@ -327,3 +327,24 @@ func text(conditions []metav1.Condition, which string) string {
 }
 
 func keyOf(o client.Object) types.NamespacedName { return client.ObjectKeyFromObject(o) }
+
+// host has the hosting cluster "host" apply what belongs to the add-on of another
+// one, with success or without.
+func (f *fleet) host(name string, success bool) {
+	f.Helper()
+	ctx := context.Background()
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: f.full("host"), Name: "addon-" + f.name + "-deploy-hosting-" + f.full(name) + "-0"}}
+	w.Labels = map[string]string{cluster.AddOnNameLabel: f.name, addon.AddOnNamespaceLabel: f.full(name)}
+	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"y"}}`)}}}
+	if f.Get(ctx, keyOf(w), w) != nil {
+		f.Make(w)
+	}
+	status := metav1.ConditionFalse
+	if success {
+		status = metav1.ConditionTrue
+	}
+	for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
+		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: status, Reason: "Test", ObservedGeneration: w.Generation})
+	}
+	f.Must(f.Status().Update(ctx, w))
+}
