@@ -80,6 +80,11 @@ func Register(m manager.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	managed, err := addOns(m, o)
+	if err != nil {
+		return err
+	}
+	all = append(all, managed...)
 	for _, c := range all {
 		if err := c.Register(m); err != nil {
 			return err
@@ -88,7 +93,7 @@ func Register(m manager.Manager, o Options) error {
 	return nil
 }
 
-// list makes every controller of the hub.
+// list makes every controller of the hub but those that manage add-ons.
 func list(m manager.Manager, o Options) ([]Controller, error) {
 	c, live := m.GetClient(), m.GetAPIReader()
 	events := m.GetEventRecorder("registration-controller")
@@ -142,17 +147,25 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		needsProgressing := o.Features.Enabled(features.RolloutNeedsProgressing)
 		all = append(all, replicaset.NewController(c, live, o.Clock, replicaset.Options{NeedsProgressing: needsProgressing}))
 	}
-	if o.Features.Enabled(features.AddonManagement) {
-		// Add-ons: where they are installed, and with which configuration.
-		if err := addons.Index(m.GetFieldIndexer()); err != nil {
-			return nil, err
-		}
-		all = append(all, install.NewController(c), owner.NewController(c), annotations.NewController(c, live),
-			configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock))
-	}
 	if o.Features.Enabled(features.UserAccess) {
 		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit, HubMade: o.HubMade}))
 		all = append(all, accessrequest.NewController(c, live, m.GetEventRecorder("access-controller"), o.Clock))
 	}
 	return all, nil
+}
+
+// addOns makes the controllers that manage add-ons: where they are installed, and
+// with which configuration.
+func addOns(m manager.Manager, o Options) ([]Controller, error) {
+	if !o.Features.Enabled(features.AddonManagement) {
+		return nil, nil
+	}
+	if err := addons.Index(m.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	c := m.GetClient()
+	return []Controller{
+		install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
+		configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock),
+	}, nil
 }

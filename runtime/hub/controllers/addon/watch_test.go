@@ -90,7 +90,9 @@ func TestTheControllersSeeWhatChanges(t *testing.T) {
 		return text(a.Status.Conditions, "Progressing") == completed && a.Status.ConfigReferences[0].LastAppliedConfig != nil
 	})
 	f.deploy("b", false)
-	f.until("b", "its works fail", func(a *addonv1alpha1.ManagedClusterAddOn) bool { return text(a.Status.Conditions, "Progressing") == notReady })
+	f.until("b", "its works fail", func(a *addonv1alpha1.ManagedClusterAddOn) bool {
+		return text(a.Status.Conditions, "Progressing") == notReady
+	})
 
 	f.deploymentConfig("own", "test")
 	b := f.in("b")

@@ -140,27 +140,15 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 		return nil
 	}
 	base := configs.OfProgression(*progression)
-	n := counts{selected: len(placed.Clusters)}
-	statuses := map[string]rollout.ClusterStatus{}
-	var groups []rollout.Group
+	groups, statuses, err := d.gather(placed, base, mine)
+	if err != nil {
+		return err
+	}
 	var existing []rollout.ClusterStatus
-	for _, g := range placed.Groups {
-		own := rollout.Group{Index: g.Index, Name: g.Name}
-		for _, cluster := range g.Clusters {
-			if _, twice := statuses[cluster]; twice || !mine(cluster) {
-				continue
-			}
-			own.Clusters = append(own.Clusters, cluster)
-			status, err := d.statusOf(cluster, base)
-			if err != nil {
-				return err
-			}
-			statuses[cluster] = status
-			if status.Status != rollout.ToApply {
-				existing = append(existing, status)
-			}
+	for _, status := range statuses {
+		if status.Status != rollout.ToApply {
+			existing = append(existing, status)
 		}
-		groups = append(groups, own)
 	}
 	result, err := rollout.Decide(withDefaults(strategy, placed), groups, existing, d.now)
 	if err != nil {
@@ -175,7 +163,7 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 	for _, s := range result.TimedOut {
 		timedOut[s.Cluster] = true
 	}
-	soak := soakOf(strategy)
+	n, soak := counts{selected: len(placed.Clusters)}, soakOf(strategy)
 	for _, cluster := range slices.Sorted(maps.Keys(statuses)) {
 		n.total++
 		x, there := d.byCluster[cluster]
@@ -192,6 +180,29 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 		d.plan.recheck = r
 	}
 	return nil
+}
+
+// gather are the clusters that go by a placement, in its groups, and how far they
+// are.
+func (d *decider) gather(placed selection.Placed, base configs.Set, mine func(cluster string) bool) ([]rollout.Group, map[string]rollout.ClusterStatus, error) {
+	statuses := map[string]rollout.ClusterStatus{}
+	var groups []rollout.Group
+	for _, g := range placed.Groups {
+		own := rollout.Group{Index: g.Index, Name: g.Name}
+		for _, cluster := range g.Clusters {
+			if _, twice := statuses[cluster]; twice || !mine(cluster) {
+				continue
+			}
+			own.Clusters = append(own.Clusters, cluster)
+			status, err := d.statusOf(cluster, base)
+			if err != nil {
+				return nil, nil, err
+			}
+			statuses[cluster] = status
+		}
+		groups = append(groups, own)
+	}
+	return groups, statuses, nil
 }
 
 // statusOf is how far a cluster is; one without the add-on has yet to begin.

@@ -90,7 +90,8 @@ func (c *Controller) naming(kind v1alpha1.ConfigGroupResource) handler.MapFunc {
 		out := enqueue.Matching(ctx, c.client, &v1alpha1.ClusterManagementAddOnList{}, func(a *v1alpha1.ClusterManagementAddOn) bool {
 			return configs.FromTemplate(a) && names(a.Spec, object)
 		})
-		own := enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, client.MatchingFields{ownConfigs: reference(object)})
+		own := enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil,
+			client.MatchingFields{ownConfigs: reference(object)})
 		for _, r := range own {
 			out = append(out, enqueue.Request(r.Name))
 		}

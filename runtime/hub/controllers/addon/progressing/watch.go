@@ -41,7 +41,8 @@ func (c *Controller) Register(m manager.Manager) error {
 		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, predicates.Changed(addOnChanged))).
 		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition),
 			builder.WithPredicates(appears, predicates.Changed(managerChanged))).
-		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
+		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{},
+			handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(patch.RetryConflicts(c))
 }
