@@ -1,0 +1,84 @@
+package registration
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// MessageApproved is in the Approved condition of a request that the hub approved. The
+// reason is cluster.ReasonCSRAutoApproved.
+const MessageApproved = "Auto approving addon agent certificate."
+
+// authenticated is the group of all users, which older add-ons ask for beside the two
+// groups of theirs.
+const authenticated = "system:authenticated"
+
+// Subject is the subject of the certificates of a registration.
+func (r Registration) Subject() pkix.Name {
+	return pkix.Name{CommonName: r.User, Organization: slices.Clone(r.Groups), OrganizationalUnit: slices.Clone(r.OrganizationUnits)}
+}
+
+// IsRequest tells the certificate requests of add-ons from others, by their labels and
+// name.
+func IsRequest(r *certificatesv1.CertificateSigningRequest) bool {
+	return strings.HasPrefix(r.Name, "addon") && r.Labels[cluster.NameLabel] != "" && r.Labels[cluster.AddOnNameLabel] != ""
+}
+
+// CheckRequest tells why the hub does not approve by itself a request for its own API,
+// or nil. The request has to come from an agent of the cluster in its label, and to ask
+// for the user of this name of the add-on's agent, and its two groups.
+func CheckRequest(r *certificatesv1.CertificateSigningRequest, addOn, agent string) error {
+	name := r.Labels[cluster.NameLabel]
+	switch {
+	case !IsRequest(r):
+		return errors.New("it is no request of an add-on, whose name begins with addon and whose labels name cluster and add-on")
+	case r.Labels[cluster.AddOnNameLabel] != addOn:
+		return fmt.Errorf("its label names the add-on %q, and not %q", r.Labels[cluster.AddOnNameLabel], addOn)
+	case r.Spec.SignerName != addon.KubeClientSigner:
+		return fmt.Errorf("its signer is %q, and not %q", r.Spec.SignerName, addon.KubeClientSigner)
+	case !strings.HasPrefix(r.Spec.Username, cluster.UserPrefix+name+":"):
+		return fmt.Errorf("user %q, who made it, is no agent of the cluster %q", r.Spec.Username, name)
+	}
+	block, _ := pem.Decode(r.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return errors.New("it is not a PEM block of type CERTIFICATE REQUEST")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("it is not a certificate request: %w", err)
+	}
+	return checkSubject(parsed.Subject, name, addOn, agent)
+}
+
+func checkSubject(s pkix.Name, clusterName, addOn, agent string) error {
+	if want := User(clusterName, addOn, agent); s.CommonName != want {
+		return fmt.Errorf("its common name is %q, and not %q", s.CommonName, want)
+	}
+	others := slices.Clone(s.Organization)
+	for _, group := range Groups(clusterName, addOn) {
+		i := slices.Index(others, group)
+		if i < 0 {
+			return fmt.Errorf("its organizations %q lack %q", s.Organization, group)
+		}
+		others = slices.Delete(others, i, i+1)
+	}
+	if len(others) > 1 || len(others) == 1 && others[0] != authenticated {
+		return fmt.Errorf("its organizations %q are more than the groups of the add-on's agent", s.Organization)
+	}
+	return nil
+}
+
+// MadeByAgent tells whether a request came from an agent of a cluster.
+func MadeByAgent(r *certificatesv1.CertificateSigningRequest, clusterName string) bool {
+	return strings.HasPrefix(r.Spec.Username, cluster.UserPrefix+clusterName+":")
+}
