@@ -28,6 +28,8 @@ type Config struct {
 	// CertFile and KeyFile name files with the same, relative to the
 	// kubeconfig's own place.
 	CertFile, KeyFile string
+	// TokenFile names a file with a bearer token, in the same way.
+	TokenFile string
 }
 
 // Object is the kubeconfig as client-go's type.
@@ -44,6 +46,7 @@ func (c Config) Object() *clientcmdapi.Config {
 		}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{c.User: {
 			Token:                 c.Token,
+			TokenFile:             c.TokenFile,
 			ClientCertificateData: c.CertData,
 			ClientKeyData:         c.KeyData,
 			ClientCertificate:     c.CertFile,

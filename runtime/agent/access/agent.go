@@ -40,8 +40,8 @@ type agent struct {
 	gone context.CancelFunc
 
 	// written are the writes of this agent that the mirrors may not show yet.
-	writtenCredentials *overlay[*v1alpha1.ClusterCredential]
-	writtenRequests    *overlay[*certificatesv1.CertificateSigningRequest]
+	writtenCredentials *mirror.Overlay[*v1alpha1.ClusterCredential]
+	writtenRequests    *mirror.Overlay[*certificatesv1.CertificateSigningRequest]
 
 	author author
 	rights rights
@@ -56,8 +56,8 @@ func newAgent(o Options, hub, local client.WithWatch, hubID string) *agent {
 	a := &agent{
 		Options: o, hub: hub, local: local, hubID: hubID, hubHash: work.HubHash(o.HubHost),
 		news:               loop.NewSignal(),
-		writtenCredentials: newOverlay[*v1alpha1.ClusterCredential](),
-		writtenRequests:    newOverlay[*certificatesv1.CertificateSigningRequest](),
+		writtenCredentials: mirror.NewOverlay[*v1alpha1.ClusterCredential](),
+		writtenRequests:    mirror.NewOverlay[*certificatesv1.CertificateSigningRequest](),
 		failing:            map[types.NamespacedName]*failure{},
 	}
 	a.signer.backoff = retry.New(o.Clock, wait.Backoff{Duration: signerPause, Factor: 2, Steps: 10, Cap: signerMaxPause})

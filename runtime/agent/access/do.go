@@ -55,7 +55,7 @@ func (a *agent) create(ctx context.Context, v decide.View) (done bool, err error
 		return false, fmt.Errorf("create the certificate request %s in the managed cluster: %w", r.Name, err)
 	}
 	a.author.learn(r)
-	a.writtenRequests.wrote(nil, r)
+	a.writtenRequests.Wrote(nil, r)
 	return false, nil
 }
 
@@ -79,7 +79,7 @@ func (a *agent) found(ctx context.Context, v decide.View) (done bool, err error)
 	if err := a.local.Get(ctx, client.ObjectKey{Name: v.Credential.Name}, r); err != nil {
 		return false, fmt.Errorf("read the certificate request %s in the managed cluster: %w", v.Credential.Name, err)
 	}
-	a.writtenRequests.wrote(nil, r)
+	a.writtenRequests.Wrote(nil, r)
 	return false, nil
 }
 
@@ -95,7 +95,7 @@ func (a *agent) approve(ctx context.Context, v decide.View) (done bool, err erro
 	})
 	err = a.local.SubResource("approval").Update(ctx, r)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		a.writtenRequests.drop(client.ObjectKeyFromObject(r))
+		a.writtenRequests.Drop(client.ObjectKeyFromObject(r))
 	}
 	if err != nil {
 		return false, fmt.Errorf("approve the certificate request %s in the managed cluster: %w", r.Name, err)
@@ -103,7 +103,7 @@ func (a *agent) approve(ctx context.Context, v decide.View) (done bool, err erro
 	if r.UID != v.Request.UID {
 		return false, fmt.Errorf("approve the certificate request %s in the managed cluster: it is another one by now", r.Name)
 	}
-	a.writtenRequests.wrote(v.Request, r)
+	a.writtenRequests.Wrote(v.Request, r)
 	return false, nil
 }
 
@@ -149,7 +149,7 @@ func (a *agent) withdraw(ctx context.Context, v decide.View, s decide.Step) erro
 func (a *agent) remove(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
 	err := a.local.Delete(ctx, r, client.Preconditions{UID: ptr.To(r.UID)})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		a.writtenRequests.removed(r)
+		a.writtenRequests.Removed(r)
 		return nil
 	}
 	return fmt.Errorf("delete the certificate request %s in the managed cluster: %w", r.Name, err)

@@ -111,7 +111,7 @@ func (a *agent) view(ctx context.Context, p policy.Policy, seen *v1alpha1.Cluste
 	v := decide.View{
 		ClusterName: a.ClusterName, HubID: a.hubID, AgentNamespace: a.Namespace, Policy: p,
 		Able: a.able(), SignerSilent: a.signer.isSilent(a.Clock.Now()),
-		Credential: a.writtenCredentials.latest(client.ObjectKeyFromObject(seen), seen),
+		Credential: a.writtenCredentials.Latest(client.ObjectKeyFromObject(seen), seen),
 		Now:        a.Clock.Now(),
 	}
 	v.Request = a.request(seen.Name)
@@ -127,14 +127,14 @@ func (a *agent) view(ctx context.Context, p policy.Policy, seen *v1alpha1.Cluste
 // is none with the agent's labels.
 func (a *agent) request(name string) *certificatesv1.CertificateSigningRequest {
 	seen, _ := a.requests.Get(name)
-	return a.writtenRequests.latest(client.ObjectKey{Name: name}, seen)
+	return a.writtenRequests.Latest(client.ObjectKey{Name: name}, seen)
 }
 
 // forget drops what is remembered of credentials that are gone.
 func (a *agent) forget(wanted map[string]bool) {
 	gone := func(key client.ObjectKey) bool { return !wanted[key.Name] }
-	a.writtenCredentials.forget(gone)
-	a.writtenRequests.forget(func(key client.ObjectKey) bool {
+	a.writtenCredentials.Forget(gone)
+	a.writtenRequests.Forget(func(key client.ObjectKey) bool {
 		_, seen := a.requests.Get(key.Name)
 		return gone(key) && !seen
 	})

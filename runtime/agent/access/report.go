@@ -94,11 +94,11 @@ func (a *agent) report(ctx context.Context, c *v1alpha1.ClusterCredential, chang
 		return false, nil // the hub wants it no more
 	case err != nil:
 		if apierrors.IsConflict(err) {
-			a.writtenCredentials.drop(client.ObjectKeyFromObject(c))
+			a.writtenCredentials.Drop(client.ObjectKeyFromObject(c))
 		}
 		return false, fmt.Errorf("report on the credential %s to the hub: %w", c.Name, err)
 	}
-	a.writtenCredentials.wrote(c, now)
+	a.writtenCredentials.Wrote(c, now)
 	return true, nil
 }
 

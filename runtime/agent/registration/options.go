@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -90,6 +91,9 @@ type Hub struct {
 	// Host is the hub's address exactly as it was in the agent's kubeconfig when the
 	// agent joined. Works are accounted for under it, wherever the hub is now.
 	Host string
+	// Endpoint is where the agent finds the hub now. A move of the hub runs Accepted
+	// again.
+	Endpoint identity.Endpoint
 	// Annotate keeps an annotation of the agent on the ManagedCluster: the value ""
 	// is none. Until it is called, none is kept. It does not block.
 	Annotate func(key, value string)

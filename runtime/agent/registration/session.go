@@ -205,7 +205,7 @@ func (s *session) runAccepted(ctx context.Context) {
 	}
 	hub := Hub{
 		ClusterName: s.ClusterName, Config: s.credentials.Config(s.UserAgent), Host: s.identity().WorksHost(),
-		Annotate: s.status.Annotate,
+		Endpoint: s.identity().Hub, Annotate: s.status.Annotate,
 	}
 	backoff := retry.New(s.Clock, retry.Restart(time.Minute))
 	for ; ctx.Err() == nil; backoff.Wait(ctx, nil) {

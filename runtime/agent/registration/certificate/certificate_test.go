@@ -160,7 +160,7 @@ func TestOnlyItsOwnRequestsCountForAnAgent(t *testing.T) {
 }
 
 func TestDenialIsExplained(t *testing.T) {
-	if got, want := why(request("c1-mine", with(certificatesv1.CertificateDenied))), "Denied R: m"; got != want {
+	if got, want := Why(request("c1-mine", with(certificatesv1.CertificateDenied))), "Denied R: m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

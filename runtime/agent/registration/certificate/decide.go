@@ -56,9 +56,9 @@ func next(requests []*certificatesv1.CertificateSigningRequest, commonName strin
 		return makeRequest, nil
 	}
 	switch {
-	case has(own, certificatesv1.CertificateDenied), has(own, certificatesv1.CertificateFailed):
+	case Has(own, certificatesv1.CertificateDenied), Has(own, certificatesv1.CertificateFailed):
 		return awaitRemoval, own
-	case !has(own, certificatesv1.CertificateApproved):
+	case !Has(own, certificatesv1.CertificateApproved):
 		return awaitApproval, own
 	case len(own.Status.Certificate) == 0:
 		return awaitSignature, own
@@ -79,7 +79,8 @@ func madeBy(r *certificatesv1.CertificateSigningRequest, commonName string, rene
 	return err == nil && identity.CommonName == commonName
 }
 
-func has(r *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) bool {
+// Has tells whether a condition of a request is true.
+func Has(r *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) bool {
 	return explanation(r, condition) != nil
 }
 

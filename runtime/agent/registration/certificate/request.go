@@ -10,6 +10,7 @@
 package certificate
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -30,9 +31,21 @@ import (
 // MinExpiration is the shortest lifetime, in seconds, that may be asked for.
 const MinExpiration = 3600
 
-// newRequest makes a key and the request for a certificate over it.
-// expiration, in seconds, is the lifetime to ask for; 0 leaves it to the hub.
-func newRequest(names identity.Names, expiration int32) (keyPEM []byte, _ *certificatesv1.CertificateSigningRequest, err error) {
+// Wanted is a certificate to ask for.
+type Wanted struct {
+	// GenerateName and Labels are those of the request.
+	GenerateName string
+	Labels       map[string]string
+	Subject      pkix.Name
+	DNSNames     []string
+	// Signer is the hub's for its own API by default.
+	Signer string
+	// Expiration is the lifetime to ask for, in seconds; 0 leaves it to the signer.
+	Expiration int32
+}
+
+// New makes a key and the request for a client certificate over it.
+func New(w Wanted) (keyPEM []byte, _ *certificatesv1.CertificateSigningRequest, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key: %w", err)
@@ -41,28 +54,32 @@ func newRequest(names identity.Names, expiration int32) (keyPEM []byte, _ *certi
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the key: %w", err)
 	}
-	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{
-		CommonName:   cluster.CommonName(names.Cluster, names.Agent),
-		Organization: identity.Organizations(names.Cluster),
-	}}, key)
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: w.Subject, DNSNames: w.DNSNames}, key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sign the certificate request: %w", err)
 	}
 	csr := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: names.Cluster + "-",
-			Labels:       map[string]string{cluster.NameLabel: names.Cluster},
-		},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: w.GenerateName, Labels: w.Labels},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
-			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			SignerName: cmp.Or(w.Signer, certificatesv1.KubeAPIServerClientSignerName),
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth},
 		},
 	}
-	if expiration > 0 {
-		csr.Spec.ExpirationSeconds = ptr.To(expiration)
+	if w.Expiration > 0 {
+		csr.Spec.ExpirationSeconds = ptr.To(w.Expiration)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), csr, nil
+}
+
+// newRequest makes a key and the request for the certificate of an agent over it.
+func newRequest(names identity.Names, expiration int32) (keyPEM []byte, _ *certificatesv1.CertificateSigningRequest, err error) {
+	return New(Wanted{
+		GenerateName: names.Cluster + "-",
+		Labels:       map[string]string{cluster.NameLabel: names.Cluster},
+		Subject:      pkix.Name{CommonName: cluster.CommonName(names.Cluster, names.Agent), Organization: identity.Organizations(names.Cluster)},
+		Expiration:   expiration,
+	})
 }
 
 // RenewAt is when to renew a certificate: when 20 to 25 percent of its life

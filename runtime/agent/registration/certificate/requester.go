@@ -172,7 +172,7 @@ func (r *Requester) describe(todo step, own *certificatesv1.CertificateSigningRe
 			cluster.MaxPendingRequests, cluster.NameLabel, r.Names.Cluster)
 	case awaitRemoval:
 		return slog.LevelWarn, fmt.Sprintf("the hub turned down the certificate request %s (%s), a new one follows when it is gone: "+
-			"kubectl delete csr %[1]s", own.Name, why(own))
+			"kubectl delete csr %[1]s", own.Name, Why(own))
 	}
 	return slog.LevelInfo, fmt.Sprintf("waiting for the hub to approve the certificate request %s: kubectl certificate approve %[1]s",
 		r.request)
@@ -184,7 +184,8 @@ func (r *Requester) tell(level slog.Level, what string, args ...any) {
 	}
 }
 
-func why(r *certificatesv1.CertificateSigningRequest) string {
+// Why tells why a request was turned down; "" for one that was not.
+func Why(r *certificatesv1.CertificateSigningRequest) string {
 	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
 		if c := explanation(r, t); c != nil {
 			return strings.TrimSuffix(strings.TrimSpace(string(t)+" "+c.Reason+": "+c.Message), ":")

@@ -1,4 +1,4 @@
-package access
+package mirror
 
 import (
 	"reflect"
@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// overlay holds what this agent has written, until a mirror shows it: without it a
-// pass that comes too early would do everything twice. It is safe for concurrent
-// use.
-type overlay[T client.Object] struct {
+// Overlay holds what an agent has written, until a mirror shows it: without it a
+// pass that comes too early would do everything twice. Make it with NewOverlay. It
+// is safe for concurrent use.
+type Overlay[T client.Object] struct {
 	mu      sync.Mutex
 	entries map[client.ObjectKey]entry[T]
 }
@@ -26,13 +26,14 @@ type entry[T client.Object] struct {
 	removed types.UID
 }
 
-func newOverlay[T client.Object]() *overlay[T] {
-	return &overlay[T]{entries: map[client.ObjectKey]entry[T]{}}
+// NewOverlay makes an overlay that holds nothing.
+func NewOverlay[T client.Object]() *Overlay[T] {
+	return &Overlay[T]{entries: map[client.ObjectKey]entry[T]{}}
 }
 
-// latest is the newer of what a mirror shows, which may be nil, and what was
+// Latest is the newer of what a mirror shows, which may be nil, and what was
 // written.
-func (o *overlay[T]) latest(key client.ObjectKey, seen T) T {
+func (o *Overlay[T]) Latest(key client.ObjectKey, seen T) T {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	e, ok := o.entries[key]
@@ -50,8 +51,8 @@ func (o *overlay[T]) latest(key client.ObjectKey, seen T) T {
 	return seen
 }
 
-// wrote notes a write. seen is the object before it, which is nil for a creation.
-func (o *overlay[T]) wrote(seen, written T) {
+// Wrote notes a write. seen is the object before it, which is nil for a creation.
+func (o *Overlay[T]) Wrote(seen, written T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := client.ObjectKeyFromObject(written)
@@ -63,21 +64,22 @@ func (o *overlay[T]) wrote(seen, written T) {
 	o.entries[key] = e
 }
 
-// removed notes that an object was deleted.
-func (o *overlay[T]) removed(object T) {
+// Removed notes that an object was deleted.
+func (o *Overlay[T]) Removed(object T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.entries[client.ObjectKeyFromObject(object)] = entry[T]{removed: object.GetUID()}
 }
 
-// drop forgets a write, as after a conflict.
-func (o *overlay[T]) drop(key client.ObjectKey) {
+// Drop forgets a write, as after a conflict.
+func (o *Overlay[T]) Drop(key client.ObjectKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.entries, key)
 }
 
-func (o *overlay[T]) forget(gone func(client.ObjectKey) bool) {
+// Forget forgets the writes of objects that are gone.
+func (o *Overlay[T]) Forget(gone func(client.ObjectKey) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key := range o.entries {
