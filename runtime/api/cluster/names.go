@@ -46,6 +46,9 @@ const (
 	BootstrapSecret = "bootstrap-hub-kubeconfig"
 	// HubKubeconfigSecret holds the agent's own identity on the hub.
 	HubKubeconfigSecret = "hub-kubeconfig-secret"
+	// AddOnRole is the ClusterRole with what the agent needs in a namespace in which
+	// add-ons are installed.
+	AddOnRole = "open-cluster-management:klusterlet-addon:agent"
 )
 
 // Keys of HubKubeconfigSecret.

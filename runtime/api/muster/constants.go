@@ -59,6 +59,24 @@ const (
 	// who installs the agent, so that a ClusterImport and Terraform don't take
 	// turns in changing it.
 	InstalledByAnnotation = "muster-fleet.io/installed-by"
+
+	// AddOnAgentLabel on a Secret in a managed cluster says that the agent made it,
+	// for an add-on. Its value is the agent's namespace. The agent deletes no Secret
+	// without it.
+	AddOnAgentLabel = "muster-fleet.io/addon-agent"
+	// AddOnAnnotation on the same Secret is the add-on's name.
+	AddOnAnnotation = "muster-fleet.io/addon"
+	// AddOnRegistrationAnnotation on the same Secret is the digest of what the
+	// credential was asked for with.
+	AddOnRegistrationAnnotation = "muster-fleet.io/addon-registration"
+)
+
+// AddOnNamespacesSecret, in the agent's namespace, lists the namespaces in which the
+// agent has made Secrets for add-ons, under AddOnNamespacesKey and one in each line,
+// so that it finds those of add-ons that went while it was away.
+const (
+	AddOnNamespacesSecret = "muster-addon-namespaces"
+	AddOnNamespacesKey    = "namespaces"
 )
 
 // TerraformFieldManager is whose the fields are that the Terraform provider sets.

@@ -1,0 +1,235 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+const (
+	// respite is how long no other credential is asked for after one was had, unless
+	// another one is wanted. It bounds what short lives cost.
+	respite = 10 * time.Second
+	// foreignPause is how often a Secret is looked at that is in the way.
+	foreignPause = time.Minute
+	// holdPatience is how long a namespace may be missing before the hub is told.
+	holdPatience = 30 * time.Second
+)
+
+// slot is what the agent remembers of one Secret of an add-on.
+type slot struct {
+	// identity is that of the wanted credential.
+	identity string
+	// request and keyPEM are the certificate request that is under way.
+	request string
+	keyPEM  []byte
+	// held is a credential that has to be stored yet, since a time.
+	held      *credential
+	heldSince time.Time
+	// chance spreads renewals.
+	chance float64
+
+	backoff *retry.Backoff
+	// until is when to try again, failed what to report until then.
+	until  time.Time
+	failed *metav1.Condition
+	// tell keeps the log quiet.
+	tell retry.Once
+}
+
+func (a *agent) newSlot(identity string) *slot {
+	return &slot{identity: identity, backoff: retry.New(a.Clock, retry.Start(5*time.Minute)), chance: rand.Float64()}
+}
+
+// outcome is what has come of one registration in a pass.
+type outcome struct {
+	// condition is what to report; nil for nothing new. since tells which of several
+	// good ones is the newest.
+	condition *metav1.Condition
+	since     time.Time
+	// after is after how long to look again; 0 waits for news.
+	after time.Duration
+}
+
+// problem is an error with the condition to report, which is empty for none. pause is
+// for how long nothing is tried again; 0 is as a backoff says, and untilNews until
+// there is news, or after a time.
+type problem struct {
+	error
+	condition    metav1.Condition
+	pause, after time.Duration
+}
+
+const untilNews = time.Duration(-1)
+
+func (p problem) Unwrap() error { return p.error }
+
+// errWaiting is that there is nothing to do until there is news.
+var errWaiting = errors.New("waiting")
+
+// obtain brings a registration as far as it goes now.
+func (a *agent) obtain(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, r registration.Registration, of *state) outcome {
+	now := a.Clock.Now()
+	w, err := a.wantedOf(m, r)
+	s := of.slots[r.Secret()]
+	if s == nil || s.identity != w.identity() {
+		s = a.newSlot(w.identity())
+		of.slots[r.Secret()] = s
+	}
+	if err == nil {
+		err = a.checkPlace(r)
+	}
+	if err != nil {
+		return a.outcomeOf(m, r, s, standing{err: err}, err)
+	}
+	secret := a.latest(r)
+	have := w.inspect(secret, now, s.chance)
+	switch {
+	case have.err == nil && s.held == nil && now.Before(have.renewAt):
+		return a.outcomeOf(m, r, s, have, nil)
+	case now.Before(s.until):
+		o := outcome{condition: s.failed, after: s.until.Sub(now)}
+		if o.condition == nil && have.err == nil {
+			o.condition, o.since = &have.condition, have.since
+		}
+		return o
+	}
+	stored, err := a.replace(ctx, m, w, s, secret)
+	if err == nil {
+		have = w.inspect(stored, now, s.chance)
+	}
+	return a.outcomeOf(m, r, s, have, err)
+}
+
+// wantedOf is the credential of a registration as it has to be.
+func (a *agent) wantedOf(m *addonv1beta1.ManagedClusterAddOn, r registration.Registration) (wanted, error) {
+	if r.IsCertificate() {
+		return a.want(r, "")
+	}
+	account, err := registration.AnnouncedUID(m)
+	switch {
+	case err == registration.ErrTokenInfrastructure: //nolint:errorlint // the hub has said nothing yet
+		return wanted{Registration: r}, errWaiting
+	case err != nil:
+		return wanted{Registration: r}, problem{error: err, condition: r.FailedBy(err, false), pause: untilNews}
+	}
+	return a.want(r, account)
+}
+
+// checkPlace tells why nothing can be stored for a registration.
+func (a *agent) checkPlace(r registration.Registration) error {
+	if err := a.checkNamespace(r.Namespace); err != nil {
+		return problem{error: err, condition: r.FailedBy(err, false), pause: untilNews}
+	}
+	at := a.places.all[r.Namespace]
+	if at == nil || at.secrets == nil {
+		return errWaiting
+	}
+	if isFilled(at.secrets) && isFilled(at.namespace) {
+		return nil
+	}
+	for _, err := range []error{at.secretsErr.get(), at.namespaceErr.get()} {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("the agent lacks rights for credentials of add-ons in the namespace %s: bind the ClusterRole %s to it there: %w",
+				r.Namespace, cluster.AddOnRole, err)
+			return problem{error: err, condition: r.FailedBy(err, false), pause: untilNews}
+		}
+	}
+	return errWaiting
+}
+
+// latest is the Secret of a registration as far as the agent has made it, or nil.
+func (a *agent) latest(r registration.Registration) *corev1.Secret {
+	seen, _ := a.places.all[r.Namespace].secrets.GetNamespaced(r.Namespace, r.Secret())
+	secret := a.writtenSecrets.Latest(client.ObjectKey{Namespace: r.Namespace, Name: r.Secret()}, seen)
+	if secret == nil || !a.isOurs(secret, r.AddOn) {
+		return nil
+	}
+	return secret
+}
+
+// replace gets a credential and stores it. It returns the Secret when it has.
+func (a *agent) replace(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, w wanted, s *slot, secret *corev1.Secret) (*corev1.Secret, error) {
+	if secret == nil && s.held == nil && s.request == "" {
+		taken, err := a.takeOver(ctx, w, s)
+		if taken != nil || err != nil {
+			return taken, err
+		}
+	}
+	if s.held == nil {
+		var c credential
+		var err error
+		if w.IsCertificate() {
+			c, err = a.certificate(ctx, w, s)
+		} else {
+			c, err = a.token(ctx, m, w)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.held, s.heldSince = &c, a.Clock.Now()
+	}
+	stored, err := a.store(ctx, w, s, secret)
+	if err != nil {
+		return nil, err
+	}
+	s.held, s.chance, s.until = nil, rand.Float64(), a.Clock.Now().Add(respite)
+	s.backoff.Reset()
+	return stored, nil
+}
+
+// outcomeOf puts together what to report of a registration, and notes a failure.
+func (a *agent) outcomeOf(m *addonv1beta1.ManagedClusterAddOn, r registration.Registration, s *slot, have standing, err error) outcome {
+	now := a.Clock.Now()
+	var o outcome
+	if have.err == nil && !have.renewAt.IsZero() {
+		o.condition, o.since, o.after = &have.condition, have.since, max(have.renewAt.Sub(now), s.until.Sub(now), time.Millisecond)
+	}
+	if err == nil {
+		s.failed = nil
+		if s.tell.Clear() {
+			a.Log.Info("the registration of the add-on works again", about(m, r)...)
+		}
+		return o
+	}
+	if errors.Is(err, errWaiting) {
+		s.failed, o.after = nil, 0
+		return o
+	}
+	p := problem{}
+	if !errors.As(err, &p) {
+		p = problem{error: err, condition: r.FailedBy(err, false)}
+	}
+	if s.tell.Changed(err.Error()) {
+		a.Log.Warn("cannot register the add-on", append(about(m, r), "err", err)...)
+	}
+	o.after = p.after
+	if p.condition.Type != "" {
+		o.condition = &p.condition
+	}
+	if p.pause == 0 {
+		p.pause = s.backoff.Next()
+	}
+	if p.pause > 0 {
+		s.until, o.after = now.Add(p.pause), p.pause
+	}
+	s.failed = o.condition
+	return o
+}
+
+// about are the attributes of log lines about a registration.
+func about(m *addonv1beta1.ManagedClusterAddOn, r registration.Registration) []any {
+	return []any{"addon", m.Name, "secret", r.Namespace + "/" + r.Secret()}
+}
