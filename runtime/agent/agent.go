@@ -16,10 +16,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
 // drainTimeout is how long Run waits, once its context has ended, for what it
@@ -106,6 +108,9 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		} else {
 			hub.Annotate(muster.UserAccessAnnotation, "")
 		}
+		if o.Features.Enabled(features.AddonManagement) {
+			running.Go(func() { end(o.registerAddOns(ctx, local, hub, log)) })
+		}
 		err := o.Work(ctx, work.Options{
 			ClusterName:         o.ClusterName,
 			AgentID:             o.AgentID,
@@ -120,7 +125,7 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 			Log:                 log,
 		})
 		if err == nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
-			err = context.Cause(ctx) // why user access has ended
+			err = context.Cause(ctx) // why one of them has ended
 		}
 		return err
 	}
@@ -137,6 +142,24 @@ func (o Options) letUsersIn(ctx context.Context, local *rest.Config, hub registr
 		Annotate:       hub.Annotate,
 		Clock:          o.Clock,
 		Log:            log,
+	})
+}
+
+// registerAddOns looks after the add-ons of the cluster until ctx ends.
+func (o Options) registerAddOns(ctx context.Context, local *rest.Config, hub registration.Hub, log *slog.Logger) error {
+	return addon.Run(ctx, addon.Options{
+		ClusterName:    o.ClusterName,
+		Namespace:      o.Namespace,
+		Hub:            hub.Config,
+		ManagedCluster: local,
+		Endpoint: addon.Endpoint{
+			Cluster: hub.Endpoint.Cluster, Server: hub.Endpoint.Server, CAData: hub.Endpoint.CAData,
+			ProxyURL: hub.Endpoint.ProxyURL, TLSServerName: hub.Endpoint.TLSServerName,
+		},
+		Driver:          o.AddOnKubeClientRegistrationAuth,
+		TokenExpiration: time.Duration(o.AddOnTokenExpirationSeconds) * time.Second,
+		Clock:           o.Clock,
+		Log:             log,
 	})
 }
 

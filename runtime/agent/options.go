@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
+	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
@@ -106,6 +107,14 @@ type Options struct {
 	// those of an administrator.
 	UserAccess bool
 
+	// AddOnKubeClientRegistrationAuth is how the agents of add-ons get credentials for
+	// the hub (--addon-kubeclient-registration-auth): csr, by client certificates, the
+	// default; or token, by tokens of service accounts.
+	AddOnKubeClientRegistrationAuth string
+	// AddOnTokenExpirationSeconds is the lifetime to ask for with the latter
+	// (--addon-token-expiration-seconds); 31536000, a year, by default.
+	AddOnTokenExpirationSeconds int64
+
 	// HealthAddress, such as ":8000", serves /livez, /readyz, /healthz and
 	// /metrics (--health-address). Empty means that nothing is served.
 	HealthAddress string
@@ -145,6 +154,12 @@ func (o *Options) Complete() {
 	}
 	if o.MaxJSONRawLength == 0 {
 		o.MaxJSONRawLength = work.DefaultMaxJSONRawLength
+	}
+	if o.AddOnKubeClientRegistrationAuth == "" {
+		o.AddOnKubeClientRegistrationAuth = addonregistration.DriverCSR
+	}
+	if o.AddOnTokenExpirationSeconds == 0 {
+		o.AddOnTokenExpirationSeconds = addonregistration.DefaultTokenExpiration
 	}
 	if o.Features == nil {
 		o.Features = features.NewAgent()

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
@@ -31,6 +33,7 @@ func (o *Options) Validate() error {
 		o.validateHubs(),
 		o.validateClientID(),
 		o.validateWorks(),
+		o.validateAddOns(),
 		o.validateHealth(),
 	)
 }
@@ -167,6 +170,19 @@ func (o *Options) validateWorks() error {
 	if o.MaxJSONRawLength < 0 {
 		problems = append(problems, fmt.Errorf("--max-json-raw-length %d is negative: use 1 or more, or leave it out for %d bytes",
 			o.MaxJSONRawLength, work.DefaultMaxJSONRawLength))
+	}
+	return errors.Join(problems...)
+}
+
+func (o *Options) validateAddOns() error {
+	var problems []error
+	if d := o.AddOnKubeClientRegistrationAuth; d != addonregistration.DriverCSR && d != addonregistration.DriverToken {
+		problems = append(problems, fmt.Errorf("--addon-kubeclient-registration-auth %q is unknown: use %s for client certificates, or %s for tokens",
+			d, addonregistration.DriverCSR, addonregistration.DriverToken))
+	}
+	if n := o.AddOnTokenExpirationSeconds; n < addonregistration.MinTokenExpiration || n > math.MaxInt32 {
+		problems = append(problems, fmt.Errorf("--addon-token-expiration-seconds %d is no lifetime of a token: use %d to %d, or leave it out for %d",
+			n, addonregistration.MinTokenExpiration, math.MaxInt32, addonregistration.DefaultTokenExpiration))
 	}
 	return errors.Join(problems...)
 }

@@ -91,9 +91,9 @@ const (
 
 // Gates of both.
 const (
-	// AddonManagement has a hub install and configure add-ons. While it is off, that
-	// is left to upstream's own manager of add-ons beside the hub. At agents it has
-	// no effect yet.
+	// AddonManagement has a hub install and configure add-ons, and an agent get the
+	// agents of add-ons their credentials and tell the hub how the add-ons are. While
+	// it is off at a hub, that is left to upstream's own manager of add-ons beside it.
 	AddonManagement featuregate.Feature = "AddonManagement"
 	// v1beta1CSRAPICompatibility is for clusters without certificates v1, which
 	// no supported Kubernetes is. It has no effect.
@@ -123,7 +123,7 @@ func about() map[featuregate.Feature]string {
 		ExecutorValidatingCaches:     "remember what the executors of works may do, and watch roles and bindings for changes of that",
 		RawFeedbackJSONString:        "report values of any type in the feedback of works, as JSON",
 		DerivedProgressing:           "tell how the works of replica sets progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
-		AddonManagement:              "install and configure add-ons; to be turned off at a hub beside which upstream's own manager of add-ons runs; without effect at an agent",
+		AddonManagement:              "look after add-ons. At a hub: install, configure and register them; to be turned off where upstream's own manager of add-ons runs beside it. At an agent: get them credentials for the hub, and report their health",
 		v1beta1CSRAPICompatibility:   noEffect,
 		sigPlacementDecision:         noEffect,
 	}

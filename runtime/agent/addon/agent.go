@@ -5,18 +5,15 @@ import (
 	"sync"
 	"time"
 
-	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // agent looks after the add-ons of one hub.
@@ -24,13 +21,13 @@ type agent struct {
 	Options
 	hub, local client.WithWatch
 
-	addOns source
-	// requests are the certificate requests of all add-ons of the cluster.
-	requests *mirror.Mirror[*certificatesv1.CertificateSigningRequest]
+	addOns   source
+	requests *requests
 	places   *places
 	journal  *journal
 	news     loop.Signal
-	// gone ends the run: the hub has no add-ons any more.
+	// ctx is that of the run, which gone ends when the hub has no add-ons any more.
+	ctx  context.Context
 	gone context.CancelFunc
 
 	// writtenAddOns and writtenSecrets are the writes of this agent that the mirrors
@@ -53,16 +50,7 @@ func newAgent(o Options, hub, local client.WithWatch, version string) *agent {
 	}
 	a.places = &places{Options: &a.Options, local: local, news: a.news, all: map[string]*place{}, same: a.sameHealth}
 	a.addOns = newSource(version, o.ClusterName, hub, o.Clock, a.hubAnswers)
-	a.requests = mirror.New(mirror.Options[*certificatesv1.CertificateSigningRequest]{
-		Client: hub, List: &certificatesv1.CertificateSigningRequestList{}, Clock: o.Clock,
-		Select: []client.ListOption{client.MatchingLabels{cluster.NameLabel: o.ClusterName}, client.HasLabels{cluster.AddOnNameLabel}},
-		Report: func(err error) {
-			if err != nil {
-				o.Log.Debug("cannot watch the add-ons' certificate requests on the hub, trying again", "err", err)
-			}
-		},
-		Backoff: ptr.To(retry.Quick(time.Minute)),
-	})
+	a.requests = &requests{hub: hub, clusterName: o.ClusterName, clock: o.Clock, log: o.Log, news: a.news}
 	return a
 }
 
@@ -79,12 +67,13 @@ func (a *agent) hubAnswers(err error) {
 // run looks after the add-ons until ctx ends, or the hub has none any more.
 func (a *agent) run(ctx context.Context) {
 	ctx, a.gone = context.WithCancel(ctx)
+	a.ctx = ctx
 	var running sync.WaitGroup
 	defer a.places.running.Wait()
+	defer a.requests.running.Wait()
 	defer running.Wait()
 	defer a.gone()
 	running.Go(func() { a.addOns.run(ctx) })
-	running.Go(func() { a.requests.Run(ctx) })
 	failing := retry.New(a.Clock, retry.Quick(time.Minute))
 	for err := a.journal.load(ctx); err != nil; err = a.journal.load(ctx) {
 		if ctx.Err() != nil {
@@ -94,15 +83,12 @@ func (a *agent) run(ctx context.Context) {
 		failing.Wait(ctx, nil)
 	}
 	// Without a full view of the hub, what is not there yet would count as deleted.
-	for _, filled := range []<-chan struct{}{a.addOns.filled(), a.requests.Filled()} {
-		select {
-		case <-filled:
-		case <-ctx.Done():
-			return
-		}
+	select {
+	case <-a.addOns.filled():
+	case <-ctx.Done():
+		return
 	}
 	a.addOns.notify(a.news)
-	a.requests.Notify(a.news)
 	loop.Run(ctx, a.Clock, a.news, 0, a.pass)
 }
 

@@ -8,10 +8,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
@@ -22,8 +20,12 @@ import (
 // certificate takes a certificate request one step further, and returns the
 // certificate when the hub has signed it.
 func (a *agent) certificate(ctx context.Context, w wanted, s *slot) (credential, error) {
+	seen := a.requests.use(a.ctx)
+	if seen == nil {
+		return credential{}, errWaiting
+	}
 	if s.request != "" {
-		own, err := a.ownRequest(ctx, s.request)
+		own, err := a.requests.find(ctx, seen, s.request)
 		switch {
 		case err != nil:
 			return credential{}, err
@@ -41,47 +43,21 @@ func (a *agent) certificate(ctx context.Context, w wanted, s *slot) (credential,
 			return w.certificateOf(own.Status.Certificate, keyPEM, a.Clock.Now())
 		}
 	}
-	if a.requestsOf(w.AddOn) >= cluster.MaxPendingRequests {
+	if a.requests.countOf(w.AddOn, seen) >= cluster.MaxPendingRequests {
 		err := fmt.Errorf("the hub has %d or more certificate requests of the add-on: delete those that are of no use: kubectl delete csr -l %s=%s,%s=%s",
 			cluster.MaxPendingRequests, cluster.NameLabel, w.Cluster, cluster.AddOnNameLabel, w.AddOn)
 		return credential{}, problem{error: err, condition: w.Failed(cluster.MessageTooManyRequests), pause: untilNews}
 	}
-	return credential{}, a.request(ctx, w, s)
-}
-
-// ownRequest is a certificate request that the agent has made, nil when the hub has it
-// no more. The mirror may not show it yet.
-func (a *agent) ownRequest(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
-	if seen, ok := a.requests.Get(name); ok {
-		return seen, nil
+	created, err := a.request(ctx, w, s)
+	if err != nil {
+		return credential{}, err
 	}
-	live := &certificatesv1.CertificateSigningRequest{}
-	err := a.hub.Get(ctx, client.ObjectKey{Name: name}, live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read the certificate request %s: %w", name, err)
-	}
-	a.requests.Include(live)
-	return live, nil
-}
-
-// requestsOf is how many certificate requests of an add-on the hub has, in any state.
-// Those count that agents of the cluster have made: others could keep the add-on from
-// a certificate.
-func (a *agent) requestsOf(addOn string) int {
-	n := 0
-	for _, r := range a.requests.Objects() {
-		if r.Labels[cluster.AddOnNameLabel] == addOn && registration.MadeByAgent(r, a.ClusterName) {
-			n++
-		}
-	}
-	return n
+	seen.Include(created)
+	return credential{}, errWaiting
 }
 
 // request asks the hub for a certificate.
-func (a *agent) request(ctx context.Context, w wanted, s *slot) error {
+func (a *agent) request(ctx context.Context, w wanted, s *slot) (*certificatesv1.CertificateSigningRequest, error) {
 	keyPEM, csr, err := certificate.New(certificate.Wanted{
 		GenerateName: registration.RequestPrefix(w.Cluster, w.AddOn),
 		Labels:       registration.RequestLabels(w.Cluster, w.AddOn),
@@ -91,12 +67,11 @@ func (a *agent) request(ctx context.Context, w wanted, s *slot) error {
 		err = a.hub.Create(ctx, csr)
 	}
 	if err != nil {
-		return problem{error: fmt.Errorf("create a certificate request: %w", err), condition: w.FailedBy(err, true)}
+		return nil, problem{error: fmt.Errorf("create a certificate request: %w", err), condition: w.FailedBy(err, true)}
 	}
 	s.request, s.keyPEM = csr.Name, keyPEM
-	a.requests.Include(csr)
 	a.Log.Info("asked the hub for a certificate of an add-on", "addon", w.AddOn, "request", csr.Name, "signer", w.Signer, "user", w.User)
-	return errWaiting
+	return csr, nil
 }
 
 // token asks the hub for a token of the add-on's service account.

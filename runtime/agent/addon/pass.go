@@ -80,6 +80,7 @@ func (a *agent) pass(ctx context.Context) time.Duration {
 		})
 	}
 	_ = group.Wait()
+	a.requests.rest()
 	return shortest(append(waits, a.removeStale(ctx, kept, inUse)))
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/status"
@@ -71,6 +72,10 @@ func AddAgentFlags(f *pflag.FlagSet, o *agent.Options) {
 		"how long the objects of a work stay that the hub no longer has; 100 years or more keeps them for good")
 	f.IntVar(&o.MaxJSONRawLength, "max-json-raw-length", work.DefaultMaxJSONRawLength,
 		"longest JSON, in bytes, that the feedback of works holds, with --feature-gates RawFeedbackJsonString=true")
+	f.StringVar(&o.AddOnKubeClientRegistrationAuth, "addon-kubeclient-registration-auth", addonregistration.DriverCSR,
+		"how the agents of add-ons get credentials for the hub: csr, by client certificates, or token, by tokens of service accounts on the hub")
+	f.Int64Var(&o.AddOnTokenExpirationSeconds, "addon-token-expiration-seconds", addonregistration.DefaultTokenExpiration,
+		"lifetime to ask for these tokens, 600 or more")
 	gates := features.NewAgent()
 	o.Features = gates
 	features.AddFlag(f, gates)
