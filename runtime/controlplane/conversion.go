@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -38,6 +39,7 @@ func convertInProcess(extensions *apiextensionsapiserver.Config, conversions []C
 	if len(conversions) == 0 {
 		return
 	}
+	extensions.ExtraConfig.ServiceResolver = conversionServices{next: extensions.ExtraConfig.ServiceResolver, conversions: conversions}
 	outside := extensions.ExtraConfig.AuthResolverWrapper
 	extensions.ExtraConfig.AuthResolverWrapper = func(next webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		if outside != nil {
@@ -57,6 +59,22 @@ func convertInProcess(extensions *apiextensionsapiserver.Config, conversions []C
 			},
 		}
 	}
+}
+
+// conversionServices resolves the services of conversions, which need not exist.
+type conversionServices struct {
+	next        webhook.ServiceResolver
+	conversions []Conversion
+}
+
+// ResolveEndpoint returns a URL that is not used: a reviewer answers.
+func (s conversionServices) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	for _, c := range s.conversions {
+		if c.Service == name && c.Namespace == namespace {
+			return &url.URL{Scheme: "https", Host: name + "." + namespace + ".svc"}, nil
+		}
+	}
+	return s.next.ResolveEndpoint(namespace, name, port)
 }
 
 // reviewer answers the requests of the API server's client for webhooks.
