@@ -96,6 +96,7 @@ func Objects(o Options) []Object {
 	o.complete()
 	objects := []Object{o.namespace(), o.serviceAccount()}
 	objects = append(objects, o.rbac()...)
+	objects = append(objects, o.addOns()...)
 	objects = append(objects, o.accessRBAC()...)
 	return append(objects, o.bootstrapSecret(), o.deployment())
 }

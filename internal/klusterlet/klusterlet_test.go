@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
@@ -27,13 +28,19 @@ func TestObjectsComeInApplyOrder(t *testing.T) {
 		"rbac.authorization.k8s.io/v1 ClusterRoleBinding open-cluster-management:klusterlet-registration:agent",
 		"rbac.authorization.k8s.io/v1 ClusterRole open-cluster-management:klusterlet-work:agent",
 		"rbac.authorization.k8s.io/v1 ClusterRoleBinding open-cluster-management:klusterlet-work:agent",
+		"v1 Namespace open-cluster-management-agent-addon",
+		"rbac.authorization.k8s.io/v1 ClusterRole open-cluster-management:klusterlet-addon:agent",
+		"rbac.authorization.k8s.io/v1 RoleBinding open-cluster-management-agent-addon/open-cluster-management:klusterlet-addon:agent",
 		"v1 Secret open-cluster-management-agent/bootstrap-hub-kubeconfig",
 		"apps/v1 Deployment open-cluster-management-agent/klusterlet-agent",
 	}
 	without := slices.DeleteFunc(slices.Clone(withSecret), func(s string) bool { return strings.Contains(s, " Secret ") })
 	moved := make([]string, len(without))
 	for i, s := range without {
-		moved[i] = strings.ReplaceAll(s, "open-cluster-management-agent", "elsewhere")
+		moved[i] = s
+		if !strings.Contains(s, addon.DefaultInstallNamespace) {
+			moved[i] = strings.ReplaceAll(s, cluster.AgentNamespace, "elsewhere")
+		}
 	}
 	for _, tc := range []struct {
 		name string
@@ -214,7 +221,7 @@ func TestEveryRoleIsBoundToTheAgent(t *testing.T) {
 			bound[o.RoleRef.Kind+" "+o.RoleRef.Name] = subjects(o.Subjects)
 		}
 	}
-	if len(roles) != 3 {
+	if len(roles) != 4 {
 		t.Errorf("roles %v", roles)
 	}
 	for role, hasRules := range roles {

@@ -166,7 +166,7 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 			why = ""
 		}
 	case *corev1.Namespace:
-		if object.DeletionTimestamp != nil {
+		if object.DeletionTimestamp != nil && object.Name == a.options.Namespace {
 			s.leaving = object
 		}
 	case *appsv1.Deployment:
