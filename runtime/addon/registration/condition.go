@@ -15,6 +15,10 @@ import (
 // cluster.ConditionCertificateRotated says it.
 const ConditionTokenRefreshed = "TokenRefreshed"
 
+// ConditionRegistrationApplied says that the hub has looked at what an add-on's agent
+// needs on the hub, and has given it.
+const ConditionRegistrationApplied = "RegistrationApplied"
+
 // Reasons of ConditionTokenRefreshed.
 const (
 	ReasonTokenRefreshed      = "AddonTokenRefreshed"

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,6 +61,7 @@ type task struct {
 func (a *agent) pass(ctx context.Context) time.Duration {
 	tasks := a.tasks()
 	a.forget(tasks)
+	// Without a Secret's name, all of an add-on are kept.
 	kept, inUse := sets.New[owned](), sets.New[string]()
 	for _, t := range tasks {
 		inUse.Insert(registration.InstallNamespace(t.want))
@@ -66,7 +69,7 @@ func (a *agent) pass(ctx context.Context) time.Duration {
 			kept.Insert(owned{client.ObjectKey{Namespace: r.Namespace, Name: r.Secret()}, r.AddOn})
 		}
 		if isUnread(t.want) {
-			a.keepAll(t.want.Name, kept)
+			kept.Insert(owned{addOn: t.want.Name})
 		}
 	}
 	a.places.follow(ctx, inUse.Union(a.journal.namespaces()))
@@ -144,21 +147,7 @@ func (a *agent) forget(tasks []task) {
 // isUnread tells that the hub has not looked at an add-on yet, as after it was
 // restored from a backup, which has no status: it has no say in what is left over.
 func isUnread(m *addonv1beta1.ManagedClusterAddOn) bool {
-	return len(m.Status.Registrations) == 0 && len(m.Status.Conditions) == 0
-}
-
-// keepAll keeps all Secrets that were made for an add-on.
-func (a *agent) keepAll(addOn string, kept sets.Set[owned]) {
-	for _, at := range a.places.all {
-		if at.secrets == nil {
-			continue
-		}
-		for _, secret := range at.secrets.Objects() {
-			if a.isOurs(secret, addOn) {
-				kept.Insert(ownedBy(secret))
-			}
-		}
-	}
+	return len(m.Status.Registrations) == 0 && meta.FindStatusCondition(m.Status.Conditions, registration.ConditionRegistrationApplied) == nil
 }
 
 // advance takes an add-on as far as it goes now. It returns after how long to look
@@ -180,8 +169,11 @@ func (a *agent) advance(ctx context.Context, t task) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
-	after := t.state.failing.Next()
 	t.state.health = health{} // which was not reported
+	if apierrors.IsConflict(err) {
+		return time.Second // the mirror is about to show why
+	}
+	after := t.state.failing.Next()
 	t.state.until = a.Clock.Now().Add(after)
 	a.Log.Debug("cannot report on an add-on, trying again", "addon", t.seen.Name, "err", err)
 	return after
@@ -200,7 +192,14 @@ func (a *agent) writeDriver(ctx context.Context, t *task) (time.Duration, error)
 	}
 	t.state.driven = now.Add(driverPause)
 	wrote, err := a.write(ctx, t.seen, t.want)
+	if apierrors.IsInvalid(err) {
+		// Other registrations are not what the definition asks for. The hub sees to them.
+		a.Log.Warn("the hub does not take the driver of the add-on", "addon", t.seen.Name, "err", err)
+		t.state.driven = now.Add(unknownPause)
+		return 0, nil
+	}
 	if err != nil || wrote == nil {
+		t.state.driven = time.Time{}
 		return 0, err
 	}
 	t.seen, t.want = wrote, wrote.DeepCopy()

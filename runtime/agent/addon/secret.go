@@ -86,7 +86,6 @@ func (a *agent) store(ctx context.Context, w wanted, s *slot, secret *corev1.Sec
 	if err := a.local.Create(ctx, created, client.FieldOwner(muster.AgentFieldManager)); err != nil {
 		return nil, fmt.Errorf("create the Secret %s/%s: %w", w.Namespace, w.Secret(), err)
 	}
-	a.wroteSecret(nil, created)
 	a.Log.Info("stored a credential of an add-on", "addon", w.AddOn, "secret", w.Namespace+"/"+w.Secret())
 	return created, nil
 }
@@ -112,7 +111,11 @@ func (a *agent) update(ctx context.Context, w wanted, before *corev1.Secret, dat
 		}
 		return nil, fmt.Errorf("write the Secret %s/%s: %w", w.Namespace, w.Secret(), err)
 	}
-	a.wroteSecret(before, after)
+	if before.Labels[muster.AddOnAgentLabel] == a.Namespace {
+		// Otherwise it is new to the mirror, as a created one is: until the mirror shows
+		// it, the next look is at the managed cluster itself.
+		a.writtenSecrets.Wrote(before, after)
+	}
 	a.Log.Info("stored a credential of an add-on", "addon", w.AddOn, "secret", w.Namespace+"/"+w.Secret())
 	return after, nil
 }
@@ -123,15 +126,6 @@ func (a *agent) mark(w wanted, secret *corev1.Secret) {
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, muster.AddOnAgentLabel, a.Namespace)
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, muster.AddOnAnnotation, w.AddOn)
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, muster.AddOnRegistrationAnnotation, w.Identity())
-}
-
-// wroteSecret notes a write until the mirror shows it. One that the mirror could not
-// see before, as it had no mark, is new to it.
-func (a *agent) wroteSecret(before, after *corev1.Secret) {
-	if before != nil && before.Labels[muster.AddOnAgentLabel] != a.Namespace {
-		before = nil
-	}
-	a.writtenSecrets.Wrote(before, after)
 }
 
 // removeStale deletes the Secrets that the agent has made and that no registration
@@ -145,7 +139,7 @@ func (a *agent) removeStale(ctx context.Context, kept sets.Set[owned], inUse set
 		}
 		left := 0
 		for _, secret := range at.secrets.Objects() {
-			if kept.Has(ownedBy(secret)) {
+			if by := ownedBy(secret); kept.Has(by) || kept.Has(owned{addOn: by.addOn}) {
 				left++
 				continue
 			}
