@@ -20,12 +20,12 @@ import (
 )
 
 // Wire are the kinds that muster has Go types for.
-func Wire() []Kind { return slices.Concat(Provider(), addOns(), clusterProperties()) }
+func Wire() []Kind { return slices.Concat(Provider(), convertedAddOns(), clusterProperties()) }
 
 // Provider are those of them that the provider handles. It links no types of the
 // others.
 func Provider() []Kind {
-	return slices.Concat(clusters(), works(), clusterProfiles(), managedClusterAddOns(), own())
+	return slices.Concat(clusters(), works(), clusterProfiles(), addOns(), own())
 }
 
 func clusters() []Kind {
@@ -78,15 +78,13 @@ func works() []Kind {
 	}
 }
 
-func managedClusterAddOns() []Kind {
-	return []Kind{{
-		GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
-		Object: &addonv1alpha1.ManagedClusterAddOn{}, List: &addonv1alpha1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
-	}}
-}
-
+// addOns are the kinds of add-ons in the version that hubs store.
 func addOns() []Kind {
 	return []Kind{
+		{
+			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
+			Object: &addonv1alpha1.ManagedClusterAddOn{}, List: &addonv1alpha1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
+		},
 		{
 			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ClusterManagementAddOn"), Resource: "clustermanagementaddons", Scope: meta.RESTScopeRoot,
 			Object: &addonv1alpha1.ClusterManagementAddOn{}, List: &addonv1alpha1.ClusterManagementAddOnList{}, Server: Hub, Converted: true,
@@ -99,6 +97,12 @@ func addOns() []Kind {
 			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("AddOnTemplate"), Resource: "addontemplates", Scope: meta.RESTScopeRoot,
 			Object: &addonv1alpha1.AddOnTemplate{}, List: &addonv1alpha1.AddOnTemplateList{}, Server: Hub,
 		},
+	}
+}
+
+// convertedAddOns are the same in the newer version.
+func convertedAddOns() []Kind {
+	return []Kind{
 		{
 			GroupVersionKind: addonv1beta1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
 			Object: &addonv1beta1.ManagedClusterAddOn{}, List: &addonv1beta1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
