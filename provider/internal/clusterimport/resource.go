@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -141,7 +142,13 @@ func (r *importResource) Delete(ctx context.Context, req resource.DeleteRequest,
 		return
 	}
 	r.Destroy(ctx, &v1alpha1.ClusterImport{}, &state, timeout, req.Private, &resp.Diagnostics, nil)
-	if client := r.Hub.WriteClient(&resp.Diagnostics); !resp.Diagnostics.HasError() && !state.KubeconfigVersion.IsNull() {
+	client := r.Hub.WriteClient(&resp.Diagnostics)
+	if resp.Diagnostics.HasError() || state.KubeconfigVersion.IsNull() {
+		return
+	}
+	// An import that is still there is another resource's by now, and needs the
+	// kubeconfig.
+	if name := state.Name.ValueString(); kube.IsNotFound(client.Get(ctx, &v1alpha1.ClusterImport{}, "", name), name) {
 		withdraw(ctx, client, &state, &resp.Diagnostics)
 	}
 }

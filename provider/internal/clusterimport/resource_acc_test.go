@@ -278,6 +278,24 @@ func TestAccImportLeavesForeignSecrets(t *testing.T) {
 	}
 }
 
+// An import that another state has taken over keeps its kubeconfig when the first state
+// is destroyed.
+func TestAccImportKeepsTheKubeconfigOfItsNextOwner(t *testing.T) {
+	first, second, someone := acctest.NewWorkspace(t), acctest.NewWorkspace(t), acctest.Someone(t)
+	const keep = "  forget_after_join = false\n"
+	mustApply(t, first, importConfig("imp-handed-over", handing(acctest.Acc.Hub.Kubeconfig, 1)+keep))
+	mustApply(t, second, importConfig("imp-handed-over", keep+"  adopt = true\n"))
+	said, ok := first.Destroy()
+	if !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+	someone.Get(&v1alpha1.ClusterImport{}, "", "imp-handed-over")
+	someone.Get(&corev1.Secret{}, muster.ImportNamespace, "imp-handed-over")
+	if said, ok := second.Destroy(); !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+}
+
 // Who has the rights that the guide names can import a cluster, who may only read can
 // plan, and who lacks a right learns which.
 func TestAccImportWithRestrictedIdentities(t *testing.T) {
