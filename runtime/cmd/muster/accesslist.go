@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,15 +53,14 @@ func newAccessStatusCommand() *cobra.Command {
 }
 
 func printClouds(out io.Writer, clouds []v1alpha1.LogicalCloud) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) }
-	row("CLOUD", "NAMESPACE", "SELECTED", "READY", "FAILED", "KEYS")
+	t := newTables(out)
+	t.row("CLOUD", "NAMESPACE", "SELECTED", "READY", "FAILED", "KEYS")
 	for i := range clouds {
 		c := &clouds[i]
 		counts := c.Status.Clusters
-		row(c.Namespace+"/"+c.Name, c.Spec.Namespace.Name, fmt.Sprint(counts.Selected), fmt.Sprint(counts.Ready), fmt.Sprint(counts.Failed), string(c.Spec.Access.KeyPolicy))
+		t.row(c.Namespace+"/"+c.Name, c.Spec.Namespace.Name, fmt.Sprint(counts.Selected), fmt.Sprint(counts.Ready), fmt.Sprint(counts.Failed), string(c.Spec.Access.KeyPolicy))
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.flush(); err != nil {
 		return err
 	}
 	for i := range clouds {
@@ -101,9 +99,8 @@ func newAccessListCommand() *cobra.Command {
 }
 
 func printRequests(out io.Writer, requests []v1alpha1.AccessRequest, user string, now time.Time) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) }
-	row("REQUEST", "CLOUD", "CLUSTER", "USER", "REQUESTER", "KEY", "ENDS", "STATE")
+	t := newTables(out)
+	t.row("REQUEST", "CLOUD", "CLUSTER", "USER", "REQUESTER", "KEY", "ENDS", "STATE")
 	for i := range requests {
 		r := &requests[i]
 		if user != "" && r.Spec.User != user {
@@ -117,9 +114,9 @@ func printRequests(out io.Writer, requests []v1alpha1.AccessRequest, user string
 		if end := r.Status.NotAfter; end != nil && end.After(now) {
 			ends = "in " + duration.HumanDuration(end.Sub(now))
 		}
-		row(r.Namespace+"/"+r.Name, r.Spec.LogicalCloud, r.Spec.ManagedCluster, r.Spec.User, r.Spec.Requester.Username, orDash(r.Status.KeyHash), ends, text)
+		t.row(r.Namespace+"/"+r.Name, r.Spec.LogicalCloud, r.Spec.ManagedCluster, r.Spec.User, r.Spec.Requester.Username, r.Status.KeyHash, ends, text)
 	}
-	return w.Flush()
+	return t.flush()
 }
 
 func newAccessRevokeCommand() *cobra.Command {

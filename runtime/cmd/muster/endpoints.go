@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,56 +26,75 @@ func endpoint(conditions []metav1.Condition) string {
 	return c.Reason
 }
 
-// maxNamed is how many clusters a row names.
-const maxNamed = 10
-
 // follower is how far the agents of some clusters have followed the hub.
 type follower struct {
 	generation int64 // 0 when the agent has not said
 	state      string
 }
 
-// printEndpoints prints where the hub is, and how many agents have followed it
-// there, unless it has never moved and all have.
-func printEndpoints(ctx context.Context, row func(...string), c client.Client, clusters []clusterv1.ManagedCluster) error {
+// hubStatus is where a hub is, and how many agents have followed it there.
+type hubStatus struct {
+	URLs       []string       `json:"urls"`
+	Generation int64          `json:"generation"`
+	Agents     []agentsStatus `json:"agents"`
+}
+
+// agentsStatus are the agents that have followed equally far.
+type agentsStatus struct {
+	// Generation is absent where the agents have not said.
+	Generation int64    `json:"generation,omitempty"`
+	State      string   `json:"state"`
+	Clusters   []string `json:"clusters"`
+}
+
+// readEndpoints reads where a hub is, and groups the clusters by how far their agents
+// have followed. It is nil where nobody tells.
+func readEndpoints(ctx context.Context, c client.Client, clusters []clusterv1.ManagedCluster) (*hubStatus, error) {
 	config := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.EndpointsName}, config)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil // a hub of Open Cluster Management, or somebody who may not know
+		return nil, nil // a hub of Open Cluster Management, or somebody who may not know
 	}
 	if err != nil {
-		return fmt.Errorf("read where the hub is: %w", err)
+		return nil, fmt.Errorf("read where the hub is: %w", err)
 	}
 	published, err := hubinfo.ParseEndpoints(config.Data)
 	if err != nil {
-		return fmt.Errorf("the ConfigMap %s/%s cannot be used: %w: start the hub again, which writes it", metav1.NamespacePublic, hubinfo.EndpointsName, err)
+		return nil, fmt.Errorf("the ConfigMap %s/%s cannot be used: %w: start the hub again, which writes it", metav1.NamespacePublic, hubinfo.EndpointsName, err)
 	}
-	groups := followers(clusters)
-	current := follower{published.Generation, muster.ReasonEndpointCurrent}
-	if published.Generation == 1 && (len(groups) == 0 || len(groups) == 1 && len(groups[current]) > 0) {
-		return nil
+	h := &hubStatus{URLs: published.URLs, Generation: published.Generation, Agents: []agentsStatus{}}
+	for f, names := range followers(clusters) {
+		h.Agents = append(h.Agents, agentsStatus{f.generation, f.state, names})
 	}
-	row("")
-	row("HUB", "GENERATION", "AGENTS", "STATE", "CLUSTERS")
-	urls := strings.Join(published.URLs, ",")
-	for _, f := range slices.SortedFunc(maps.Keys(groups), func(a, b follower) int {
-		return strings.Compare(fmt.Sprintf("%020d %s", a.generation, a.state), fmt.Sprintf("%020d %s", b.generation, b.state))
-	}) {
-		names := groups[f]
+	byKey(h.Agents, func(a agentsStatus) string { return fmt.Sprintf("%020d %s", a.Generation, a.State) })
+	return h, nil
+}
+
+// print prints where the hub is, and how many agents have followed it there, unless
+// it has never moved and all have.
+func (h *hubStatus) print(t tables) {
+	if h == nil {
+		return
+	}
+	current := func(a agentsStatus) bool {
+		return a.Generation == h.Generation && a.State == muster.ReasonEndpointCurrent
+	}
+	if h.Generation == 1 && (len(h.Agents) == 0 || len(h.Agents) == 1 && current(h.Agents[0])) {
+		return
+	}
+	t.row()
+	t.row("HUB", "GENERATION", "AGENTS", "STATE", "CLUSTERS")
+	for _, a := range h.Agents {
 		generation := "unknown"
-		if f.generation > 0 {
-			generation = fmt.Sprintf("%d of %d", f.generation, published.Generation)
+		if a.Generation > 0 {
+			generation = fmt.Sprintf("%d of %d", a.Generation, h.Generation)
 		}
 		listed := "all others"
-		if f != current {
-			listed = strings.Join(names[:min(len(names), maxNamed)], ",")
-			if more := len(names) - maxNamed; more > 0 {
-				listed += fmt.Sprintf(" and %d more", more)
-			}
+		if !current(a) {
+			listed = named(a.Clusters)
 		}
-		row(orDash(urls), generation, fmt.Sprint(len(names)), f.state, listed)
+		t.row(strings.Join(h.URLs, ","), generation, fmt.Sprint(len(a.Clusters)), a.State, listed)
 	}
-	return nil
 }
 
 // followers are the joined clusters by what their agents say of the hub's endpoint.

@@ -51,7 +51,7 @@ func TestStatusCountsWhoHasFollowedTheHub(t *testing.T) {
 			member(fmt.Sprintf("stuck-%02d", i), 1, muster.ReasonEndpointUnreachable, metav1.ConditionTrue))
 	}
 	var out bytes.Buffer
-	if err := printFleet(t.Context(), &out, b.Build()); err != nil {
+	if err := printStatus(t, &out, b.Build()); err != nil {
 		t.Fatal(err)
 	}
 	said := regexp.MustCompile(` +`).ReplaceAllString(out.String(), " ")
@@ -81,7 +81,7 @@ func TestStatusIsQuietAboutAHubThatHasNotMoved(t *testing.T) {
 		"upstream": fake.NewClientBuilder(), "not moved": fake.NewClientBuilder().WithObjects(config, member("a", 1, muster.ReasonEndpointCurrent, metav1.ConditionTrue)),
 	} {
 		var out bytes.Buffer
-		if err := printFleet(t.Context(), &out, b.WithScheme(api.NewScheme()).Build()); err != nil {
+		if err := printStatus(t, &out, b.WithScheme(api.NewScheme()).Build()); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "HUB ") {

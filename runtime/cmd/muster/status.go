@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,13 +20,27 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
+// Formats of the output of "muster status".
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+)
+
 func newStatusCommand() *cobra.Command {
 	var at hubFlags
+	var format string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Print a fleet's clusters, placement decisions and works",
+		Short: "Print a fleet's clusters, placement decisions, works and add-ons",
 		Long: `Prints what a hub knows of its fleet: which clusters are accepted, joined and
-available, which of them placements chose, and the state of the works in them.
+available, which of them placements chose, the state of the works in them, and of
+their add-ons.
+
+An add-on in a cluster is available, unhealthy (its agent says so, or says nothing
+any more) or unreachable (nobody can tell). It is progressing as long as its
+manifests or its configuration are on their way, and may be available meanwhile.
+The last table names what needs attention, and why. It puts clusters with the same
+problem together, and shows the most frequent problems; -o json has them all.
 
 When the hub has moved, it also counts the agents by the generation of the hub's
 endpoints that they have followed. The old URL and the old certificate authority
@@ -35,68 +50,163 @@ Cluster Management follow nothing, and are listed as unknown.
 The hub is the one of "muster up" in the data directory, or any that a
 kubeconfig reaches.`,
 		Example: `  muster status --data-dir .demo
-  muster status --kubeconfig ~/.kube/hub.kubeconfig`,
+  muster status --kubeconfig ~/.kube/hub.kubeconfig
+  muster status -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != formatTable && format != formatJSON {
+				return fmt.Errorf("--output %q is no format: use %s or %s", format, formatTable, formatJSON)
+			}
 			c, err := at.client()
 			if err != nil {
 				return err
 			}
-			return printFleet(cmd.Context(), cmd.OutOrStdout(), c)
+			s, err := readFleet(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return s.print(cmd.OutOrStdout(), format)
 		},
 	}
 	at.add(cmd)
+	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatTable, formatJSON}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// printFleet prints three tables.
-func printFleet(ctx context.Context, out io.Writer, c client.Client) error {
+// fleetStatus is what a hub knows of its fleet. Statuses of conditions are empty
+// where there is no such condition.
+type fleetStatus struct {
+	Clusters []clusterStatus `json:"clusters"`
+	// Hub is nil where the hub does not publish where it is.
+	Hub        *hubStatus       `json:"hub,omitempty"`
+	Placements []decisionStatus `json:"placements"`
+	Works      []workStatus     `json:"works"`
+	// AddOns is nil where the hub has no add-ons, or does not tell of them.
+	AddOns []addOnStatus `json:"addOns,omitempty"`
+	// Attention names the add-ons that need it.
+	Attention []attention `json:"addOnsNeedingAttention,omitempty"`
+	// Hidden says what could not be read for lack of rights.
+	Hidden []string `json:"hidden,omitempty"`
+}
+
+type clusterStatus struct {
+	Name      string      `json:"name"`
+	Set       string      `json:"set,omitempty"`
+	Accepted  bool        `json:"accepted"`
+	Joined    string      `json:"joined,omitempty"`
+	Available string      `json:"available,omitempty"`
+	Endpoint  string      `json:"endpoint"`
+	Version   string      `json:"version,omitempty"`
+	AddOns    addOnCounts `json:"addOns"`
+}
+
+type decisionStatus struct {
+	Namespace string   `json:"namespace"`
+	Placement string   `json:"placement"`
+	Decision  string   `json:"decision"`
+	Clusters  []string `json:"clusters"`
+}
+
+type workStatus struct {
+	Name      string `json:"name"`
+	Cluster   string `json:"cluster"`
+	Applied   string `json:"applied,omitempty"`
+	Available string `json:"available,omitempty"`
+	Manifests int    `json:"manifests"`
+}
+
+// readFleet asks a hub, with one list of each kind.
+func readFleet(ctx context.Context, c client.Client) (*fleetStatus, error) {
 	clusters, decisions, works := &clusterv1.ManagedClusterList{}, &clusterv1beta1.PlacementDecisionList{}, &workv1.ManifestWorkList{}
 	for what, list := range map[string]client.ObjectList{"managed clusters": clusters, "placement decisions": decisions, "manifest works": works} {
 		if err := c.List(ctx, list); err != nil {
-			return fmt.Errorf("list the %s: %w", what, err)
+			return nil, fmt.Errorf("list the %s: %w", what, err)
 		}
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) }
-
-	row("CLUSTER", "SET", "ACCEPTED", "JOINED", "AVAILABLE", "ENDPOINT", "VERSION")
+	s := &fleetStatus{Clusters: []clusterStatus{}, Placements: []decisionStatus{}, Works: []workStatus{}}
+	var err error
+	if s.Hub, err = readEndpoints(ctx, c, clusters.Items); err != nil {
+		return nil, err
+	}
+	perCluster, err := s.readAddOns(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range clusters.Items {
-		row(m.Name, orDash(m.Labels[cluster.ClusterSetLabel]), fmt.Sprint(m.Spec.AcceptsClient()),
-			status(m.Status.Conditions, cluster.ConditionJoined), status(m.Status.Conditions, cluster.ConditionAvailable),
-			endpoint(m.Status.Conditions), orDash(m.Status.Version.Kubernetes))
+		s.Clusters = append(s.Clusters, clusterStatus{
+			Name: m.Name, Set: m.Labels[cluster.ClusterSetLabel], Accepted: m.Spec.AcceptsClient(),
+			Joined: status(m.Status.Conditions, cluster.ConditionJoined), Available: status(m.Status.Conditions, cluster.ConditionAvailable),
+			Endpoint: endpoint(m.Status.Conditions), Version: m.Status.Version.Kubernetes, AddOns: perCluster[m.Name],
+		})
 	}
-	if err := printEndpoints(ctx, row, c, clusters.Items); err != nil {
-		return err
-	}
-	row("")
-	row("PLACEMENT", "DECISION", "CLUSTERS")
 	for _, d := range decisions.Items {
-		var names []string
+		chosen := []string{}
 		for _, x := range d.Status.Decisions {
-			names = append(names, x.ClusterName)
+			chosen = append(chosen, x.ClusterName)
 		}
-		row(d.Namespace+"/"+d.Labels[cluster.PlacementLabel], d.Name, orDash(strings.Join(names, ",")))
+		s.Placements = append(s.Placements, decisionStatus{d.Namespace, d.Labels[cluster.PlacementLabel], d.Name, chosen})
 	}
-	row("")
-	row("WORK", "CLUSTER", "APPLIED", "AVAILABLE", "MANIFESTS")
 	for _, m := range works.Items {
-		row(m.Name, m.Namespace, status(m.Status.Conditions, work.ConditionApplied), status(m.Status.Conditions, work.ConditionAvailable),
-			fmt.Sprint(len(m.Spec.Workload.Manifests)))
+		s.Works = append(s.Works, workStatus{
+			m.Name, m.Namespace, status(m.Status.Conditions, work.ConditionApplied), status(m.Status.Conditions, work.ConditionAvailable),
+			len(m.Spec.Workload.Manifests),
+		})
 	}
-	return w.Flush()
+	return s, nil
+}
+
+// print prints the status in a format.
+func (s *fleetStatus) print(out io.Writer, format string) error {
+	if format == formatJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	}
+	t := newTables(out)
+	t.row("CLUSTER", "SET", "ACCEPTED", "JOINED", "AVAILABLE", "ENDPOINT", "VERSION", "ADDONS")
+	for _, m := range s.Clusters {
+		t.row(m.Name, m.Set, fmt.Sprint(m.Accepted), m.Joined, m.Available, m.Endpoint, m.Version, m.AddOns.String())
+	}
+	s.Hub.print(t)
+	t.row()
+	t.row("PLACEMENT", "DECISION", "CLUSTERS")
+	for _, d := range s.Placements {
+		t.row(d.Namespace+"/"+d.Placement, d.Decision, strings.Join(d.Clusters, ","))
+	}
+	t.row()
+	t.row("WORK", "CLUSTER", "APPLIED", "AVAILABLE", "MANIFESTS")
+	for _, m := range s.Works {
+		t.row(m.Name, m.Cluster, m.Applied, m.Available, fmt.Sprint(m.Manifests))
+	}
+	s.printAddOns(t)
+	for _, hidden := range s.Hidden {
+		t.row()
+		t.row("not shown: " + hidden)
+	}
+	return t.flush()
 }
 
 func status(conditions []metav1.Condition, kind string) string {
 	if c := meta.FindStatusCondition(conditions, kind); c != nil {
 		return string(c.Status)
 	}
-	return "-"
+	return ""
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
+// maxNamed is how many clusters a row names.
+const maxNamed = 10
+
+// named are the first clusters of a list, and how many more there are.
+func named(clusters []string) string {
+	listed := strings.Join(clusters[:min(len(clusters), maxNamed)], ",")
+	if more := len(clusters) - maxNamed; more > 0 {
+		listed += fmt.Sprintf(" and %d more", more)
 	}
-	return s
+	return listed
+}
+
+// byKey sorts by a text.
+func byKey[T any](list []T, key func(T) string) {
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(key(a), key(b)) })
 }

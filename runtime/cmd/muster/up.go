@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,10 +117,10 @@ func printMembers(w io.Writer, members []fleet.Member) error {
 	if len(members) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tURL\tKUBECONFIG")
+	t := newTables(w)
+	t.row("NAME", "URL", "KUBECONFIG")
 	for _, m := range members {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", m.Name, m.URL, m.Kubeconfig)
+		t.row(m.Name, m.URL, m.Kubeconfig)
 	}
-	return table.Flush()
+	return t.flush()
 }

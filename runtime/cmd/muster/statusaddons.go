@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// addOnCounts counts add-ons in clusters by how they are. Available, unhealthy and
+// unreachable exclude each other; an add-on that has not been heard of is none of them.
+type addOnCounts struct {
+	Installed   int `json:"installed"`
+	Available   int `json:"available"`
+	Unhealthy   int `json:"unhealthy"`
+	Unreachable int `json:"unreachable"`
+	Progressing int `json:"progressing"`
+}
+
+// String is the counts in words, without those that are zero.
+func (n addOnCounts) String() string {
+	var words []string
+	for _, x := range []struct {
+		n    int
+		word string
+	}{{n.Available, "available"}, {n.Unhealthy, "unhealthy"}, {n.Unreachable, "unreachable"}, {n.Progressing, "progressing"}} {
+		if x.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", x.n, x.word))
+		}
+	}
+	if len(words) == 0 && n.Installed > 0 {
+		return fmt.Sprintf("%d installed", n.Installed)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (n *addOnCounts) add(a *addonv1alpha1.ManagedClusterAddOn) {
+	n.Installed++
+	switch available := status(a.Status.Conditions, addon.ConditionAvailable); available {
+	case string(metav1.ConditionTrue):
+		n.Available++
+	case string(metav1.ConditionFalse):
+		n.Unhealthy++
+	case string(metav1.ConditionUnknown):
+		n.Unreachable++
+	}
+	if progresses(a) {
+		n.Progressing++
+	}
+}
+
+// progresses reports whether an add-on's manifests or configuration are on their way.
+func progresses(a *addonv1alpha1.ManagedClusterAddOn) bool {
+	c := meta.FindStatusCondition(a.Status.Conditions, addon.ConditionProgressing)
+	if c == nil { // nobody reports it, as of add-ons with a manager of their own
+		return status(a.Status.Conditions, addon.ConditionAvailable) == ""
+	}
+	switch c.Reason {
+	case addon.ReasonCompleted, addon.ReasonFailed, addon.ReasonConfigurationUnsupported:
+		return status(a.Status.Conditions, addon.ConditionConfigured) == string(metav1.ConditionFalse)
+	}
+	return true
+}
+
+// addOnStatus is an add-on in all clusters.
+type addOnStatus struct {
+	Name string `json:"name"`
+	addOnCounts
+	// Placements are what the add-on's placements say about its rollout.
+	Placements []rolloutStatus `json:"placements,omitempty"`
+}
+
+type rolloutStatus struct {
+	Placement string `json:"placement"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
+}
+
+// attention is a problem of an add-on, and the clusters that have it.
+type attention struct {
+	AddOn     string   `json:"addOn"`
+	Condition string   `json:"condition"`
+	Status    string   `json:"status"`
+	Reason    string   `json:"reason"`
+	Message   string   `json:"message"`
+	Clusters  []string `json:"clusters"`
+}
+
+// readAddOns reads the add-ons of all clusters, and returns their counts by cluster.
+func (s *fleetStatus) readAddOns(ctx context.Context, c client.Client) (map[string]addOnCounts, error) {
+	definitions, inClusters := &addonv1alpha1.ClusterManagementAddOnList{}, &addonv1alpha1.ManagedClusterAddOnList{}
+	for _, x := range []struct {
+		list client.ObjectList
+		what string
+	}{{definitions, "add-ons"}, {inClusters, "add-ons of the clusters"}} {
+		err := c.List(ctx, x.list)
+		switch {
+		case apierrors.IsForbidden(err):
+			s.Hidden = append(s.Hidden, fmt.Sprintf("the %s, which you may not list", x.what))
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // a hub without add-ons
+		case err != nil:
+			return nil, fmt.Errorf("list the %s: %w", x.what, err)
+		}
+	}
+	perCluster, all := map[string]addOnCounts{}, map[string]*addOnStatus{}
+	named := func(name string) *addOnStatus {
+		if all[name] == nil {
+			all[name] = &addOnStatus{Name: name}
+		}
+		return all[name]
+	}
+	for i := range definitions.Items {
+		named(definitions.Items[i].Name).Placements = rollouts(&definitions.Items[i])
+	}
+	for i := range inClusters.Items {
+		a := &inClusters.Items[i]
+		n := perCluster[a.Namespace]
+		n.add(a)
+		perCluster[a.Namespace] = n
+		named(a.Name).add(a)
+	}
+	for _, a := range all {
+		s.AddOns = append(s.AddOns, *a)
+	}
+	byKey(s.AddOns, func(a addOnStatus) string { return a.Name })
+	s.Attention = needAttention(inClusters.Items)
+	return perCluster, nil
+}
+
+func rollouts(a *addonv1alpha1.ClusterManagementAddOn) (out []rolloutStatus) {
+	for _, p := range a.Status.InstallProgressions {
+		r := rolloutStatus{Placement: p.Namespace + "/" + p.Name}
+		if c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing); c != nil {
+			r.Reason, r.Message = c.Reason, c.Message
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// needAttention groups the problems of add-ons, those of most clusters first.
+func needAttention(inClusters []addonv1alpha1.ManagedClusterAddOn) []attention {
+	groups := map[string]*attention{}
+	for i := range inClusters {
+		a := &inClusters[i]
+		for _, x := range problems(a) {
+			key := strings.Join([]string{x.AddOn, x.Condition, x.Status, x.Reason, x.Message}, "\x00")
+			if groups[key] == nil {
+				groups[key] = &x
+			}
+			groups[key].Clusters = append(groups[key].Clusters, a.Namespace)
+		}
+	}
+	var out []attention
+	for _, x := range groups {
+		slices.Sort(x.Clusters)
+		out = append(out, *x)
+	}
+	byKey(out, func(x attention) string {
+		return x.AddOn + "\x00" + x.Condition + "\x00" + x.Clusters[0] + "\x00" + x.Message
+	})
+	slices.SortStableFunc(out, func(a, b attention) int { return len(b.Clusters) - len(a.Clusters) })
+	return out
+}
+
+// failures are the conditions that tell of a problem when they are False.
+var failures = []string{
+	registration.ConditionRegistrationApplied, addon.ConditionManifestApplied, addon.ConditionHostingManifestApplied,
+	"HostingClusterValidity", cluster.ConditionCertificateRotated, registration.ConditionTokenRefreshed,
+	registration.ConditionTokenInfrastructureReady, "HookManifestCompleted",
+}
+
+// problems are what is wrong with an add-on in a cluster.
+func problems(a *addonv1alpha1.ManagedClusterAddOn) (out []attention) {
+	report := func(c *metav1.Condition) {
+		out = append(out, attention{AddOn: a.Name, Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+	}
+	if !a.DeletionTimestamp.IsZero() {
+		waits := "finalizers " + strings.Join(a.Finalizers, ", ")
+		out = append(out, attention{AddOn: a.Name, Condition: "Deleting", Status: string(metav1.ConditionTrue), Reason: "WaitsForFinalizers", Message: waits})
+	}
+	for i := range a.Status.Conditions {
+		c := &a.Status.Conditions[i]
+		bad := false
+		switch c.Type {
+		case addon.ConditionAvailable:
+			bad = c.Status != metav1.ConditionTrue
+		case addon.ConditionProgressing:
+			bad = c.Reason == addon.ReasonFailed || c.Reason == addon.ReasonConfigurationUnsupported
+		case "Degraded": // upstream's hub never sets it; managers of add-ons may
+			bad = c.Status == metav1.ConditionTrue
+		default:
+			bad = c.Status == metav1.ConditionFalse && slices.Contains(failures, c.Type)
+		}
+		if bad {
+			report(c)
+		}
+	}
+	return out
+}
+
+// maxProblems is how many problems the table shows.
+const maxProblems = 20
+
+// printAddOns prints the add-ons and their problems, unless there are none.
+func (s *fleetStatus) printAddOns(t tables) {
+	if len(s.AddOns) == 0 {
+		return
+	}
+	t.row()
+	t.row("ADDON", "CLUSTERS", "AVAILABLE", "UNHEALTHY", "UNREACHABLE", "PROGRESSING")
+	rollouts := 0
+	for _, a := range s.AddOns {
+		t.row(a.Name, fmt.Sprint(a.Installed), fmt.Sprint(a.Available), fmt.Sprint(a.Unhealthy), fmt.Sprint(a.Unreachable), fmt.Sprint(a.Progressing))
+		rollouts += len(a.Placements)
+	}
+	if rollouts > 0 {
+		t.row()
+		t.row("ADDON", "PLACEMENT", "ROLLOUT", "MESSAGE")
+	}
+	for _, a := range s.AddOns {
+		for _, r := range a.Placements {
+			t.row(a.Name, r.Placement, r.Reason, shortened(r.Message))
+		}
+	}
+	if len(s.Attention) == 0 {
+		return
+	}
+	t.row()
+	t.row("NEEDS ATTENTION", "CONDITION", "REASON", "CLUSTERS", "MESSAGE")
+	for _, x := range s.Attention[:min(len(s.Attention), maxProblems)] {
+		t.row(x.AddOn, x.Condition+"="+x.Status, x.Reason, named(x.Clusters), shortened(x.Message))
+	}
+	if more := len(s.Attention) - maxProblems; more > 0 {
+		t.row(fmt.Sprintf("and %d more problems: muster status -o json has all", more))
+	}
+}
