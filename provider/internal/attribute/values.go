@@ -178,3 +178,11 @@ func OrDefault(text types.String, standard string) string {
 	}
 	return text.ValueString()
 }
+
+// ValueText writes a value as it could stand in a configuration.
+func ValueText(value attr.Value) string {
+	if value.IsNull() {
+		return "null"
+	}
+	return value.String()
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -134,7 +135,7 @@ func TestSameWorks(t *testing.T) {
 			m.Manifests = attribute.StringListValue([]string{`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`})
 		}, true},
 		"strategy": {func(m *replicaSetModel) {
-			m.Placements[0].RolloutStrategy = &rolloutStrategyModel{Type: tfString("Progressive")}
+			m.Placements[0].RolloutStrategy = &rollout.Model{Type: tfString("Progressive")}
 		}, true},
 		"deletion policy":   {func(m *replicaSetModel) { m.DeletionPolicy = tfString("Foreground") }, true},
 		"order":             {func(m *replicaSetModel) { m.Placements[0], m.Placements[1] = m.Placements[1], m.Placements[0] }, true},

@@ -1,4 +1,4 @@
-package replicaset
+package rollout
 
 import (
 	"reflect"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
-	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 func tfString(s string) types.String { return types.StringValue(s) }
@@ -25,30 +24,30 @@ func progressive(change func(*clusterv1alpha1.RolloutProgressive)) clusterv1alph
 
 func TestRolloutStrategySends(t *testing.T) {
 	for name, test := range map[string]struct {
-		model *rolloutStrategyModel
+		model *Model
 		want  clusterv1alpha1.RolloutStrategy
 	}{
 		"nothing when left out": {nil, clusterv1alpha1.RolloutStrategy{}},
 		"only the deadline for All": {
-			&rolloutStrategyModel{Type: tfString("All"), ProgressDeadline: tfString("5m")},
+			&Model{Type: tfString("All"), ProgressDeadline: tfString("5m")},
 			clusterv1alpha1.RolloutStrategy{Type: "All", All: &clusterv1alpha1.RolloutAll{RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "5m"}}},
 		},
 		"numbers as numbers and percentages as text": {
-			&rolloutStrategyModel{Type: tfString("Progressive"), MaxFailures: tfString("25%"), MaxConcurrency: tfString("3"), MinSuccessTime: tfString("30s")},
+			&Model{Type: tfString("Progressive"), MaxFailures: tfString("25%"), MaxConcurrency: tfString("3"), MinSuccessTime: tfString("30s")},
 			clusterv1alpha1.RolloutStrategy{Type: "Progressive", Progressive: &clusterv1alpha1.RolloutProgressive{
 				RolloutConfig:  clusterv1alpha1.RolloutConfig{MinSuccessTime: "30s", MaxFailures: intstr.FromString("25%")},
 				MaxConcurrency: intstr.FromInt32(3),
 			}},
 		},
 		"mandatory groups by name and by number": {
-			&rolloutStrategyModel{Type: tfString("ProgressivePerGroup"), MandatoryGroups: []mandatoryGroupModel{{Name: tfString("canary")}, {Index: types.Int64Value(2)}}},
+			&Model{Type: tfString("ProgressivePerGroup"), MandatoryGroups: []MandatoryGroup{{Name: tfString("canary")}, {Index: types.Int64Value(2)}}},
 			clusterv1alpha1.RolloutStrategy{Type: "ProgressivePerGroup", ProgressivePerGroup: &clusterv1alpha1.RolloutProgressivePerGroup{
 				MandatoryDecisionGroups: clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: []clusterv1alpha1.MandatoryDecisionGroup{{GroupName: "canary"}, {GroupIndex: 2}}},
 			}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := test.model.strategy(); !attribute.Same(got, test.want) {
+			if got := test.model.Strategy(); !attribute.Same(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
@@ -70,7 +69,7 @@ func TestRolloutStrategiesThatMeanTheSame(t *testing.T) {
 			clusterv1alpha1.RolloutStrategy{},
 			clusterv1alpha1.RolloutStrategy{Type: "All", All: &clusterv1alpha1.RolloutAll{RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "None", MinSuccessTime: "0"}}}, true,
 		},
-		"bare and with defaults":            {(&rolloutStrategyModel{Type: tfString("Progressive")}).strategy(), progressive(nil), true},
+		"bare and with defaults":            {(&Model{Type: tfString("Progressive")}).Strategy(), progressive(nil), true},
 		"durations in two notations":        {progressive(deadline("300s")), progressive(deadline("5m")), true},
 		"other durations":                   {progressive(deadline("301s")), progressive(deadline("5m")), false},
 		"a deadline of no time and none":    {progressive(deadline("0s")), progressive(deadline("None")), false},
@@ -84,7 +83,7 @@ func TestRolloutStrategiesThatMeanTheSame(t *testing.T) {
 		"mandatory groups in another order": {withGroups("a", "b"), withGroups("b", "a"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := sameRollout(test.a, test.b); got != test.want {
+			if got := Same(test.a, test.b); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -109,40 +108,23 @@ func TestImportedRolloutStrategy(t *testing.T) {
 	})
 	for name, test := range map[string]struct {
 		strategy clusterv1alpha1.RolloutStrategy
-		want     *rolloutStrategyModel
+		want     *Model
 	}{
 		"the default":   {clusterv1alpha1.RolloutStrategy{}, nil},
-		"only defaults": {progressive(nil), &rolloutStrategyModel{Type: tfString("Progressive")}},
-		"everything": {full, &rolloutStrategyModel{
+		"only defaults": {progressive(nil), &Model{Type: tfString("Progressive")}},
+		"everything": {full, &Model{
 			Type: tfString("Progressive"), ProgressDeadline: tfString("90m"), MinSuccessTime: tfString("300s"), MaxFailures: tfString("10%"), MaxConcurrency: tfString("2"),
-			MandatoryGroups: []mandatoryGroupModel{{Name: tfString("canary")}, {Index: types.Int64Value(0)}},
+			MandatoryGroups: []MandatoryGroup{{Name: tfString("canary")}, {Index: types.Int64Value(0)}},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := rolloutStrategyModelOf(test.strategy)
+			got := ModelOf(test.strategy)
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			if !sameRollout(got.strategy(), test.strategy) {
-				t.Errorf("sending it back would change %+v to %+v", test.strategy, got.strategy())
+			if !Same(got.Strategy(), test.strategy) {
+				t.Errorf("sending it back would change %+v to %+v", test.strategy, got.Strategy())
 			}
 		})
-	}
-}
-
-// A refresh keeps the words of the configuration for what is still so, and takes
-// the hub's for the rest.
-func TestObservedPlacementsKeepTheirWording(t *testing.T) {
-	own := []placementRefModel{
-		{Name: tfString("a"), RolloutStrategy: &rolloutStrategyModel{Type: tfString("Progressive"), MinSuccessTime: tfString("5m"), MaxFailures: tfString("0")}},
-		{Name: tfString("b")},
-	}
-	live := []workv1alpha1.LocalPlacementReference{
-		{Name: "b", RolloutStrategy: progressive(nil)},
-		{Name: "a", RolloutStrategy: progressive(func(p *clusterv1alpha1.RolloutProgressive) { p.MinSuccessTime = "300s" })},
-	}
-	want := []placementRefModel{{Name: tfString("b"), RolloutStrategy: &rolloutStrategyModel{Type: tfString("Progressive")}}, own[0]}
-	if got := placementRefModels(live, own); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -1,4 +1,6 @@
-package replicaset
+// Package rollout has the attribute rollout_strategy: how a change spreads over the
+// clusters of a placement.
+package rollout
 
 import (
 	"strconv"
@@ -11,53 +13,31 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
-	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
-// Where a replica set's works go, and how a change spreads over these clusters.
-
-type placementRefModel struct {
-	Name            types.String          `tfsdk:"name"`
-	RolloutStrategy *rolloutStrategyModel `tfsdk:"rollout_strategy"`
+// Model is a rollout strategy; nil when none is given.
+type Model struct {
+	Type             types.String     `tfsdk:"type"`
+	ProgressDeadline types.String     `tfsdk:"progress_deadline"`
+	MinSuccessTime   types.String     `tfsdk:"min_success_time"`
+	MaxFailures      types.String     `tfsdk:"max_failures"`
+	MaxConcurrency   types.String     `tfsdk:"max_concurrency"`
+	MandatoryGroups  []MandatoryGroup `tfsdk:"mandatory_decision_groups"`
 }
 
-type rolloutStrategyModel struct {
-	Type             types.String          `tfsdk:"type"`
-	ProgressDeadline types.String          `tfsdk:"progress_deadline"`
-	MinSuccessTime   types.String          `tfsdk:"min_success_time"`
-	MaxFailures      types.String          `tfsdk:"max_failures"`
-	MaxConcurrency   types.String          `tfsdk:"max_concurrency"`
-	MandatoryGroups  []mandatoryGroupModel `tfsdk:"mandatory_decision_groups"`
-}
-
-type mandatoryGroupModel struct {
+// MandatoryGroup is a decision group that goes before all others.
+type MandatoryGroup struct {
 	Name  types.String `tfsdk:"group_name"`
 	Index types.Int64  `tfsdk:"group_index"`
 }
 
-func placementRefsAttribute() schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster that two of them select gets two.",
-		Required:            true,
-		Validators:          []validator.List{placementRefsValidator{"at least one placement, each named once"}},
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the placement.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidName("placement name")},
-			},
-			"rollout_strategy": rolloutStrategyAttribute(),
-		}},
-	}
-}
-
-func rolloutStrategyAttribute() schema.SingleNestedAttribute {
+// Attribute is the attribute rollout_strategy. description says what it is when left
+// out, and when a cluster is done; unlimited, what a max_concurrency that is left out
+// means.
+func Attribute(description, unlimited string) schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "How a change spreads over the placement's clusters. If omitted, it goes to all of them at once and waits forever. " +
-			"A cluster is done when its work is applied and its condition `Progressing` is `False`, and has failed when `Progressing` and `Degraded` are both `True`. " +
-			"muster's agents report both for the usual kinds by default; agents of other hubs need `condition_rules` that yield `Progressing`, " +
-			"and on those hubs a rollout without them stops after its first clusters.",
-		Optional: true,
+		MarkdownDescription: "How a change spreads over the placement's clusters. " + description,
+		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"type": schema.StringAttribute{
 				MarkdownDescription: "`All`: all clusters at once; failures don't stop it. `Progressive`: at most `max_concurrency` clusters at a time, in alphabetical order. " +
@@ -84,7 +64,7 @@ func rolloutStrategyAttribute() schema.SingleNestedAttribute {
 			},
 			"max_concurrency": schema.StringAttribute{
 				MarkdownDescription: "How many clusters may be in progress at the same time: a number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the mandatory groups. " +
-					"Clusters that have failed, or are still within `min_success_time`, keep their place. Only for `Progressive`. If omitted, or greater than the number of these clusters, it is no limit.",
+					"Clusters that have failed, or are still within `min_success_time`, keep their place. Only for `Progressive`. " + unlimited,
 				Optional:   true,
 				Validators: []validator.String{thresholdValidator{minimum: 1, zero: "would not stop the rollout: the hub takes it for no limit at all"}},
 			},
@@ -100,46 +80,8 @@ func rolloutStrategyAttribute() schema.SingleNestedAttribute {
 	}
 }
 
-func placementRefs(models []placementRefModel) []workv1alpha1.LocalPlacementReference {
-	var refs []workv1alpha1.LocalPlacementReference
-	for _, m := range models {
-		refs = append(refs, workv1alpha1.LocalPlacementReference{Name: m.Name.ValueString(), RolloutStrategy: m.RolloutStrategy.strategy()})
-	}
-	return refs
-}
-
-// placementRefModels describes the references. Where one of own means the same,
-// its wording is kept.
-func placementRefModels(refs []workv1alpha1.LocalPlacementReference, own []placementRefModel) []placementRefModel {
-	models := []placementRefModel{}
-	for _, ref := range refs {
-		model := placementRefModel{Name: types.StringValue(ref.Name), RolloutStrategy: rolloutStrategyModelOf(ref.RolloutStrategy)}
-		for _, m := range own {
-			if m.Name.ValueString() == ref.Name && sameRollout(m.RolloutStrategy.strategy(), ref.RolloutStrategy) {
-				model = m
-				break
-			}
-		}
-		models = append(models, model)
-	}
-	return models
-}
-
-// samePlacementRefs reports whether two lists mean the same, whatever the
-// notation.
-func samePlacementRefs(a, b []placementRefModel) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Name.ValueString() != b[i].Name.ValueString() || !sameRollout(a[i].RolloutStrategy.strategy(), b[i].RolloutStrategy.strategy()) {
-			return false
-		}
-	}
-	return true
-}
-
-func (m *rolloutStrategyModel) strategy() clusterv1alpha1.RolloutStrategy {
+// Strategy is the strategy in the API's type; the zero value for nil.
+func (m *Model) Strategy() clusterv1alpha1.RolloutStrategy {
 	if m == nil {
 		return clusterv1alpha1.RolloutStrategy{}
 	}
@@ -166,14 +108,14 @@ func (m *rolloutStrategyModel) strategy() clusterv1alpha1.RolloutStrategy {
 	return strategy
 }
 
-// rolloutStrategyModelOf is nil for what a replica set without a strategy gets.
+// ModelOf is nil for what hubs take where no strategy is given.
 // Settings that equal their defaults, or have no effect, are left out.
-func rolloutStrategyModelOf(strategy clusterv1alpha1.RolloutStrategy) *rolloutStrategyModel {
-	if sameRollout(strategy, clusterv1alpha1.RolloutStrategy{}) {
+func ModelOf(strategy clusterv1alpha1.RolloutStrategy) *Model {
+	if Same(strategy, clusterv1alpha1.RolloutStrategy{}) {
 		return nil
 	}
 	e := effectOf(strategy)
-	m := &rolloutStrategyModel{Type: types.StringValue(string(e.kind))}
+	m := &Model{Type: types.StringValue(string(e.kind))}
 	if e.deadline != clusterv1alpha1.ProgressDeadlineNone {
 		m.ProgressDeadline = types.StringValue(e.written.ProgressDeadline)
 	}
@@ -187,7 +129,7 @@ func rolloutStrategyModelOf(strategy clusterv1alpha1.RolloutStrategy) *rolloutSt
 		m.MaxConcurrency = types.StringValue(e.concurrency)
 	}
 	for _, g := range e.groups {
-		group := mandatoryGroupModel{Name: attribute.OptionalString(g.GroupName)}
+		group := MandatoryGroup{Name: attribute.OptionalString(g.GroupName)}
 		if g.GroupName == "" {
 			group.Index = types.Int64Value(int64(g.GroupIndex))
 		}
@@ -196,9 +138,9 @@ func rolloutStrategyModelOf(strategy clusterv1alpha1.RolloutStrategy) *rolloutSt
 	return m
 }
 
-// rolloutEffect is the effect of a strategy: the settings that its type uses,
+// effect is what comes of a strategy: the settings that its type uses,
 // defaults filled in and durations in one notation.
-type rolloutEffect struct {
+type effect struct {
 	kind                  clusterv1alpha1.RolloutType
 	deadline, success     string
 	failures, concurrency string
@@ -210,8 +152,8 @@ type rolloutEffect struct {
 
 const noTime = "0s"
 
-func effectOf(strategy clusterv1alpha1.RolloutStrategy) rolloutEffect {
-	e := rolloutEffect{kind: strategy.Type, success: noTime, failures: "0", concurrency: "0"}
+func effectOf(strategy clusterv1alpha1.RolloutStrategy) effect {
+	e := effect{kind: strategy.Type, success: noTime, failures: "0", concurrency: "0"}
 	switch strategy.Type {
 	case clusterv1alpha1.RolloutTypeProgressive:
 		if p := strategy.Progressive; p != nil {
@@ -233,7 +175,8 @@ func effectOf(strategy clusterv1alpha1.RolloutStrategy) rolloutEffect {
 	return e
 }
 
-func sameRollout(a, b clusterv1alpha1.RolloutStrategy) bool {
+// Same reports whether two strategies have the same effect, whatever the notation.
+func Same(a, b clusterv1alpha1.RolloutStrategy) bool {
 	x, y := effectOf(a), effectOf(b)
 	return x.kind == y.kind && x.deadline == y.deadline && x.success == y.success &&
 		x.failures == y.failures && x.concurrency == y.concurrency && attribute.Same(x.groups, y.groups)
