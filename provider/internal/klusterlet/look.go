@@ -154,7 +154,7 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 		}
 		return
 	}
-	if wanted.GetNamespace() != "" || wanted.GetName() == a.options.Namespace {
+	if own := a.options.Namespace; wanted.GetNamespace() == own || wanted.GetNamespace() == "" && wanted.GetName() == own {
 		s.any = true
 	}
 	why := drift(wanted, live)
