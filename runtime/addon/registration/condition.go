@@ -19,6 +19,20 @@ const ConditionTokenRefreshed = "TokenRefreshed"
 // needs on the hub, and has given it.
 const ConditionRegistrationApplied = "RegistrationApplied"
 
+// Reasons of ConditionRegistrationApplied, and their messages.
+const (
+	ReasonNilRegistration         = "NilRegistration"
+	ReasonSetPermissionApplied    = "SetPermissionApplied"
+	ReasonSetPermissionFailed     = "SetPermissionFailed"
+	ReasonPermissionConfigPending = "PermissionConfigPending"
+
+	// MessageRegistrationApplied is of the first two.
+	MessageRegistrationApplied     = "Registration of the addon agent is configured"
+	MessagePermissionConfigPending = "registration subject not ready"
+	// FormatSetPermissionFailed takes the error.
+	FormatSetPermissionFailed = "Failed to set permission for hub agent: %v"
+)
+
 // Reasons of ConditionTokenRefreshed.
 const (
 	ReasonTokenRefreshed      = "AddonTokenRefreshed"

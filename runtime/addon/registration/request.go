@@ -78,6 +78,10 @@ func checkSubject(s pkix.Name, clusterName, addOn, agent string) error {
 	return nil
 }
 
+// ReservedSigner reports whether a signer is one of Kubernetes' own, for which no
+// add-on signs.
+func ReservedSigner(name string) bool { return strings.HasPrefix(name, "kubernetes.io/") }
+
 // MadeByAgent tells whether a request came from an agent of a cluster.
 func MadeByAgent(r *certificatesv1.CertificateSigningRequest, clusterName string) bool {
 	return strings.HasPrefix(r.Spec.Username, cluster.UserPrefix+clusterName+":")

@@ -3,6 +3,8 @@
 // types, reasons and reserved names of the wire.
 package addon
 
+import "strings"
+
 // GroupName is the API group of add-ons.
 const GroupName = "addon.open-cluster-management.io"
 
@@ -61,6 +63,33 @@ const KubeClientSigner = "kubernetes.io/kube-apiserver-client"
 // definitions of add-ons name as their conversion webhook. No such Service
 // exists: the hub's API server knows the name and converts by itself.
 const ConversionService = "muster-addon-conversion"
+
+// Who acts for add-ons from templates: with upstream a process of its own, and on this
+// hub the controllers, which act as its service account where templates name roles and
+// Secrets.
+const (
+	// ManagerServiceAccount is the service account, in the hub's namespace, to which
+	// administrators grant what templates may give away.
+	ManagerServiceAccount = "addon-manager-controller-sa"
+	// ManagerUser is the user name of that service account.
+	ManagerUser = "system:serviceaccount:open-cluster-management-hub:" + ManagerServiceAccount
+	// ManagerGroup is the group that the controllers have in addition: they may write
+	// role bindings. It is not the service account that may, whose token somebody may
+	// hold.
+	ManagerGroup = "system:muster-fleet:addon-manager"
+	// ManagerUsualGroup may do what upstream's add-on manager may do by itself.
+	ManagerUsualGroup = ManagerGroup + ":usual"
+)
+
+// TemplateLabel is on the role bindings of add-ons from templates. Its value is empty,
+// as upstream's.
+const TemplateLabel = "open-cluster-management.io/addon-template-name"
+
+// PermissionBindingName is the name of the role binding by which the agent of an
+// add-on from a template gets a role of a kind.
+func PermissionBindingName(addOn, kind string) string {
+	return "open-cluster-management:" + addOn + ":" + strings.ToLower(kind) + ":agent"
+}
 
 // DefaultInstallNamespace is where an add-on's agent lives when nothing else is
 // said.

@@ -31,6 +31,9 @@ func Index(in client.FieldIndexer) error {
 	if err := in.IndexField(context.Background(), &v1alpha1.ManagedClusterAddOn{}, byName, name); err != nil {
 		return fmt.Errorf("index the add-ons of clusters by their names: %w", err)
 	}
+	if err := in.IndexField(context.Background(), &v1alpha1.ManagedClusterAddOn{}, byConfig, configsOf); err != nil {
+		return fmt.Errorf("index the add-ons of clusters by their configurations: %w", err)
+	}
 	return nil
 }
 

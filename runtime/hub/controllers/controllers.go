@@ -19,8 +19,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/lifecycle"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
+	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterprofile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/binding"
@@ -167,5 +169,6 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 	return []Controller{
 		install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
 		configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock),
+		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), o.Clock),
 	}, nil
 }

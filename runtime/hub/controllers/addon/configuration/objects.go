@@ -12,13 +12,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 )
-
-// kindOf are the kinds of the configuration objects of add-ons from templates, by
-// resource.
-func kindOf(resource string) string {
-	return map[string]string{addon.DeploymentConfigResource: "AddOnDeploymentConfig", addon.TemplateResource: "AddOnTemplate"}[resource]
-}
 
 // newObject is an empty configuration object of a kind, without a Go type: its hash
 // is that of what is on the wire.
@@ -68,7 +63,7 @@ func (o *objects) get(c v1alpha1.AddOnConfig) (out object, understood bool, err 
 	// under no other.
 	if namespaced := c.Resource == addon.DeploymentConfigResource; namespaced == (c.Namespace != "") {
 		key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
-		if out, err = o.read(kindOf(c.Resource), key); err != nil {
+		if out, err = o.read(addons.KindOf(c.Resource), key); err != nil {
 			return out, true, fmt.Errorf("read the %s %s: %w", c.Resource, key, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
@@ -36,7 +37,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(predicates.Changed(definitionChanged))).
 		Watches(&v1alpha1.ManagedClusterAddOn{}, enqueue.Named(), builder.WithPredicates(predicates.Changed(addOnChanged)))
 	for _, kind := range configs.TemplateKinds() {
-		b = b.Watches(newObject(kindOf(kind.Resource)), handler.EnqueueRequestsFromMapFunc(c.naming(kind)),
+		b = b.Watches(newObject(addons.KindOf(kind.Resource)), handler.EnqueueRequestsFromMapFunc(c.naming(kind)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	return c.selections.Watch(b).Complete(patch.RetryConflicts(c))

@@ -1,0 +1,111 @@
+// Package registration is the manager's part in the registration of add-ons from
+// templates: it says which credentials the agent of such an add-on gets, and in which
+// namespace of the managed cluster, and gives the agent the rights on the hub that the
+// template asks for.
+//
+// Add-ons with managers of their own are left to these.
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
+	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/template"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+)
+
+// errPending is that it is not known yet who an add-on's agent is on the hub.
+var errPending = errors.New(wire.MessagePermissionConfigPending)
+
+// Controller reconciles the registrations of ManagedClusterAddOns.
+type Controller struct {
+	client client.Client
+	// objects reads configuration objects as they are on the wire.
+	objects client.Reader
+	clock   clock.PassiveClock
+}
+
+// NewController makes the controller. objects reads objects without Go types.
+func NewController(c client.Client, objects client.Reader, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, objects: objects, clock: clk}
+}
+
+// Reconcile says what the agent of one ManagedClusterAddOn gets. As upstream, nothing
+// is said before the add-on has its owner, and a template whose content is known.
+// While a rollout has not reached the cluster, it keeps what it has.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	a := &v1alpha1.ManagedClusterAddOn{}
+	if err := c.client.Get(ctx, r.NamespacedName, a); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	definition, err := addons.Definition(ctx, c.client, a.Name)
+	if err != nil || definition == nil || !configs.FromTemplate(definition) || !a.DeletionTimestamp.IsZero() || !ownedByDefinition(a) {
+		return reconcile.Result{}, err
+	}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: a.Namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	source, missing, err := addons.SourceOf(ctx, c.objects, a)
+	if err != nil || source == nil || source.Outdated != "" {
+		if err == nil && source == nil {
+			err = c.tell(ctx, a, missing)
+		}
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, c.register(ctx, a, source)
+}
+
+// register writes what an add-on's agent gets.
+func (c *Controller) register(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, source *addons.Source) error {
+	want, problem := registrations(source.Template, a)
+	namespace := template.InstallNamespace(source.Template, source.Config, a.Namespace)
+	return c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
+		status.Registrations = want
+		status.Namespace = namespace
+		c.set(status, applied(problem))
+	})
+}
+
+// tell says in the condition, where there is one, what the add-on waits for. There is
+// none before the add-on has been registered: deploying waits for the condition, and
+// so does upstream's.
+func (c *Controller) tell(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, missing string) error {
+	return c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
+		if have := meta.FindStatusCondition(status.Conditions, wire.ConditionRegistrationApplied); have != nil {
+			told := *have
+			told.Message = fmt.Sprintf("%s as before: %s", wire.MessageRegistrationApplied, missing)
+			c.set(status, told)
+		}
+	})
+}
+
+func (c *Controller) set(status *v1alpha1.ManagedClusterAddOnStatus, condition metav1.Condition) {
+	condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
+	meta.SetStatusCondition(&status.Conditions, condition)
+}
+
+func (c *Controller) write(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, change func(*v1alpha1.ManagedClusterAddOnStatus)) error {
+	_, err := patch.Status(ctx, c.client, a, func() bool {
+		before := a.Status.DeepCopy()
+		change(&a.Status)
+		return !apiequality.Semantic.DeepEqual(*before, a.Status)
+	})
+	if err != nil {
+		return fmt.Errorf("register the add-on %s of the cluster %s: %w", a.Name, a.Namespace, err)
+	}
+	return nil
+}

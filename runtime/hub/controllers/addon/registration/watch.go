@@ -1,0 +1,80 @@
+package registration
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
+	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+)
+
+// workers is how many add-ons are reconciled at a time.
+const workers = 5
+
+// Register adds the controller to a manager. Its cache needs addons.Index.
+func (c *Controller) Register(m manager.Manager) error {
+	appears := predicates.Only(predicates.Created, predicates.Updated)
+	b := builder.ControllerManagedBy(m).
+		Named("addon-registration").
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, predicates.Changed(addOnChanged))).
+		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition),
+			builder.WithPredicates(appears, predicates.Changed(managerChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Only(predicates.Created)))
+	for _, kind := range configs.TemplateKinds() {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(addons.KindOf(kind.Resource)))
+		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(c.configuredWith(kind)), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(patch.RetryConflicts(c))
+}
+
+// addOnChanged selects changes of all that a registration depends on, and of what is
+// written of it.
+func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
+	before, after := was.Status, is.Status
+	return was.UID != is.UID || !apiequality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+		before.Namespace != after.Namespace || before.KubeClientDriver != after.KubeClientDriver ||
+		!apiequality.Semantic.DeepEqual(before.Registrations, after.Registrations) ||
+		!apiequality.Semantic.DeepEqual(before.ConfigReferences, after.ConfigReferences) ||
+		conditionChanged(was, is, wire.ConditionRegistrationApplied) || conditionChanged(was, is, wire.ConditionTokenInfrastructureReady)
+}
+
+func conditionChanged(was, is *v1alpha1.ManagedClusterAddOn, which string) bool {
+	return !apiequality.Semantic.DeepEqual(meta.FindStatusCondition(was.Status.Conditions, which), meta.FindStatusCondition(is.Status.Conditions, which))
+}
+
+func managerChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
+	return was.UID != is.UID || configs.FromTemplate(was) != configs.FromTemplate(is)
+}
+
+func (c *Controller) ofDefinition(ctx context.Context, o client.Object) []reconcile.Request {
+	return addons.RequestsInClusters(ctx, c.client, o.GetName())
+}
+
+func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, client.InNamespace(o.GetName()))
+}
+
+// configuredWith returns the add-ons that a configuration object counts for.
+func (c *Controller) configuredWith(kind v1alpha1.ConfigGroupResource) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		return addons.ConfiguredWith(ctx, c.client, kind, client.ObjectKeyFromObject(o))
+	}
+}
