@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -162,6 +163,21 @@ func matrix(n string) []row {
   access            = { default_lifetime = "${length(@value)}h" }`,
 			id: n + "-n/lc", identity: `namespace = "` + n + `-n", name = "lc"`,
 			object: &musterv1alpha1.LogicalCloud{}, namespace: n + "-n", name: "lc", edit: `{"spec":{"quotas":[{"name":"main","hard":{"pods":"99"}}]}}`,
+		},
+		{
+			resource: "muster_addon_deployment_config",
+			body: `namespace  = muster_namespace.x.name
+  name                    = "adc"
+  labels                  = { env = @value }
+  annotations             = { note = @value }
+  customized_variables    = { ENV = @value }
+  node_placement          = { node_selector = { env = @value }, tolerations = [{ key = @value, operator = "Exists" }] }
+  registries              = [{ source = "quay.io/${@value}", mirror = "registry.example.com/${@value}" }]
+  proxy                   = { http = "http://${@value}.example.com:3128", no_proxy = [@value] }
+  agent_install_namespace = length(@value) == 3 ? "" : @value
+  resource_requirements   = [{ container_id = "*:${@value}:*", resources = { limits = { cpu = length(@value) } } }]`,
+			id: n + "-n/adc", identity: `namespace = "` + n + `-n", name = "adc"`,
+			object: &addonv1alpha1.AddOnDeploymentConfig{}, namespace: n + "-n", name: "adc", edit: `{"spec":{"agentInstallNamespace":"theirs"}}`,
 		},
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/access"
 	actions "github.com/muster-fleet/terraform-provider-muster/provider/internal/action"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/addon"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
@@ -128,6 +129,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		logicalcloud.NewWait,
 		logicalcloud.NewRole,
 		access.NewRequest,
+		addon.NewDeploymentConfig,
 	}
 }
 
@@ -165,6 +167,7 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		logicalcloud.NewListResource,
 		logicalcloud.NewRoleListResource,
 		access.NewRequestListResource,
+		addon.NewDeploymentConfigListResource,
 	}
 }
 

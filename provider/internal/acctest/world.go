@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -68,9 +69,13 @@ func World(t *testing.T, name string) *Outsider {
 		Grants: []musterv1alpha1.Grant{{Role: name, Users: []string{"jo"}}},
 	}}
 	cloud.Namespace, cloud.Name = name, "cloud"
+	settings := &addonv1alpha1.AddOnDeploymentConfig{Spec: addonv1alpha1.AddOnDeploymentConfigSpec{
+		CustomizedVariables: []addonv1alpha1.CustomizedVariable{{Name: "LEVEL", Value: "info"}},
+	}}
+	settings.Namespace, settings.Name = name, "settings"
 	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name, Labels: map[string]string{"env": "test"}, Redeploy: 1}}
 	brought.Name = name + "-c"
-	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought} {
+	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought, settings} {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)

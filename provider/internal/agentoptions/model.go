@@ -49,6 +49,19 @@ func (m Model) values() map[string]attr.Value {
 	}
 }
 
+// Of are the options that some of Attributes say, by their names. What is unknown is
+// left out.
+func Of(attributes map[string]attr.Value) v1alpha1.AgentOptions { return read(attributes).options }
+
+// Values are some of Attributes that say what options say.
+func Values(o v1alpha1.AgentOptions, names ...string) map[string]attr.Value {
+	of, all := map[string]attr.Type{}, attributeTypes()
+	for _, name := range names {
+		of[name] = all[name]
+	}
+	return valuesOf(o, of)
+}
+
 // Options are the options that the attributes say. What is unknown is left out.
 func (m Model) Options() v1alpha1.AgentOptions { return read(m.values()).options }
 

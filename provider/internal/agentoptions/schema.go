@@ -28,17 +28,11 @@ func Attributes() map[string]schema.Attribute {
 		"annotations": textMap("Annotations of the agent's pods, for example for a service mesh or a scraper."),
 		"env": textMap("Environment variables of the agent by name, for example `HTTPS_PROXY` and `NO_PROXY` for a hub behind a proxy. " +
 			"The cluster's own API server is always reached without the proxy. Values are in the state and in the cluster in clear: don't put secrets here."),
-		"node_selector": textMap("Labels of the nodes on which the agent may run."),
-		"tolerations":   tolerations(),
+		"node_selector": NodeSelector(),
+		"tolerations":   Tolerations(),
 		"affinity":      affinity(),
-		"resources": schema.SingleNestedAttribute{
-			MarkdownDescription: "Resources of the agent's container. If omitted, requests of 10m CPU and 64Mi memory, and a limit of 512Mi memory. If set, nothing of this is added.",
-			Optional:            true,
-			Attributes: map[string]schema.Attribute{
-				"requests": textMap("What the node has to have free, such as `{ cpu = \"50m\", memory = \"128Mi\" }`."),
-				"limits":   textMap("What the agent may use at most."),
-			},
-		},
+		"resources": Resources("Resources of the agent's container. If omitted, requests of 10m CPU and 64Mi memory, and a limit of 512Mi memory. If set, nothing of this is added.",
+			false),
 		"host_network": schema.BoolAttribute{
 			MarkdownDescription: "Whether the agent runs in the node's network, for clusters whose own network comes later, with the works. Then it listens on the node's port 8000, and an update stops the agent before it starts the next one. Defaults to `false`.",
 			Optional:            true,
@@ -77,7 +71,25 @@ func text(description string) schema.StringAttribute {
 	return schema.StringAttribute{MarkdownDescription: description, Optional: true}
 }
 
-func tolerations() schema.ListNestedAttribute {
+// NodeSelector is the attribute node_selector.
+func NodeSelector() schema.MapAttribute {
+	return textMap("Labels of the nodes on which the agent may run.")
+}
+
+// Resources is the attribute resources.
+func Resources(description string, required bool) schema.SingleNestedAttribute {
+	return schema.SingleNestedAttribute{
+		MarkdownDescription: description,
+		Required:            required, Optional: !required,
+		Attributes: map[string]schema.Attribute{
+			"requests": textMap("What the node has to have free, such as `{ cpu = \"50m\", memory = \"128Mi\" }`."),
+			"limits":   textMap("What the agent may use at most."),
+		},
+	}
+}
+
+// Tolerations is the attribute tolerations.
+func Tolerations() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
 		MarkdownDescription: "Taints of nodes that the agent tolerates.",
 		Optional:            true,

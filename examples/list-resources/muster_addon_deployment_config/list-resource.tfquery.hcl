@@ -1,0 +1,3 @@
+list "muster_addon_deployment_config" "all" {
+  provider = muster
+}

@@ -1,0 +1,1 @@
+terraform import muster_addon_deployment_config.edge addons/edge
