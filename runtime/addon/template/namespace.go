@@ -3,8 +3,8 @@ package template
 import (
 	"cmp"
 	"maps"
-	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -61,8 +61,8 @@ func (t *Template) ownNamespace(v values) string {
 	}
 	first := map[string]string{}
 	for _, m := range t.manifests {
-		kind := m.kind(v)
-		if kind != deployment && kind != daemonSet {
+		kind := stringIn(m.tree["kind"], v)
+		if resourceOf(stringIn(m.tree["apiVersion"], v), kind) == "" {
 			continue
 		}
 		namespace := stringIn(fieldsOf(m.tree["metadata"])["namespace"], v)
@@ -70,21 +70,33 @@ func (t *Template) ownNamespace(v values) string {
 			first[kind] = namespace
 		}
 	}
-	return cmp.Or(first[deployment], first[daemonSet], addon.DefaultInstallNamespace)
+	return cmp.Or(first["Deployment"], first["DaemonSet"], addon.DefaultInstallNamespace)
 }
 
-// Kinds of the group apps whose pods are changed.
-const (
-	deployment = "Deployment"
-	daemonSet  = "DaemonSet"
-)
-
-// kind is the kind of a manifest of the group apps, and "" of others.
-func (m manifest) kind(v values) string {
-	if strings.HasPrefix(stringIn(m.tree["apiVersion"], v), "apps/") {
-		return stringIn(m.tree["kind"], v)
+// moveTo puts an object into a namespace: one that has a namespace, a Namespace itself,
+// and the service accounts that a binding names. Objects without a namespace stay, as
+// nobody knows here whether their kind has one.
+func moveTo(o *unstructured.Unstructured, namespace string) error {
+	if o.GetNamespace() != "" {
+		o.SetNamespace(namespace)
 	}
-	return ""
+	if isNamespace(o) {
+		o.SetName(namespace)
+	}
+	if kind := o.GetKind(); kind != "RoleBinding" && kind != "ClusterRoleBinding" {
+		return nil
+	}
+	subjects, err := objectsIn(o.Object, "", "subjects")
+	for _, subject := range subjects {
+		if kind := subject["kind"]; kind != "User" && kind != "Group" {
+			subject["namespace"] = namespace
+		}
+	}
+	return err
+}
+
+func isNamespace(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Namespace" && o.GetAPIVersion() == "v1"
 }
 
 // fieldsOf are the fields of an object in a tree whose names have no placeholders.

@@ -50,6 +50,9 @@ const (
 	// AutoAcceptedAnnotation records when the hub accepted a cluster by itself,
 	// which it does only once.
 	AutoAcceptedAnnotation = "open-cluster-management.io/automatically-accepted-on"
+	// ImageRegistriesAnnotation on a ManagedCluster names, as JSON, the registries
+	// that take the place of those in the images of its add-ons.
+	ImageRegistriesAnnotation = "open-cluster-management.io/image-registries"
 	// AgentAnnotationPrefix is what the keys of annotations begin with that an
 	// agent may put on its own ManagedCluster.
 	AgentAnnotationPrefix = "agent.open-cluster-management.io"

@@ -1,10 +1,6 @@
 package manifest
 
-import (
-	"strings"
-
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-)
+import workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 
 type option struct {
 	strategy workv1.UpdateStrategy
@@ -17,8 +13,7 @@ type option struct {
 func optionFor(options []workv1.ManifestConfigOption, m workv1.ManifestResourceMeta) option {
 	var out option
 	for _, o := range options {
-		id := o.ResourceIdentifier
-		if id.Group != m.Group || id.Resource != m.Resource || !matches(id.Name, m.Name) || !matches(id.Namespace, m.Namespace) {
+		if !o.ResourceIdentifier.Matches(m.Group, m.Resource, m.Namespace, m.Name) {
 			continue
 		}
 		if out.strategy.Type == "" && o.UpdateStrategy != nil {
@@ -35,27 +30,6 @@ func optionFor(options []workv1.ManifestConfigOption, m workv1.ManifestResourceM
 		out.strategy.Type = workv1.UpdateStrategyTypeUpdate
 	}
 	return out
-}
-
-// matches compares with a pattern in which * stands for any text.
-func matches(pattern, s string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == s
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
-		return false
-	}
-	s = s[len(first) : len(s)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(s, part)
-		if i < 0 {
-			return false
-		}
-		s = s[i+len(part):]
-	}
-	return true
 }
 
 // isOwned reports whether an object is to go with its work.

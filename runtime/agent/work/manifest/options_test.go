@@ -6,20 +6,6 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-func TestPatternsMatchWholeNames(t *testing.T) {
-	for _, x := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"web", "web", true}, {"web", "web-1", false}, {"*", "", true}, {"web-*", "web-1", true}, {"web-*", "my-web-1", false},
-		{"*-web", "my-web", true}, {"a*b*c", "a1b2c", true}, {"a.b*", "axb", false},
-	} {
-		if got := matches(x.pattern, x.name); got != x.want {
-			t.Errorf("matches(%q, %q) = %v", x.pattern, x.name, got)
-		}
-	}
-}
-
 func TestOptionsAreMergedFieldByField(t *testing.T) {
 	id := func(name string) workv1.ResourceIdentifier {
 		return workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "*", Name: name}

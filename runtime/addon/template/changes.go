@@ -1,0 +1,219 @@
+package template
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+)
+
+// podSpecAt is where the pods of Deployments and DaemonSets are said.
+const podSpecAt = "spec.template.spec"
+
+// changes are what an add-on's registrations and configuration do to the pods of its
+// Deployments and DaemonSets.
+type changes struct {
+	addOn       string
+	environment []variable
+	mounts      []mount
+	proxy       proxy
+	nodes       *nodePlacement
+	registries  []v1alpha1.ImageMirror
+	resources   []resourceRule
+}
+
+// variable is a variable of a container's environment.
+type variable struct{ name, value string }
+
+func (t *Template) changesOf(in Input, variables variables) (*changes, error) {
+	c := &changes{addOn: in.AddOn.Name, environment: environmentOf(t.source.Spec.Registration != nil, variables, in.Config)}
+	var err error
+	if c.mounts, err = mountsOf(in.AddOn.Name, t.source.Spec.Registration); err != nil {
+		return nil, err
+	}
+	if c.registries, err = registriesOf(in.Cluster, in.Config); err != nil {
+		return nil, err
+	}
+	if in.Config == nil {
+		return c, nil
+	}
+	spec := &in.Config.Spec
+	if c.resources, err = resourceRulesOf(spec.ResourceRequirements); err == nil {
+		c.proxy, err = proxyOf(in.AddOn.Name, spec.ProxyConfig)
+	}
+	if err == nil {
+		c.nodes, err = nodePlacementOf(spec.NodePlacement)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("AddOnDeploymentConfig \"%s/%s\": %w", in.Config.Namespace, in.Config.Name, err)
+	}
+	return c, nil
+}
+
+// environmentOf are the variables that every container gets: those that need no
+// configuration, though one may give HUB_KUBECONFIG another value.
+func environmentOf(registers bool, variables variables, config *v1alpha1.AddOnDeploymentConfig) (out []variable) {
+	add := func(name string) {
+		if value, ok := variables[name]; ok {
+			out = append(out, variable{name, value})
+		}
+	}
+	if registers {
+		add(hubKubeconfigVariable)
+	}
+	add(clusterNameVariable)
+	if forcedNamespace(config) != "" {
+		add(installNamespaceVariable)
+	}
+	return out
+}
+
+// resourceOf is the plural name of a kind whose pods are changed, and "" of others.
+func resourceOf(apiVersion, kind string) string {
+	if !strings.HasPrefix(apiVersion, "apps/") {
+		return ""
+	}
+	switch kind {
+	case "Deployment":
+		return "deployments"
+	case "DaemonSet":
+		return "daemonsets"
+	}
+	return ""
+}
+
+func isWorkload(o *unstructured.Unstructured) bool {
+	return resourceOf(o.GetAPIVersion(), o.GetKind()) != ""
+}
+
+// apply changes a Deployment or DaemonSet. One that says nothing of its pods stays as
+// it is: it may be there for a few fields of an object that somebody else has made.
+func (c *changes) apply(o *unstructured.Unstructured) error {
+	spec, err := objectIn(o.Object, "", "spec")
+	if err == nil {
+		spec, err = objectIn(spec, "spec", "template")
+	}
+	if err == nil {
+		spec, err = objectIn(spec, "spec.template", "spec")
+	}
+	if err != nil || spec == nil {
+		return err
+	}
+	containers, err := objectsIn(spec, podSpecAt, "containers")
+	if err != nil {
+		return err
+	}
+	environment := append(c.environment[:len(c.environment):len(c.environment)], c.proxy.environment...)
+	for i, container := range containers {
+		at := fmt.Sprintf("%s.containers[%d]", podSpecAt, i)
+		if err := addEnvironment(container, at, environment); err != nil {
+			return err
+		}
+		if err := c.replaceImage(container, at); err != nil {
+			return err
+		}
+		if err := c.setResources(container, at, resourceOf(o.GetAPIVersion(), o.GetKind()), o.GetName()); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.mounts {
+		if err := m.add(spec, containers); err != nil {
+			return err
+		}
+	}
+	if c.proxy.mount != nil {
+		if err := c.proxy.mount.add(spec, containers); err != nil {
+			return err
+		}
+	}
+	c.nodes.apply(spec)
+	return nil
+}
+
+// addEnvironment adds variables behind those that a container has. One that it has
+// already goes: the last of several counts in Kubernetes, and server-side apply refuses
+// several.
+func addEnvironment(container map[string]any, at string, variables []variable) error {
+	if len(variables) == 0 {
+		return nil
+	}
+	own, err := objectsIn(container, at, "env")
+	if err != nil {
+		return err
+	}
+	all := make([]any, 0, len(own)+len(variables))
+	for _, v := range own {
+		if name, _ := v["name"].(string); !contains(variables, name) {
+			all = append(all, v)
+		}
+	}
+	for _, v := range variables {
+		item := map[string]any{"name": v.name}
+		if v.value != "" {
+			item["value"] = v.value
+		}
+		all = append(all, item)
+	}
+	container["env"] = all
+	return nil
+}
+
+func contains(variables []variable, name string) bool {
+	for _, v := range variables {
+		if v.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// nodePlacement is where pods run.
+type nodePlacement struct {
+	selector    map[string]any // nil leaves that of the template
+	tolerations []any          // nil leaves those of the template
+}
+
+// nodePlacementOf are the nodes of a configuration. A selector replaces that of the
+// template and its tolerations, with none if need be; tolerations alone replace
+// tolerations.
+func nodePlacementOf(p *v1alpha1.NodePlacement) (*nodePlacement, error) {
+	if p == nil || (p.NodeSelector == nil && len(p.Tolerations) == 0) {
+		return nil, nil
+	}
+	out := &nodePlacement{tolerations: []any{}}
+	if p.NodeSelector != nil {
+		out.selector = make(map[string]any, len(p.NodeSelector))
+		for name, value := range p.NodeSelector {
+			out.selector[name] = value
+		}
+	}
+	for i := range p.Tolerations {
+		toleration, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.Tolerations[i])
+		if err != nil {
+			return nil, fmt.Errorf("spec.nodePlacement.tolerations[%d]: %w", i, err)
+		}
+		out.tolerations = append(out.tolerations, toleration)
+	}
+	return out, nil
+}
+
+func (p *nodePlacement) apply(spec map[string]any) {
+	if p == nil {
+		return
+	}
+	if p.selector != nil {
+		setOrRemove(spec, "nodeSelector", runtime.DeepCopyJSON(p.selector), len(p.selector))
+	}
+	setOrRemove(spec, "tolerations", runtime.DeepCopyJSONValue(p.tolerations), len(p.tolerations))
+}
+
+func setOrRemove(fields map[string]any, field string, value any, size int) {
+	if size == 0 {
+		delete(fields, field)
+		return
+	}
+	fields[field] = value
+}
