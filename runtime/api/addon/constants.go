@@ -27,6 +27,21 @@ const (
 	// InstallNamespaceAnnotation carries v1alpha1's spec.installNamespace in
 	// v1beta1, which has no such field.
 	InstallNamespaceAnnotation = "addon.open-cluster-management.io/v1alpha1-install-namespace"
+	// PreDeleteAnnotation on a Job or Pod among an add-on's manifests has it run when
+	// the add-on is deleted, and not before. Its value does not matter. A label of
+	// this key does the same, and a finalizer of this name keeps the
+	// ManagedClusterAddOn until the work with these manifests is done.
+	PreDeleteAnnotation = "addon.open-cluster-management.io/addon-pre-delete"
+	// DeletionOrphanAnnotation on one of an add-on's manifests leaves the object in the
+	// cluster when the add-on is deleted. Its value does not matter.
+	DeletionOrphanAnnotation = "addon.open-cluster-management.io/deletion-orphan"
+	// LocationAnnotation on one of the manifests of a hosted add-on says which cluster
+	// it is for: LocationManaged when it is absent. A label of this key does the same.
+	LocationAnnotation = "addon.open-cluster-management.io/hosted-manifest-location"
+	// PreDeleteManifestsAnnotation on a work of an add-on has, as JSON, the manifests
+	// that are to run before the add-on is deleted, as they belong to what the work
+	// holds. The template may be gone by then. It is muster's own.
+	PreDeleteManifestsAnnotation = "muster-fleet.io/pre-delete-manifests"
 	// OlderFieldsAnnotation carries, in v1beta1 and as JSON, what only v1alpha1 has
 	// fields for, so that a client of v1beta1 loses none of it. It is absent where
 	// there is nothing to carry, and never stored. It is muster's own; upstream
@@ -40,6 +55,49 @@ const (
 	// namespace of the ManagedClusterAddOn that they belong to.
 	AddOnNamespaceLabel = "open-cluster-management.io/addon-namespace"
 )
+
+// Where a manifest of a hosted add-on is for.
+const (
+	LocationManaged = "managed"
+	LocationHosting = "hosting"
+	LocationNone    = "none"
+)
+
+// Finalizers of a ManagedClusterAddOn.
+const (
+	// PreDeleteFinalizer waits for the work that runs in the managed cluster before
+	// the add-on is deleted, HostingPreDeleteFinalizer for the one in the hosting
+	// cluster.
+	PreDeleteFinalizer        = PreDeleteAnnotation
+	HostingPreDeleteFinalizer = "addon.open-cluster-management.io/hosting-addon-pre-delete"
+	// HostingManifestsFinalizer waits until the works in the hosting cluster are
+	// deleted.
+	HostingManifestsFinalizer = "addon.open-cluster-management.io/hosting-manifests-cleanup"
+)
+
+// DeprecatedFinalizers are those that earlier managers of add-ons have used.
+func DeprecatedFinalizers() []string {
+	return []string{
+		"cluster.open-cluster-management.io/addon-pre-delete",
+		"cluster.open-cluster-management.io/hosting-addon-pre-delete",
+		"cluster.open-cluster-management.io/hosting-manifests-cleanup",
+	}
+}
+
+// DeployWorkName begins the names of the works of an add-on; an index follows.
+func DeployWorkName(addOn string) string { return "addon-" + addOn + "-deploy" }
+
+// HostingDeployWorkName begins the names of the works of an add-on in the namespace
+// of its hosting cluster; namespace is that of the ManagedClusterAddOn.
+func HostingDeployWorkName(addOn, namespace string) string {
+	return DeployWorkName(addOn) + "-hosting-" + namespace
+}
+
+// HostingPreDeleteWorkName is the name of the work in the hosting cluster's namespace
+// that runs when the add-on is deleted.
+func HostingPreDeleteWorkName(addOn, namespace string) string {
+	return PreDeleteWorkName(addOn) + "-hosting-" + namespace
+}
 
 // PreDeleteWorkName begins the names of the works of an add-on that run when it is
 // deleted.
@@ -102,6 +160,8 @@ const (
 	ConditionConfigured             = "Configured"
 	ConditionManifestApplied        = "ManifestApplied"
 	ConditionHostingManifestApplied = "HostingManifestApplied"
+	ConditionHookManifestCompleted  = "HookManifestCompleted"
+	ConditionHostingClusterValidity = "HostingClusterValidity"
 )
 
 // Reasons of the Progressing condition.
@@ -122,6 +182,22 @@ const (
 	MessageCompleted                        = "completed with no errors."
 	MessageWaitingForManifestApplied        = "Waiting for ManagedClusterAddOn ManifestApplied condition"
 	MessageWaitingForHostingManifestApplied = "Waiting for ManagedClusterAddOn HostingManifestApplied condition"
+)
+
+// Reasons of the conditions ManifestApplied and HostingManifestApplied, and messages.
+const (
+	ReasonManifestsApplied     = "AddonManifestApplied"
+	ReasonManifestsFailed      = "AddonManifestAppliedFailed"
+	ReasonManifestWorkFailed   = "ManifestWorkApplyFailed"
+	MessageManifestsApplied    = "manifests of addon are applied successfully"
+	MessageManifestsFailed     = "failed to apply the manifests of addon"
+	MessageRenderFailed        = "failed to get manifest from agent interface: "
+	MessageBuildWorkFailed     = "failed to build manifestwork: "
+	MessageApplyWorkFailed     = "failed to apply manifestWork: "
+	ReasonHookCompleted        = "HookManifestIsCompleted"
+	ReasonHookNotCompleted     = "HookManifestIsNotCompleted"
+	ReasonHostingClusterValid  = "HostingClusterValid"
+	ReasonHostingClusterNotOne = "HostingClusterInvalid"
 )
 
 // MessageNoManifest is of the ManifestApplied condition when the add-on's manager

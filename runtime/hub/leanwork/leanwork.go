@@ -1,6 +1,6 @@
 // Package leanwork caches ManifestWorks without their manifests, for controllers
 // that make many works of one content: all that matters of a spec is whether it is
-// the wanted one, which its digest tells.
+// the wanted one, which its digest (package workdigest) tells.
 package leanwork
 
 import (
@@ -8,12 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -21,10 +21,19 @@ import (
 // ByLabel is the index of a cache's works by the value of its label.
 const ByLabel = "metadata.labels.lean"
 
+// Keep says what a cache keeps of a work beside its metadata and the digest of its
+// spec. It has to return the same when it is given a work as it is kept.
+type Keep struct {
+	// Status is what is kept of the status.
+	Status func(workv1.ManifestWorkStatus) workv1.ManifestWorkStatus
+	// Manifests are kept in place of the manifests; nil for none.
+	Manifests func(workv1.ManifestWorkSpec) []workv1.Manifest
+}
+
 // NewCache makes a cache of the works that have a label, and adds it to a manager.
-// report says what is kept of their status. The cache is apart from the manager's,
-// where others expect whole works, and all of them.
-func NewCache(m manager.Manager, label string, report func(workv1.ManifestWorkStatus) workv1.ManifestWorkStatus) (cache.Cache, error) {
+// The cache is apart from the manager's, where others expect whole works, and all of
+// them.
+func NewCache(m manager.Manager, label string, keep Keep) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {
 		return nil, err
@@ -34,7 +43,7 @@ func NewCache(m manager.Manager, label string, report func(workv1.ManifestWorkSt
 		Scheme:     m.GetScheme(),
 		Mapper:     m.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
-			&workv1.ManifestWork{}: {Label: labels.NewSelector().Add(*labelled), Transform: Transform(report)},
+			&workv1.ManifestWork{}: {Label: labels.NewSelector().Add(*labelled), Transform: Transform(keep)},
 		},
 	})
 	if err != nil {
@@ -49,17 +58,19 @@ func NewCache(m manager.Manager, label string, report func(workv1.ManifestWorkSt
 
 // Transform takes out of a work what a cache need not hold: a fleet has the
 // manifests of one template many times over.
-func Transform(report func(workv1.ManifestWorkStatus) workv1.ManifestWorkStatus) func(any) (any, error) {
+func Transform(keep Keep) func(any) (any, error) {
 	return func(o any) (any, error) {
 		w, ok := o.(*workv1.ManifestWork)
 		if !ok {
 			return o, nil // a tombstone
 		}
 		w.ManagedFields = nil
-		w.Spec = workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{
-			{RawExtension: runtime.RawExtension{Raw: []byte(Digest(w.Spec))}},
-		}}}
-		w.Status = report(w.Status)
+		var manifests []workv1.Manifest
+		if keep.Manifests != nil {
+			manifests = keep.Manifests(w.Spec)
+		}
+		w.Spec = workdigest.Lean(w.Spec, manifests...)
+		w.Status = keep.Status(w.Status)
 		return w, nil
 	}
 }

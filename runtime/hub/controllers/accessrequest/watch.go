@@ -79,7 +79,7 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := index(m.GetFieldIndexer()); err != nil {
 		return err
 	}
-	works, err := leanwork.NewCache(m, muster.LogicalCloudLabel, leanwork.Conditions)
+	works, err := leanwork.NewCache(m, muster.LogicalCloudLabel, leanwork.Keep{Status: leanwork.Conditions})
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := index(m.GetFieldIndexer()); err != nil {
 		return err
 	}
-	leanWorks, err := leanwork.NewCache(m, muster.LogicalCloudLabel, reported)
+	leanWorks, err := leanwork.NewCache(m, muster.LogicalCloudLabel, leanwork.Keep{Status: reported})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access/cloud"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -16,7 +17,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
 )
 
 // plan is what to do in a pass, and what there is to report about it.
@@ -135,7 +135,7 @@ func same(have, want *workv1.ManifestWork) bool {
 			}
 		}
 	}
-	return leanwork.Digest(have.Spec) == leanwork.Digest(want.Spec)
+	return workdigest.Of(have.Spec) == workdigest.Of(want.Spec)
 }
 
 // enter brings the cloud into a cluster that has no work of it. First a probe looks

@@ -86,7 +86,7 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1beta1.Placement{}, external, scheduledElsewhere); err != nil {
 		return err
 	}
-	leanWorks, err := leanwork.NewCache(m, work.ReplicaSetLabel, leanwork.Conditions)
+	leanWorks, err := leanwork.NewCache(m, work.ReplicaSetLabel, leanwork.Keep{Status: leanwork.Conditions})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -41,7 +41,7 @@ type outcome struct {
 
 // decide plans a pass. It depends on nothing but its arguments.
 func decide(s snapshot, now time.Time, needsProgressing bool) plan {
-	d := decider{set: s.set, template: leanwork.Digest(s.set.Spec.ManifestWorkTemplate), now: now, needsProgressing: needsProgressing}
+	d := decider{set: s.set, template: workdigest.Of(s.set.Spec.ManifestWorkTemplate), now: now, needsProgressing: needsProgressing}
 	byPlacement := map[string][]*workv1.ManifestWork{}
 	for _, w := range s.works {
 		name := w.Labels[work.PlacementNameLabel]
@@ -83,7 +83,7 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 	kept := d.sort(p, present, keeping)
 	var existing []rollout.ClusterStatus
 	for _, w := range kept {
-		if leanwork.Digest(w.Spec) != d.template {
+		if workdigest.Of(w.Spec) != d.template {
 			continue
 		}
 		status := statusOf(w, d.needsProgressing)
@@ -162,7 +162,7 @@ func (d *decider) handOut(placement, cluster string, have *workv1.ManifestWork) 
 	if have != nil && !have.DeletionTimestamp.IsZero() {
 		return
 	}
-	if have != nil && leanwork.Digest(have.Spec) == d.template && hasLabels(have, labelsOf(d.set, placement)) {
+	if have != nil && workdigest.Of(have.Spec) == d.template && hasLabels(have, labelsOf(d.set, placement)) {
 		return
 	}
 	d.plan.writes = append(d.plan.writes, write{cluster: cluster, placement: len(d.plan.outcomes), work: have})

@@ -30,7 +30,7 @@ const workers = 5
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
 func (c *Controller) Register(m manager.Manager) error {
-	leanWorks, err := leanwork.NewCache(m, cluster.AddOnNameLabel, leanwork.Conditions)
+	leanWorks, err := leanwork.NewCache(m, cluster.AddOnNameLabel, leanwork.Keep{Status: leanwork.Conditions})
 	if err != nil {
 		return err
 	}
