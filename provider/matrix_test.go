@@ -132,6 +132,24 @@ func matrix(n string) []row {
 			object: &workv1alpha1.ManifestWorkReplicaSet{}, namespace: n + "-n", name: "rs", edit: `{"metadata":{"labels":{"env":"edited"}}}`,
 		},
 		{
+			resource: "muster_addon",
+			body: `name = "@name-addon"
+  labels       = { env = @value }
+  annotations  = { note = @value }
+  display_name = @value
+  managed_by   = "hub"
+  template     = "${@value}-template"
+  supported_configs = [{ group = "", resource = "configmaps", default = { namespace = "default", name = @value } }]
+  placements = [{
+    namespace        = muster_namespace.x.name
+    name             = "nowhere"
+    configs          = [{ resource = "addondeploymentconfigs", namespace = "default", name = @value }]
+    rollout_strategy = { type = "Progressive", max_concurrency = tostring(length(@value)) }
+  }]`,
+			id: n + "-addon", identity: `name = "` + n + `-addon"`,
+			object: &addonv1alpha1.ClusterManagementAddOn{}, name: n + "-addon", edit: `{"spec":{"installStrategy":{"type":"Manual"}}}`,
+		},
+		{
 			resource: "muster_access_role",
 			body: `name = "@name-r"
   labels                = { env = @value }

@@ -130,6 +130,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		logicalcloud.NewRole,
 		access.NewRequest,
 		addon.NewDeploymentConfig,
+		addon.New,
 	}
 }
 
@@ -168,6 +169,7 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		logicalcloud.NewRoleListResource,
 		access.NewRequestListResource,
 		addon.NewDeploymentConfigListResource,
+		addon.NewListResource,
 	}
 }
 

@@ -1,0 +1,3 @@
+list "muster_addon" "all" {
+  provider = muster
+}

@@ -1,0 +1,1 @@
+terraform import muster_addon.logger logger

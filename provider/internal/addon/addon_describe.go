@@ -1,0 +1,221 @@
+package addon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/replicaset"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// What is said about an add-on that isn't where it should be.
+
+// describe tells why an add-on is not what was waited for.
+func (a *awaited) describe(ctx context.Context, timeout time.Duration) string {
+	lines := []string{fmt.Sprintf("Within %s the add-on did not reach what is waited for: %s.", attribute.ShortDuration(timeout), a.wait.what())}
+	if configs.SelfManaged(a.object) {
+		lines = append(lines, fmt.Sprintf("Its annotation %s says that it is managed by a manager of its own, so the hub neither installs nor configures it.", addon.LifecycleAnnotation))
+	}
+	lines = append(lines, describePlacements(notRolledOut(a.object, a.hashes))...)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
+	defer cancel()
+	works, err := worksOf(ctx, a.client, a.object.Name)
+	if err != nil {
+		lines = append(lines, fmt.Sprintf("Its works could not be listed: %s.", err))
+	}
+	lines = append(lines, describeClusters(a.object, a.inClusters(), works)...)
+	if selected, err := a.selected(ctx); err == nil {
+		absent := slices.DeleteFunc(selected, func(name string) bool { return a.addOns[name] != nil })
+		switch {
+		case len(absent) > 0:
+			lines = append(lines, "Selected, and without the add-on yet: "+some(attribute.Sorted(absent))+".")
+		case len(selected) == 0:
+			lines = append(lines, "The placements select no cluster. Is a cluster set bound to their namespaces? The data source muster_placement_preview says why.")
+		}
+	}
+	return attribute.JoinLines(append(lines, "", "Next:",
+		"  kubectl describe clustermanagementaddon "+a.object.Name,
+		"  kubectl get managedclusteraddons -A --field-selector metadata.name="+a.object.Name))
+}
+
+func describePlacements(held []heldPlacement) []string {
+	var lines []string
+	for _, h := range held {
+		lines = append(lines, fmt.Sprintf("Placement %s/%s: %s", h.strategy.Namespace, h.strategy.Name, h.why))
+	}
+	return lines
+}
+
+// describeClusters lists the clusters that hold an add-on up, and why, and those that
+// wait for their turn. works may be nil.
+func describeClusters(object *v1alpha1.ClusterManagementAddOn, addOns []*v1alpha1.ManagedClusterAddOn, works map[string][]workv1.ManifestWork) []string {
+	var lines, waiting []string
+	deadline, limited := deadlineOf(object.Spec.InstallStrategy)
+	gaveUp := 0
+	for _, x := range addOns {
+		if meta.IsStatusConditionFalse(x.Status.Conditions, addon.ConditionConfigured) {
+			waiting = append(waiting, x.Namespace)
+			continue
+		}
+		trouble := addOnTrouble(x)
+		if trouble == "" {
+			continue
+		}
+		if late(x, deadline, time.Now()) {
+			gaveUp++
+			trouble += fmt.Sprintf("; that is longer than progress_deadline (%s), so the rollout has given up on it", attribute.ShortDuration(deadline))
+		}
+		lines = append(lines, fmt.Sprintf("  %s: %s", x.Namespace, trouble))
+		for _, w := range works[x.Namespace] {
+			if why := replicaset.WorkTrouble(&w); why != "" {
+				lines = append(lines, fmt.Sprintf("    work %s: %s", workload.Qualified(w.Namespace, w.Name), why))
+			}
+		}
+	}
+	var text []string
+	if len(lines) > 0 {
+		text = append(text, "Clusters that hold it up:")
+		text = append(text, lines[:min(len(lines), 2*shownClusters)]...)
+		if more := len(lines) - 2*shownClusters; more > 0 {
+			text = append(text, fmt.Sprintf("  and %d more lines", more))
+		}
+	}
+	if len(waiting) > 0 {
+		why := "Clusters that wait for their turn: "
+		if gaveUp > 0 && limited {
+			why = "The rollout has stopped, because more clusters have failed than max_failures allows. Clusters that it has not reached, and that keep what they have: "
+		}
+		text = append(text, why+some(waiting)+".")
+	}
+	return text
+}
+
+// addOnTrouble tells why an add-on in a cluster is not as it should be, or "".
+func addOnTrouble(x *v1alpha1.ManagedClusterAddOn) string {
+	if x.DeletionTimestamp != nil {
+		return "it is being removed"
+	}
+	var reasons []string
+	say := func(c *metav1.Condition) {
+		age := ""
+		if !c.LastTransitionTime.IsZero() {
+			age = ", for " + duration.HumanDuration(time.Since(c.LastTransitionTime.Time))
+		}
+		reasons = append(reasons, fmt.Sprintf("%s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, strings.TrimSuffix(c.Message, ".")))
+	}
+	for _, kind := range []string{addon.ConditionManifestApplied, addon.ConditionHostingManifestApplied, "RegistrationApplied"} {
+		if c := meta.FindStatusCondition(x.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			say(c)
+		}
+	}
+	if c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionProgressing); c != nil && (c.Status != metav1.ConditionFalse || c.Reason != addon.ReasonCompleted) {
+		say(c)
+	}
+	switch c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionAvailable); {
+	case c == nil:
+		reasons = append(reasons, "nothing reports Available yet")
+	case c.Status != metav1.ConditionTrue:
+		say(c)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// deadlineOf is the shortest progress deadline of the placements, 0 for none, and
+// whether a strategy stops for failures.
+func deadlineOf(strategy v1alpha1.InstallStrategy) (deadline time.Duration, limited bool) {
+	for _, p := range strategy.Placements {
+		s := p.RolloutStrategy
+		text := ""
+		switch {
+		case s.Progressive != nil && s.Type == clusterv1alpha1.RolloutTypeProgressive:
+			text, limited = s.Progressive.ProgressDeadline, true
+		case s.ProgressivePerGroup != nil && s.Type == clusterv1alpha1.RolloutTypeProgressivePerGroup:
+			text, limited = s.ProgressivePerGroup.ProgressDeadline, true
+		case s.All != nil:
+			text = s.All.ProgressDeadline
+		}
+		if d, err := time.ParseDuration(text); err == nil && (deadline == 0 || d < deadline) {
+			deadline = d
+		}
+	}
+	return deadline, limited
+}
+
+// late reports whether an add-on has been progressing for longer than a deadline.
+func late(x *v1alpha1.ManagedClusterAddOn, deadline time.Duration, now time.Time) bool {
+	c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionProgressing)
+	return deadline > 0 && c != nil && c.Reason != addon.ReasonCompleted && now.After(c.LastTransitionTime.Add(deadline))
+}
+
+// worksOf are the works of an add-on, by cluster.
+func worksOf(ctx context.Context, client *kube.Client, name string) (map[string][]workv1.ManifestWork, error) {
+	list := &workv1.ManifestWorkList{}
+	if err := client.List(ctx, list, kube.ListOptions{LabelSelector: cluster.AddOnNameLabel + "=" + name}); err != nil {
+		return nil, err
+	}
+	works := map[string][]workv1.ManifestWork{}
+	for _, w := range list.Items {
+		works[w.Namespace] = append(works[w.Namespace], w)
+	}
+	return works, nil
+}
+
+// describeRemoval tells what keeps an add-on in clusters from which it should be gone.
+func describeRemoval(left []*v1alpha1.ManagedClusterAddOn, works map[string][]workv1.ManifestWork, timeout time.Duration, now time.Time) string {
+	lines := []string{fmt.Sprintf("%s after its deletion was asked for, the add-on was still in %d clusters:", attribute.ShortDuration(timeout), len(left))}
+	for _, x := range left[:min(len(left), shownClusters)] {
+		lines = append(lines, "  "+x.Namespace+":", hub.DescribeDeletion(x, now))
+		for _, w := range works[x.Namespace] {
+			lines = append(lines, describeLeftWork(x.Name, &w)...)
+		}
+	}
+	if more := len(left) - shownClusters; more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", more))
+	}
+	return attribute.JoinLines(append(lines, "",
+		"The hub goes on by itself: the jobs of the add-on have to complete, and the agents have to be connected to remove its objects. Keep its template and configurations until then. Apply again to wait for it."))
+}
+
+// describeLeftWork tells of a work that runs when the add-on is removed which of its jobs
+// and pods have not completed, and of another that it is there.
+func describeLeftWork(name string, w *workv1.ManifestWork) []string {
+	if !strings.HasPrefix(w.Name, addon.PreDeleteWorkName(name)) {
+		return []string{fmt.Sprintf("  work %s is still there", workload.Qualified(w.Namespace, w.Name))}
+	}
+	var lines []string
+	for _, m := range w.Status.ResourceStatus.Manifests {
+		if m.ResourceMeta.Kind != "Job" && m.ResourceMeta.Kind != "Pod" {
+			continue
+		}
+		state := "has not reported anything"
+		for _, v := range m.StatusFeedbacks.Values {
+			if v.Value.String != nil && (v.Name == "JobComplete" || v.Name == "PodPhase") {
+				state = fmt.Sprintf("reports %s = %s", v.Name, *v.Value.String)
+			}
+		}
+		if strings.HasSuffix(state, "JobComplete = True") || strings.HasSuffix(state, "PodPhase = Succeeded") {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("  %s %s has to complete before the add-on goes, and %s", m.ResourceMeta.Kind, workload.Qualified(m.ResourceMeta.Namespace, m.ResourceMeta.Name), state))
+	}
+	if len(lines) == 0 {
+		lines = []string{fmt.Sprintf("  work %s, which runs before the add-on goes, has not been reported on", workload.Qualified(w.Namespace, w.Name))}
+	}
+	return lines
+}

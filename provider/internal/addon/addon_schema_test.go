@@ -1,0 +1,11 @@
+package addon
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+)
+
+func TestModelsOfAddOnsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, New(), &addOnModel{})
+}
