@@ -146,6 +146,8 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		clusterimport.NewDataSource,
 		logicalcloud.NewDataSource,
 		access.NewSubject,
+		addon.NewDataSource,
+		addon.NewClusterAddOnsDataSource,
 	}
 }
 

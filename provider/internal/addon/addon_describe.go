@@ -106,17 +106,32 @@ func describeClusters(object *v1alpha1.ClusterManagementAddOn, addOns []*v1alpha
 	return text
 }
 
-// addOnTrouble tells why an add-on in a cluster is not as it should be, or "".
+// addOnTrouble tells why an add-on in a cluster is not as it should be, and since when,
+// or "".
 func addOnTrouble(x *v1alpha1.ManagedClusterAddOn) string {
+	return troubleOf(x, func(c *metav1.Condition) string {
+		if c.LastTransitionTime.IsZero() {
+			return ""
+		}
+		return ", for " + duration.HumanDuration(time.Since(c.LastTransitionTime.Time))
+	})
+}
+
+// addOnProblem is addOnTrouble without times, so that it changes only with the add-on.
+func addOnProblem(x *v1alpha1.ManagedClusterAddOn) string {
+	if meta.IsStatusConditionFalse(x.Status.Conditions, addon.ConditionConfigured) {
+		return "it waits for its turn to get the present configuration"
+	}
+	return troubleOf(x, func(*metav1.Condition) string { return "" })
+}
+
+func troubleOf(x *v1alpha1.ManagedClusterAddOn, ageOf func(*metav1.Condition) string) string {
 	if x.DeletionTimestamp != nil {
 		return "it is being removed"
 	}
 	var reasons []string
 	say := func(c *metav1.Condition) {
-		age := ""
-		if !c.LastTransitionTime.IsZero() {
-			age = ", for " + duration.HumanDuration(time.Since(c.LastTransitionTime.Time))
-		}
+		age := ageOf(c)
 		reasons = append(reasons, fmt.Sprintf("%s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, strings.TrimSuffix(c.Message, ".")))
 	}
 	for _, kind := range []string{addon.ConditionManifestApplied, addon.ConditionHostingManifestApplied, "RegistrationApplied"} {
