@@ -212,6 +212,21 @@ const (
 	MessageConfigurationsNotConfigured = "Configurations updated and not configured yet"
 )
 
+// Reasons of the Available condition that follow from an add-on's works and what they
+// report, and messages.
+const (
+	ReasonWorkNotFound     = "WorkNotFound"
+	ReasonWorkNotApplied   = "WorkNotApplied"
+	ReasonWorkApplied      = "WorkApplied"
+	ReasonNoProbeResult    = "NoProbeResult"
+	ReasonProbeUnavailable = "ProbeUnavailable"
+	ReasonProbeAvailable   = "ProbeAvailable"
+	MessageWorkNotFound    = "Addon manifestWork is not found"
+	MessageWorkNotApplied  = "Addon manifestWork is not applied yet"
+	MessageWorkApplied     = "Addon manifestWork is applied"
+	MessageNoProbeResult   = "Probe results are not returned"
+)
+
 // Reasons of the Available condition that follow from an add-on's lease.
 const (
 	ReasonLeaseUpdateStopped = "ManagedClusterAddOnLeaseUpdateStopped"

@@ -1,0 +1,236 @@
+package health_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/health"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// workOf is a work with a condition Available, "" for none, and what is reported of its
+// objects, each as "resource/name Name=value …".
+func workOf(name string, available metav1.ConditionStatus, reports ...string) *workv1.ManifestWork {
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "paris", Name: name}}
+	if available != "" {
+		w.Status.Conditions = []metav1.Condition{{Type: "Available", Status: available, Message: "1 of 2 resources are not available"}}
+	}
+	for _, r := range reports {
+		fields := strings.Fields(r)
+		resource, object, _ := strings.Cut(fields[0], "/")
+		m := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Group: "apps", Resource: resource, Namespace: "agents", Name: object}}
+		for _, field := range fields[1:] {
+			name, value, _ := strings.Cut(field, "=")
+			v := workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.ValueTypeString, String: &value}}
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+				v.Value = workv1.FieldValue{Type: workv1.ValueTypeInteger, Integer: &n}
+			}
+			m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, v)
+		}
+		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, m)
+	}
+	return w
+}
+
+// objectOf is a Deployment or DaemonSet, as "Kind/name" and, with "=", its replicas.
+func objectOf(text string) *unstructured.Unstructured {
+	id, replicas, found := strings.Cut(text, "=")
+	kind, name, _ := strings.Cut(id, "/")
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": kind, "spec": map[string]any{}}}
+	if n, err := strconv.ParseInt(replicas, 10, 64); found && err == nil {
+		o.Object["spec"].(map[string]any)["replicas"] = n
+	}
+	o.SetNamespace("agents")
+	o.SetName(name)
+	return o
+}
+
+// search is the add-on, with or without the condition ManifestApplied.
+func search(applied bool) *v1alpha1.ManagedClusterAddOn {
+	a := &v1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: "paris", Name: "search"}}
+	if applied {
+		a.Status.Conditions = []metav1.Condition{{Type: "ManifestApplied", Status: metav1.ConditionFalse}}
+	}
+	return a
+}
+
+// text is a condition as "Status/Reason/message", or "stays".
+func text(c metav1.Condition, known bool) string {
+	if !known {
+		return "stays"
+	}
+	return fmt.Sprintf("%s/%s/%s", c.Status, c.Reason, c.Message)
+}
+
+const (
+	yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+
+	available = "True/ProbeAvailable/search add-on is available."
+	noResult  = "Unknown/NoProbeResult/Probe results are not returned"
+	failing   = "False/ProbeUnavailable/Probe addon unavailable with err "
+)
+
+func TestWorkloads(t *testing.T) {
+	const work = "addon-search-deploy-0"
+	works := func(w ...*workv1.ManifestWork) []*workv1.ManifestWork { return w }
+	deleted := workOf("addon-search-deploy-1", no)
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	broken := workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1")
+	broken.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values[0].Value = workv1.FieldValue{Type: workv1.ValueTypeInteger}
+	for name, x := range map[string]struct {
+		objects string
+		works   []*workv1.ManifestWork
+		want    string
+	}{
+		"no work":                                    {"Deployment/d", nil, "Unknown/WorkNotFound/Addon manifestWork is not found"},
+		"a hook alone":                               {"Deployment/d", works(workOf("addon-search-pre-delete", yes)), "Unknown/WorkNotFound/Addon manifestWork is not found"},
+		"works that go":                              {"Deployment/d", works(deleted), "Unknown/WorkNotFound/Addon manifestWork is not found"},
+		"a work that is not applied yet":             {"Deployment/d", works(workOf(work, "")), "Unknown/WorkNotApplied/Addon manifestWork is not applied yet"},
+		"a work that misses objects":                 {"Deployment/d", works(workOf(work, no)), "False/WorkNotApplied/1 of 2 resources are not available"},
+		"a second one that does":                     {"Deployment/d", works(workOf("addon-search-deploy-1", no), workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1")), "False/WorkNotApplied/1 of 2 resources are not available"},
+		"two that are not well":                      {"Deployment/d", works(workOf("addon-search-deploy-10", no), workOf("addon-search-deploy-2", "")), "Unknown/WorkNotApplied/Addon manifestWork is not applied yet"},
+		"beside a hook":                              {"Deployment/d", works(workOf("addon-search-pre-delete", no), workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1")), available},
+		"beside one that goes":                       {"Deployment/d", works(deleted, workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1")), available},
+		"in a hosting cluster":                       {"Deployment/d", works(workOf("addon-search-deploy-hosting-paris-0", yes, "deployments/d ReadyReplicas=1 Replicas=1")), available},
+		"nothing reported":                           {"Deployment/d", works(workOf(work, yes)), noResult},
+		"nothing of it reported":                     {"Deployment/d", works(workOf(work, yes, "deployments/other ReadyReplicas=1 Replicas=1", "deployments/d")), noResult},
+		"one ready pod of three":                     {"Deployment/d=3", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=3")), available},
+		"no ready pod":                               {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=0 Replicas=2")), failing + "desiredNumberReplicas is 2 but readyReplica is 0 for deployments agents/d"},
+		"ready pods left out, being 0":               {"Deployment/d", works(workOf(work, yes, "deployments/d Replicas=2")), failing + "readyReplica is not probed"},
+		"ready pods that are no number":              {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=many Replicas=2")), failing + "readyReplica is not probed"},
+		"a number without a number":                  {"Deployment/d", works(broken), failing + "readyReplica is not probed"},
+		"pods left out":                              {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=1")), failing + "desiredNumberReplicas is not probed"},
+		"scaled to 0 in the cluster":                 {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=0 Replicas=0")), available},
+		"without pods by its template":               {"Deployment/d=0", works(workOf(work, yes)), available},
+		"one without pods, one without reports":      {"Deployment/d=0 Deployment/e", works(workOf(work, yes)), noResult},
+		"one that is reported is enough":             {"Deployment/d Deployment/e", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1")), available},
+		"one of two does not run":                    {"Deployment/d Deployment/e", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1", "deployments/e ReadyReplicas=0 Replicas=1")), failing + "desiredNumberReplicas is 1 but readyReplica is 0 for deployments agents/e"},
+		"spread over works":                          {"Deployment/d Deployment/e", works(workOf("addon-search-deploy-1", yes, "deployments/d ReadyReplicas=0 Replicas=1"), workOf(work, yes, "deployments/e ReadyReplicas=1 Replicas=1")), failing + "desiredNumberReplicas is 1 but readyReplica is 0 for deployments agents/d"},
+		"a DaemonSet on all nodes":                   {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=3 DesiredNumberScheduled=3")), available},
+		"a DaemonSet on no node":                     {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=0 DesiredNumberScheduled=0")), available},
+		"a DaemonSet that lacks a node":              {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=2 DesiredNumberScheduled=3")), failing + "desiredNumberReplicas is 3 but readyReplica is 2 for daemonsets agents/s"},
+		"a DaemonSet with more than it wants":        {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=4 DesiredNumberScheduled=3")), failing + "desiredNumberReplicas is 3 but readyReplica is 4 for daemonsets agents/s"},
+		"a DaemonSet without the number of nodes":    {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=2")), failing + "desiredNumberReplicas is not probed"},
+		"no workload at all":                         {"StatefulSet/s ConfigMap/c", works(workOf(work, yes)), available},
+		"no workload, and a work that lacks objects": {"ConfigMap/c", works(workOf(work, no)), "False/WorkNotApplied/1 of 2 resources are not available"},
+		"a work that nobody can tell of":             {"Deployment/d", works(workOf(work, unknown, "deployments/d ReadyReplicas=1 Replicas=1")), available},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := health.Input{AddOn: search(true), Works: x.works}
+			for field := range strings.FieldsSeq(x.objects) {
+				in.Objects = append(in.Objects, objectOf(field))
+			}
+			order := slices.Clone(x.works)
+			if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); got != x.want {
+				t.Errorf("got  %s\nwant %s", got, x.want)
+			}
+			slices.Reverse(in.Works)
+			if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); got != x.want {
+				t.Errorf("with the works in another order got %s, want %s", got, x.want)
+			}
+			in.Works = order
+		})
+	}
+}
+
+func TestDeploymentAvailabilityLeavesDaemonSetsOut(t *testing.T) {
+	in := health.Input{AddOn: search(true), Objects: []*unstructured.Unstructured{objectOf("Deployment/d"), objectOf("DaemonSet/s")},
+		Works: []*workv1.ManifestWork{workOf("addon-search-deploy-0", yes, "deployments/d ReadyReplicas=1 Replicas=1", "daemonsets/s NumberReady=0 DesiredNumberScheduled=3")}}
+	if got := text(health.Prober{Type: health.DeploymentAvailability}.Available(in)); got != available {
+		t.Errorf("got %s", got)
+	}
+	if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); !strings.HasPrefix(got, failing) {
+		t.Errorf("got %s of all workloads", got)
+	}
+}
+
+func TestWhenTheConditionStays(t *testing.T) {
+	probers := map[string]health.Prober{
+		"none": {Type: health.None}, "lease": {Type: health.Lease}, "default": {}, "another": {Type: "Other"},
+		"works": {Type: health.Work, Probe: &health.Probe{}}, "workloads": {Type: health.WorkloadAvailability}, "without probes": {Type: health.Work},
+	}
+	silent := func(s metav1.ConditionStatus) *clusterv1.ManagedCluster {
+		c := &clusterv1.ManagedCluster{}
+		c.Status.Conditions = []metav1.Condition{{Type: "ManagedClusterConditionAvailable", Status: s}}
+		return c
+	}
+	const missing, applied = "Unknown/WorkNotFound/Addon manifestWork is not found", "True/WorkApplied/Addon manifestWork is applied"
+	for _, x := range []struct {
+		prober  string
+		applied bool
+		cluster *clusterv1.ManagedCluster
+		want    string
+	}{
+		{"none", true, nil, "stays"}, {"lease", true, nil, "stays"}, {"default", true, nil, "stays"}, {"another", true, nil, "stays"},
+		{"workloads", false, nil, "stays"}, {"works", false, nil, "stays"},
+		{"workloads", true, silent(unknown), "stays"}, {"works", true, silent(unknown), "stays"},
+		{"workloads", true, silent(yes), missing}, {"workloads", true, silent(no), missing}, {"workloads", true, &clusterv1.ManagedCluster{}, missing},
+		{"works", true, nil, missing}, {"without probes", false, silent(unknown), applied}, {"without probes", true, nil, applied},
+	} {
+		if got := text(probers[x.prober].Available(health.Input{AddOn: search(x.applied), Cluster: x.cluster})); got != x.want {
+			t.Errorf("%s, applied %v, cluster %v: got %s, want %s", x.prober, x.applied, x.cluster, got, x.want)
+		}
+	}
+}
+
+func TestProbesOfWorks(t *testing.T) {
+	id := func(namespace, name string) workv1.ResourceIdentifier {
+		return workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: namespace, Name: name}
+	}
+	names := func(reports []health.Report) error {
+		var out []string
+		for _, r := range reports {
+			out = append(out, r.Object.Namespace+"/"+r.Object.Name+"="+*r.Values[0].Value.String)
+		}
+		return errors.New(strings.Join(out, " "))
+	}
+	never := func([]health.Report) error { return errors.New("asked") }
+	works := []*workv1.ManifestWork{
+		workOf("addon-search-deploy-1", yes, "deployments/b A=y", "statefulsets/b A=z"), workOf("addon-search-deploy-0", yes, "deployments/a A=x"),
+	}
+	for name, x := range map[string]struct {
+		objects []workv1.ResourceIdentifier
+		check   func([]health.Report) error
+		want    string
+	}{
+		"no objects":                     {nil, nil, available},
+		"no objects, and a check":        {nil, never, failing + "asked"},
+		"reported, and no check":         {[]workv1.ResourceIdentifier{id("agents", "a")}, nil, available},
+		"not reported":                   {[]workv1.ResourceIdentifier{id("agents", "c")}, never, noResult},
+		"another namespace":              {[]workv1.ResourceIdentifier{id("other", "a")}, never, noResult},
+		"by name":                        {[]workv1.ResourceIdentifier{id("agents", "a")}, names, failing + "agents/a=x"},
+		"by a pattern":                   {[]workv1.ResourceIdentifier{id("*", "*")}, names, failing + "agents/a=x agents/b=y"},
+		"by a pattern in the name":       {[]workv1.ResourceIdentifier{id("agents", "b*")}, names, failing + "agents/b=y"},
+		"in the order of the probe":      {[]workv1.ResourceIdentifier{id("agents", "b"), id("agents", "a")}, names, failing + "agents/b=y agents/a=x"},
+		"some of what is named":          {[]workv1.ResourceIdentifier{id("agents", "c"), id("agents", "a")}, names, failing + "agents/a=x"},
+		"a check that finds nothing bad": {[]workv1.ResourceIdentifier{id("agents", "a")}, func([]health.Report) error { return nil }, available},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := health.Prober{Type: health.Work, Probe: &health.Probe{Objects: x.objects, Check: x.check}}
+			if got := text(p.Available(health.Input{AddOn: search(true), Works: works})); got != x.want {
+				t.Errorf("got  %s\nwant %s", got, x.want)
+			}
+		})
+	}
+}
+
+func TestModes(t *testing.T) {
+	for kind, want := range map[health.Type]string{
+		"": "Lease", "Other": "Lease", health.Lease: "Lease", health.None: "Customized", health.Work: "Customized",
+		health.DeploymentAvailability: "Customized", health.WorkloadAvailability: "Customized",
+	} {
+		if got := (health.Prober{Type: kind}).Mode(); string(got) != want {
+			t.Errorf("%q: got %s, want %s", kind, got, want)
+		}
+	}
+}
