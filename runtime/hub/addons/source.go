@@ -29,6 +29,41 @@ type Source struct {
 	Outdated string
 }
 
+// Sources remembers what add-ons are made of, for one pass over many clusters.
+type Sources struct {
+	objects client.Reader
+	known   map[string]answer
+}
+
+type answer struct {
+	source  *Source
+	missing string
+}
+
+// NewSources reads with objects, which needs no Go types.
+func NewSources(objects client.Reader) *Sources {
+	return &Sources{objects: objects, known: map[string]answer{}}
+}
+
+// Of is SourceOf.
+func (s *Sources) Of(ctx context.Context, a *v1alpha1.ManagedClusterAddOn) (source *Source, missing string, err error) {
+	var key strings.Builder
+	for _, resource := range []string{addon.TemplateResource, addon.DeploymentConfigResource} {
+		if r := firstReference(a, resource); r != nil && r.DesiredConfig != nil {
+			fmt.Fprintf(&key, "%v", *r.DesiredConfig)
+		}
+		key.WriteByte(' ')
+	}
+	if have, ok := s.known[key.String()]; ok {
+		return have.source, have.missing, nil
+	}
+	source, missing, err = SourceOf(ctx, s.objects, a)
+	if err == nil {
+		s.known[key.String()] = answer{source, missing}
+	}
+	return source, missing, err
+}
+
 // SourceOf reads what an add-on is made of in a cluster. It is nil as long as that is
 // not known; missing then says what is waited for, in words.
 func SourceOf(ctx context.Context, r client.Reader, a *v1alpha1.ManagedClusterAddOn) (s *Source, missing string, err error) {

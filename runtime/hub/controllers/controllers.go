@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -166,9 +167,13 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 		return nil, err
 	}
 	c := m.GetClient()
+	as, err := addons.NewManager(m.GetConfig(), client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper()})
+	if err != nil {
+		return nil, err
+	}
 	return []Controller{
 		install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
 		configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock),
-		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), o.Clock),
+		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
 	}, nil
 }

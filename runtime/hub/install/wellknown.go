@@ -64,6 +64,7 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 	objects = append(objects, bootstrapBindings()...)
 	objects = append(objects, bootstrapAccess()...)
 	objects = append(objects, publicAccess()...)
+	objects = append(objects, AddOnRoles()...)
 	if slices.Contains(enabled, hubinfo.UserAccess) {
 		objects = append(objects, accessRoles()...)
 	}

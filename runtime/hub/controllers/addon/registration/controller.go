@@ -10,8 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,49 +34,87 @@ import (
 // errPending is that it is not known yet who an add-on's agent is on the hub.
 var errPending = errors.New(wire.MessagePermissionConfigPending)
 
+// retryAfter is when to try again to bind an agent to a role. It may be there by then,
+// or an administrator may have allowed it: roles are not watched.
+const retryAfter = 30 * time.Second
+
 // Controller reconciles the registrations of ManagedClusterAddOns.
 type Controller struct {
 	client client.Client
-	// objects reads configuration objects as they are on the wire.
-	objects client.Reader
-	clock   clock.PassiveClock
+	// objects reads configuration objects as they are on the wire, live past the
+	// cache, and bindings the role bindings of add-ons from templates.
+	objects, live, bindings client.Reader
+	// as is who binds agents to roles.
+	as    addons.Manager
+	clock clock.PassiveClock
+	// sharing is held while the bindings are written that several clusters share.
+	sharing sync.Mutex
 }
 
-// NewController makes the controller. objects reads objects without Go types.
-func NewController(c client.Client, objects client.Reader, clk clock.PassiveClock) *Controller {
-	return &Controller{client: c, objects: objects, clock: clk}
+// NewController makes the controller. objects reads objects without Go types, live past
+// the cache.
+func NewController(c client.Client, objects, live client.Reader, as addons.Manager, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, objects: objects, live: live, bindings: live, as: as, clock: clk}
 }
 
-// Reconcile says what the agent of one ManagedClusterAddOn gets. As upstream, nothing
-// is said before the add-on has its owner, and a template whose content is known.
-// While a rollout has not reached the cluster, it keeps what it has.
+// Reconcile says what the agent of one ManagedClusterAddOn gets, and gives it its roles
+// on the hub. As upstream, nothing is said before the add-on has its owner, and a
+// template whose content is known. While a rollout has not reached the cluster, and
+// while the add-on is being deleted, it keeps what it has.
+//
+// A request without a namespace is for the bindings that an add-on's agents share.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	if r.Namespace == "" {
+		return reconcile.Result{}, c.share(ctx, r.Name)
+	}
 	a := &v1alpha1.ManagedClusterAddOn{}
 	if err := c.client.Get(ctx, r.NamespacedName, a); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = c.revoke(ctx, r.NamespacedName)
+		}
+		return reconcile.Result{}, err
 	}
 	definition, err := addons.Definition(ctx, c.client, a.Name)
-	if err != nil || definition == nil || !configs.FromTemplate(definition) || !a.DeletionTimestamp.IsZero() || !ownedByDefinition(a) {
+	switch {
+	case err != nil || definition == nil || !a.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, err
+	case !configs.FromTemplate(definition):
+		return reconcile.Result{}, c.revoke(ctx, r.NamespacedName)
+	case !ownedByDefinition(a):
+		return reconcile.Result{}, nil
 	}
 	if err := c.client.Get(ctx, types.NamespacedName{Name: a.Namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	source, missing, err := addons.SourceOf(ctx, c.objects, a)
-	if err != nil || source == nil || source.Outdated != "" {
-		if err == nil && source == nil {
-			err = c.tell(ctx, a, missing)
-		}
+	switch {
+	case err != nil:
 		return reconcile.Result{}, err
+	case source == nil:
+		return reconcile.Result{}, c.tell(ctx, a, missing)
+	case source.Outdated != "":
+		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, c.register(ctx, a, source)
+	return c.register(ctx, a, source)
 }
 
 // register writes what an add-on's agent gets.
-func (c *Controller) register(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, source *addons.Source) error {
-	want, problem := registrations(source.Template, a)
+func (c *Controller) register(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, source *addons.Source) (reconcile.Result, error) {
+	want, wrong := registrations(source.Template, a)
+	refused := c.grant(ctx, a, source.Template)
+	if apierrors.IsConflict(refused) {
+		return reconcile.Result{}, refused
+	}
+	var again time.Duration
+	if refused != nil && refused != errPending { //nolint:errorlint // it is never wrapped
+		again = retryAfter
+	}
+	problem := refused
+	if wrong != nil {
+		problem = errors.Join(wrong, refused)
+	}
 	namespace := template.InstallNamespace(source.Template, source.Config, a.Namespace)
-	return c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
+	return reconcile.Result{RequeueAfter: again}, c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
 		status.Registrations = want
 		status.Namespace = namespace
 		c.set(status, applied(problem))

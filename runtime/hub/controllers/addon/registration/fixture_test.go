@@ -2,6 +2,7 @@ package registration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,19 +14,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 )
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { testenv.Main(m, &env) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, &env, testenv.With(func(ctx context.Context, s *controlplane.Server) (func(), error) {
+		c, err := client.New(s.RESTConfig("muster-test"), client.Options{Mapper: restmapper.Static()})
+		for _, o := range install.AddOnRoles() {
+			err = errors.Join(err, c.Create(ctx, o))
+		}
+		return func() {}, err
+	}))
+}
+
+// noon is what the controller's clock shows.
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // fleet is one add-on from a template. The tests play the controllers that install
 // and configure it.
@@ -42,7 +60,11 @@ func newFleet(t testing.TB) *fleet {
 	c, writes := env.Counting(t)
 	f := &fleet{World: env.World(t), writes: writes}
 	f.name = f.Namespace()
-	f.controller = registration.NewController(c, c, clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
+	admin := env.Config("muster-test-counting")
+	admin.Wrap(writes.Wrap)
+	as, err := addons.NewManager(admin, client.Options{Scheme: c.Scheme(), Mapper: c.RESTMapper()})
+	f.Must(err)
+	f.controller = registration.NewController(c, c, c, as, clocktesting.NewFakePassiveClock(noon))
 	f.Make(&v1alpha1.ClusterManagementAddOn{
 		ObjectMeta: metav1.ObjectMeta{Name: f.name},
 		Spec: v1alpha1.ClusterManagementAddOnSpec{SupportedConfigs: []v1alpha1.ConfigMeta{
@@ -134,12 +156,13 @@ func (f *fleet) reference(kind v1alpha1.ConfigGroupResource, kindName string, re
 }
 
 // pass has the controller look at the add-on in a cluster until it writes nothing any
-// more, and returns how often it wrote.
+// more, or wants to try again later, and returns how often it wrote.
 func (f *fleet) pass(cluster string) int64 {
 	f.Helper()
 	before := f.writes.Count()
 	for range 5 {
-		if f.writes.During(func() { f.Reconcile(f.controller, f.key(cluster)) }) == 0 {
+		var result reconcile.Result
+		if f.writes.During(func() { result = f.Reconcile(f.controller, f.key(cluster)) }) == 0 || result.RequeueAfter > 0 {
 			return f.writes.Count() - before
 		}
 	}

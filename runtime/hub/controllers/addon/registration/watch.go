@@ -3,9 +3,11 @@ package registration
 import (
 	"context"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -13,10 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
@@ -29,13 +34,20 @@ const workers = 5
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
 func (c *Controller) Register(m manager.Manager) error {
+	labelled, err := addons.NewCache(m, addon.TemplateLabel, &rbacv1.RoleBinding{})
+	if err != nil {
+		return err
+	}
+	c.bindings = labelled
 	appears := predicates.Only(predicates.Created, predicates.Updated)
 	b := builder.ControllerManagedBy(m).
 		Named("addon-registration").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, predicates.Changed(addOnChanged))).
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(predicates.Changed(addOnChanged))).
 		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition),
 			builder.WithPredicates(appears, predicates.Changed(managerChanged))).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Only(predicates.Created)))
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Only(predicates.Created))).
+		// What others change or delete, and what has outlived its add-on.
+		WatchesRawSource(source.Kind[client.Object](labelled, &rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofBinding)))
 	for _, kind := range configs.TemplateKinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(addons.KindOf(kind.Resource)))
@@ -66,6 +78,19 @@ func managerChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
 
 func (c *Controller) ofDefinition(ctx context.Context, o client.Object) []reconcile.Request {
 	return addons.RequestsInClusters(ctx, c.client, o.GetName())
+}
+
+// ofBinding is the add-on of a binding: in one cluster, or in all that share it.
+func ofBinding(_ context.Context, o client.Object) []reconcile.Request {
+	b, ok := o.(*rbacv1.RoleBinding)
+	if !ok || !isOf(b, b.Labels[cluster.AddOnNameLabel]) {
+		return nil
+	}
+	key := types.NamespacedName{Name: b.Labels[cluster.AddOnNameLabel]}
+	if isOwned(b) {
+		key.Namespace = b.Namespace
+	}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
