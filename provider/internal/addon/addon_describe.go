@@ -2,6 +2,7 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,9 +27,13 @@ import (
 
 // What is said about an add-on that isn't where it should be.
 
-// describe tells why an add-on is not what was waited for.
-func (a *awaited) describe(ctx context.Context, timeout time.Duration) string {
+// describe tells why an add-on is not what was waited for. err is why the wait ended: its
+// timeout, or that the rollout has stopped.
+func (a *awaited) describe(ctx context.Context, timeout time.Duration, err error) string {
 	lines := []string{fmt.Sprintf("Within %s the add-on did not reach what is waited for: %s.", attribute.ShortDuration(timeout), a.wait.what())}
+	if errors.Is(err, errStopped) {
+		lines[0] = fmt.Sprintf("The add-on did not reach what is waited for: %s. The rollout has been stopped for %s, so the wait ended before its timeout.", a.wait.what(), attribute.ShortDuration(a.patience))
+	}
 	if configs.SelfManaged(a.object) {
 		lines = append(lines, fmt.Sprintf("Its annotation %s says that it is managed by a manager of its own, so the hub neither installs nor configures it.", addon.LifecycleAnnotation))
 	}

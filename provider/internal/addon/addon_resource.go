@@ -2,6 +2,7 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/list"
@@ -148,12 +149,12 @@ func (r *addOnResource) follow(
 		return f
 	}
 	f.Wait = func() (summary, problem string) {
-		a := &awaited{client: client, wait: plan.Wait, object: object}
+		a := &awaited{client: client, wait: plan.Wait, object: object, patience: stoppedPatience}
 		switch err := a.until(waiting); {
 		case err == nil:
 			return "", ""
-		case hub.IsTimeout(err):
-			return "Not ready: " + plan.What(), a.describe(ctx, timeout)
+		case hub.IsTimeout(err) || errors.Is(err, errStopped):
+			return "Not ready: " + plan.What(), a.describe(ctx, timeout, err)
 		default:
 			return "Not ready: " + plan.What(), hub.Explain(client.Host(), "wait for it", err)
 		}

@@ -1,7 +1,9 @@
 package addon
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -124,4 +126,53 @@ func clustersOf(addOns []v1alpha1.ManagedClusterAddOn) types.List {
 		clusters = append(clusters, a.Namespace)
 	}
 	return attribute.StringListValue(clusters)
+}
+
+// progress is what the hub counts in the message of a progression.
+var progress = regexp.MustCompile(`configured addons (\d+)/(\d+) (?:progressing\.\.\.|completed with no errors), (\d+) failed (\d+) timeout`)
+
+// isStopped reports whether a rollout goes on in no placement: in each that is not
+// completed clusters have failed, and none is under way.
+func isStopped(object *v1alpha1.ClusterManagementAddOn, addOns map[string]*v1alpha1.ManagedClusterAddOn) bool {
+	done, busy, stopped := 0, 0, false
+	for _, x := range addOns {
+		if isConfigured(x) && isDone(x) {
+			done++
+		}
+	}
+	for _, p := range object.Status.InstallProgressions {
+		c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing)
+		if c == nil {
+			return false
+		}
+		counts := progress.FindStringSubmatch(c.Message)
+		if counts == nil {
+			return false
+		}
+		busy += number(counts[1]) // the hub counts those that are done, too
+		if completed(p) {
+			continue
+		}
+		if number(counts[3])+number(counts[4]) == 0 {
+			return false
+		}
+		stopped = true
+	}
+	return stopped && busy <= done
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text) // digits, as the expression has it
+	return n
+}
+
+// isConfigured reports whether an add-on in a cluster has been told its present
+// configuration.
+func isConfigured(x *v1alpha1.ManagedClusterAddOn) bool {
+	return meta.IsStatusConditionTrue(x.Status.Conditions, addon.ConditionConfigured)
+}
+
+// isDone reports whether an add-on in a cluster has applied what it was told.
+func isDone(x *v1alpha1.ManagedClusterAddOn) bool {
+	return !slices.ContainsFunc(x.Status.ConfigReferences, func(r v1alpha1.ConfigReference) bool { return !attribute.Same(r.DesiredConfig, r.LastAppliedConfig) })
 }

@@ -2,11 +2,13 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -37,7 +39,7 @@ func addOnWaitAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: "Waits, after creating or changing the add-on, until the hub reports everything that is set here, for all clusters that `placements` select. It also waits for placements that select no cluster. " +
 			"A wait that fails makes an update fail, and names the clusters that hold it up. After a creation it only warns and leaves `ready` false, because an error would make Terraform destroy and re-create the add-on in all clusters; " +
-			"the next apply waits again. To make the run fail there, too, use `lifecycle { postcondition { condition = self.ready ... } }`.",
+			"the next apply waits again. When the rollout has stopped because of clusters that have failed, and stays so for 30 seconds, the wait ends before its timeout. To make the run fail there, too, use `lifecycle { postcondition { condition = self.ready ... } }`.",
 		Optional:   true,
 		Validators: []validator.Object{addOnWaitValidator{"rolled_out = true, or available = true, or both"}},
 		Attributes: map[string]schema.Attribute{
@@ -97,10 +99,18 @@ func isAvailable(x *v1alpha1.ManagedClusterAddOn) bool {
 	return meta.IsStatusConditionTrue(x.Status.Conditions, addon.ConditionAvailable)
 }
 
+// stoppedPatience is how long a rollout has to stay stopped before a wait ends for it.
+// A cluster that has failed may recover, and the hub goes on then.
+const stoppedPatience = 30 * time.Second
+
+// errStopped is that a rollout has stayed stopped.
+var errStopped = errors.New("the rollout has stopped")
+
 // awaited is an add-on that is waited for.
 type awaited struct {
-	client *kube.Client
-	wait   *addOnWaitModel
+	client   *kube.Client
+	wait     *addOnWaitModel
+	patience time.Duration
 
 	mu     sync.Mutex
 	object *v1alpha1.ClusterManagementAddOn
@@ -108,13 +118,16 @@ type awaited struct {
 	addOns map[string]*v1alpha1.ManagedClusterAddOn
 	hashes hashesOf
 	told   string
+	// giveUp runs while the rollout is stopped.
+	giveUp *time.Timer
 }
 
 // until follows the add-on, on the hub and in all clusters, until it is as the wait
 // wants it. object and the add-on in the clusters are then what was seen last.
 func (a *awaited) until(ctx context.Context) error {
 	a.hashes = readHashes(ctx, a.client, a.object)
-	watching, stop := context.WithCancel(ctx)
+	watching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	results := make(chan error, 2)
 	name, seen := a.object.Name, &v1alpha1.ClusterManagementAddOn{}
 	go func() {
@@ -127,24 +140,44 @@ func (a *awaited) until(ctx context.Context) error {
 					a.addOns[x.Namespace] = x
 				}
 			}
-			return a.met(watching)
+			return a.look(watching, stop)
 		})
 	}()
 	go func() {
 		results <- a.client.Wait(watching, seen, "", name, func(exists bool) (bool, error) {
 			if !exists {
-				return false, fmt.Errorf("it was deleted meanwhile")
+				return false, errors.New("it was deleted meanwhile")
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			*a.object = *seen.DeepCopy()
-			return a.met(watching)
+			return a.look(watching, stop)
 		})
 	}()
 	err := <-results
-	stop()
+	stop(nil)
 	<-results
+	if a.giveUp != nil {
+		a.giveUp.Stop()
+	}
+	if errors.Is(context.Cause(watching), errStopped) {
+		return errStopped
+	}
 	return err
+}
+
+// look reports whether all is as the wait wants it, and has the wait end when the
+// rollout stays stopped. The caller holds the lock.
+func (a *awaited) look(ctx context.Context, stop context.CancelCauseFunc) (bool, error) {
+	met, err := a.met(ctx)
+	switch stopped := !met && a.wait.RolledOut.ValueBool() && isStopped(a.object, a.addOns); {
+	case !stopped && a.giveUp != nil:
+		a.giveUp.Stop()
+		a.giveUp = nil
+	case stopped && a.giveUp == nil && a.patience > 0:
+		a.giveUp = time.AfterFunc(a.patience, func() { stop(errStopped) })
+	}
+	return met, err
 }
 
 // met reports whether all is as the wait wants it. The caller holds the lock.

@@ -1,0 +1,235 @@
+package addon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// The configuration of these tests: the template t with a hash.
+func hashed(hash string) *v1alpha1.ConfigSpecHash {
+	return &v1alpha1.ConfigSpecHash{ConfigReferent: v1alpha1.ConfigReferent{Name: "t"}, SpecHash: hash}
+}
+
+// progressed is an add-on from the template t in one placement, of which the hub reports
+// a reason, a message, and the hashes that are desired and applied.
+func progressed(reason, message, desired, applied string) *v1alpha1.ClusterManagementAddOn {
+	object := &v1alpha1.ClusterManagementAddOn{}
+	object.Name = "a"
+	object.Spec.SupportedConfigs = []v1alpha1.ConfigMeta{{ConfigGroupResource: ownKind(addon.TemplateResource), DefaultConfig: &v1alpha1.ConfigReferent{Name: "t"}}}
+	ref := v1alpha1.PlacementRef{Namespace: "n", Name: "p"}
+	object.Spec.InstallStrategy = v1alpha1.InstallStrategy{Type: v1alpha1.InstallStrategyPlacements, Placements: []v1alpha1.PlacementStrategy{{
+		PlacementRef: ref,
+		RolloutStrategy: clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeProgressive, Progressive: &clusterv1alpha1.RolloutProgressive{
+			RolloutConfig: clusterv1alpha1.RolloutConfig{ProgressDeadline: "1m"},
+		}},
+	}}}
+	status := metav1.ConditionTrue
+	if reason != addon.ReasonProgressing {
+		status = metav1.ConditionFalse
+	}
+	object.Status.InstallProgressions = []v1alpha1.InstallProgression{{
+		PlacementRef:     ref,
+		ConfigReferences: []v1alpha1.InstallConfigReference{{ConfigGroupResource: ownKind(addon.TemplateResource), DesiredConfig: hashed(desired), LastAppliedConfig: hashed(applied)}},
+		Conditions:       []metav1.Condition{{Type: addon.ConditionProgressing, Status: status, Reason: reason, Message: message}},
+	}}
+	return object
+}
+
+func TestWhatIsRolledOut(t *testing.T) {
+	done := func(change func(*v1alpha1.ClusterManagementAddOn)) *v1alpha1.ClusterManagementAddOn {
+		object := progressed(addon.ReasonCompleted, "done", "1", "1")
+		if change != nil {
+			change(object)
+		}
+		return object
+	}
+	template := v1alpha1.AddOnConfig{ConfigGroupResource: ownKind(addon.TemplateResource), ConfigReferent: v1alpha1.ConfigReferent{Name: "t"}}
+	for name, test := range map[string]struct {
+		object *v1alpha1.ClusterManagementAddOn
+		hashes hashesOf
+		want   string
+	}{
+		"completed":                           {done(nil), nil, ""},
+		"completed with the present template": {done(nil), hashesOf{template: "1"}, ""},
+		"completed with a former one":         {done(nil), hashesOf{template: "2"}, "not reported on its present configuration"},
+		"about to roll out a new one":         {progressed(addon.ReasonCompleted, "done", "2", "1"), nil, "Completed: done"},
+		"under way":                           {progressed(addon.ReasonProgressing, "1/3", "1", "1"), nil, "Progressing: 1/3"},
+		"a placement is missing":              {progressed(addon.ReasonFailed, "there is no placement", "1", "1"), nil, "Failed: there is no placement"},
+		"another template since":              {done(func(a *v1alpha1.ClusterManagementAddOn) { a.Spec.SupportedConfigs[0].DefaultConfig.Name = "u" }), nil, "not reported on its present configuration"},
+		"a placement's own configuration since": {done(func(a *v1alpha1.ClusterManagementAddOn) {
+			a.Spec.InstallStrategy.Placements[0].Configs = []v1alpha1.AddOnConfig{{ConfigGroupResource: v1alpha1.ConfigGroupResource{Resource: "configmaps"}, ConfigReferent: v1alpha1.ConfigReferent{Name: "c"}}}
+		}), nil, "not reported on its present configuration"},
+		"nothing reported":  {done(func(a *v1alpha1.ClusterManagementAddOn) { a.Status.InstallProgressions = nil }), nil, "not reported on it yet"},
+		"no condition":      {done(func(a *v1alpha1.ClusterManagementAddOn) { a.Status.InstallProgressions[0].Conditions = nil }), nil, "not reported on it yet"},
+		"another placement": {done(func(a *v1alpha1.ClusterManagementAddOn) { a.Spec.InstallStrategy.Placements[0].Name = "q" }), nil, "not reported on it yet"},
+		"without a desired one": {done(func(a *v1alpha1.ClusterManagementAddOn) {
+			a.Status.InstallProgressions[0].ConfigReferences[0].DesiredConfig = nil
+		}), nil, "not reported on its present configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := notRolledOut(test.object, test.hashes)
+			switch {
+			case test.want == "" && len(held) > 0:
+				t.Errorf("held: %s", held[0].why)
+			case test.want != "" && (len(held) != 1 || !strings.Contains(held[0].why, test.want)):
+				t.Errorf("got %+v, want %q", held, test.want)
+			}
+		})
+	}
+}
+
+// inCluster is the add-on a in a cluster, with the hashes that are desired and applied,
+// and conditions as Type=Status/Reason.
+func inCluster(name, desired, applied string, conditions ...string) *v1alpha1.ManagedClusterAddOn {
+	x := &v1alpha1.ManagedClusterAddOn{}
+	x.Namespace, x.Name = name, "a"
+	x.Status.ConfigReferences = []v1alpha1.ConfigReference{{ConfigGroupResource: ownKind(addon.TemplateResource), DesiredConfig: hashed(desired), LastAppliedConfig: hashed(applied)}}
+	for _, text := range conditions {
+		kind, rest, _ := strings.Cut(text, "=")
+		status, reason, _ := strings.Cut(rest, "/")
+		x.Status.Conditions = append(x.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "why", LastTransitionTime: metav1.NewTime(time.Now().Add(-5 * time.Minute)),
+		})
+	}
+	return x
+}
+
+var (
+	fine    = []string{"Configured=True/ConfigurationsConfigured", "Progressing=False/Completed", "Available=True/ProbeAvailable"}
+	stuck   = []string{"Configured=True/ConfigurationsConfigured", "Progressing=True/Progressing", "Available=True/ProbeAvailable"}
+	waiting = []string{"Configured=False/ConfigurationsNotConfigured", "Progressing=False/Completed", "Available=True/ProbeAvailable"}
+)
+
+func TestWhenARolloutHasStopped(t *testing.T) {
+	counts := func(busy, failed, gaveUp int) string {
+		return fmt.Sprintf("selected clusters 3. configured addons %d/3 progressing..., %d failed %d timeout.", busy, failed, gaveUp)
+	}
+	all := map[string]*v1alpha1.ManagedClusterAddOn{
+		"c1": inCluster("c1", "2", "2", fine...), "c2": inCluster("c2", "2", "1", stuck...), "c3": inCluster("c3", "1", "1", waiting...),
+	}
+	for name, test := range map[string]struct {
+		reason, message string
+		addOns          map[string]*v1alpha1.ManagedClusterAddOn
+		want            bool
+	}{
+		"one done, one given up, one waiting": {addon.ReasonProgressing, counts(1, 0, 1), all, true},
+		"one done, one failed, one waiting":   {addon.ReasonProgressing, counts(1, 1, 0), all, true},
+		"another one is under way":            {addon.ReasonProgressing, counts(2, 0, 1), all, false},
+		"none has failed":                     {addon.ReasonProgressing, counts(1, 0, 0), all, false},
+		"the clusters were not read":          {addon.ReasonProgressing, counts(1, 0, 1), nil, false},
+		"a message of another manager":        {addon.ReasonProgressing, "busy", all, false},
+		"completed":                           {addon.ReasonCompleted, "selected clusters 3. configured addons 3/3 completed with no errors, 0 failed 0 timeout.", all, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			applied := "1"
+			if test.reason == addon.ReasonCompleted {
+				applied = "2"
+			}
+			if got := isStopped(progressed(test.reason, test.message, "2", applied), test.addOns); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// A message names the clusters that hold an add-on up with the reason, and those that
+// the rollout has not reached.
+func TestDescriptionNamesTheClusters(t *testing.T) {
+	object := progressed(addon.ReasonProgressing, "", "2", "1")
+	broken := workv1.ManifestWork{}
+	broken.Namespace, broken.Name = "c2", "addon-a-deploy-0"
+	broken.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: "no namespace"}, {Type: work.ConditionAvailable, Status: metav1.ConditionTrue}}
+	text := strings.Join(describeClusters(object, []*v1alpha1.ManagedClusterAddOn{
+		inCluster("c1", "2", "2", fine...), inCluster("c2", "2", "1", stuck...), inCluster("c3", "1", "1", waiting...),
+		inCluster("c4", "2", "2", "Configured=True/x", "Progressing=False/Completed"),
+		inCluster("c5", "2", "2", "Configured=True/x", "Progressing=False/Completed", "Available=False/ProbeUnavailable", "ManifestApplied=False/ManifestWorkApplyFailed"),
+	}, map[string][]workv1.ManifestWork{"c2": {broken}}), "\n")
+	for _, want := range []string{
+		"  c2: Progressing is True (Progressing, for 5m", "that is longer than progress_deadline (1m), so the rollout has given up on it",
+		"    work c2/addon-a-deploy-0: Applied is False (AppliedManifestWorkFailed): no namespace",
+		"  c4: nothing reports Available yet",
+		"  c5: ManifestApplied is False (ManifestWorkApplyFailed, for 5m", "Available is False (ProbeUnavailable",
+		"The rollout has stopped, because more clusters have failed than max_failures allows. Clusters that it has not reached, and that keep what they have: c3.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "c1") {
+		t.Errorf("c1 holds nothing up:\n%s", text)
+	}
+}
+
+// A wait ends before its timeout when the rollout stays stopped, and not when a cluster
+// recovers.
+func TestAWaitEndsForARolloutThatStaysStopped(t *testing.T) {
+	stopped := progressed(addon.ReasonProgressing, "selected clusters 1. configured addons 0/1 progressing..., 0 failed 1 timeout.", "2", "1")
+	ctx, stop := context.WithCancelCause(t.Context())
+	a := &awaited{
+		wait: &addOnWaitModel{RolledOut: types.BoolValue(true)}, patience: time.Hour,
+		object: stopped, addOns: map[string]*v1alpha1.ManagedClusterAddOn{"c2": inCluster("c2", "2", "1", stuck...)},
+	}
+	look := func() {
+		t.Helper()
+		if met, err := a.look(ctx, stop); met || err != nil {
+			t.Fatalf("met %t, %v", met, err)
+		}
+	}
+	if look(); a.giveUp == nil {
+		t.Fatal("nothing ends the wait")
+	}
+	a.object = progressed(addon.ReasonProgressing, "selected clusters 1. configured addons 1/1 progressing..., 0 failed 0 timeout.", "2", "1")
+	if look(); a.giveUp != nil {
+		t.Error("the wait ends although the rollout goes on")
+	}
+	a.object, a.patience = stopped, time.Nanosecond
+	look()
+	<-ctx.Done()
+	if context.Cause(ctx) != errStopped {
+		t.Errorf("ended by %v", context.Cause(ctx))
+	}
+}
+
+// A destroy that takes too long names the clusters, and the jobs that have not
+// completed.
+func TestRemovalNamesWhatIsLeft(t *testing.T) {
+	text := func(s string) *string { return &s }
+	hook := workv1.ManifestWork{}
+	hook.Namespace, hook.Name = "c1", addon.PreDeleteWorkName("a")
+	manifest := func(kind, name string, values ...workv1.FeedbackValue) workv1.ManifestCondition {
+		return workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Kind: kind, Namespace: "default", Name: name}, StatusFeedbacks: workv1.StatusFeedbackResult{Values: values}}
+	}
+	hook.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
+		manifest("Job", "done", workv1.FeedbackValue{Name: "JobComplete", Value: workv1.FieldValue{String: text("True")}}),
+		manifest("Job", "farewell", workv1.FeedbackValue{Name: "JobComplete", Value: workv1.FieldValue{String: text("False")}}),
+		manifest("Pod", "cleaner"),
+	}
+	left := inCluster("c1", "1", "1")
+	left.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-time.Minute)}
+	left.Finalizers = []string{"addon.open-cluster-management.io/addon-pre-delete"}
+	got := describeRemoval([]*v1alpha1.ManagedClusterAddOn{left, inCluster("c2", "1", "1")}, map[string][]workv1.ManifestWork{"c1": {hook}}, time.Minute, time.Now())
+	for _, want := range []string{
+		"1m after its deletion was asked for, the add-on was still in 2 clusters:", "  c1:", "Finalizer addon.open-cluster-management.io/addon-pre-delete",
+		"Job default/farewell has to complete before the add-on goes, and reports JobComplete = False",
+		"Pod default/cleaner has to complete before the add-on goes, and has not reported anything", "  c2:", "Its deletion has not begun",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "default/done") {
+		t.Errorf("a job that has completed is named:\n%s", got)
+	}
+}
