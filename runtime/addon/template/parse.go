@@ -11,7 +11,7 @@ import (
 
 // parse reads as much of a template as can be read.
 func parse(source *v1alpha1.AddOnTemplate) (*Template, []error) {
-	t := &Template{source: source}
+	t := &Template{source: source, counts: map[string]int{}}
 	var problems []error
 	for i, m := range source.Spec.AgentSpec.Workload.Manifests {
 		at := fmt.Sprintf("manifests[%d]", i)
@@ -22,11 +22,10 @@ func parse(source *v1alpha1.AddOnTemplate) (*Template, []error) {
 		}
 		t.manifests = append(t.manifests, read...)
 	}
-	names := map[string]bool{}
 	for _, m := range t.manifests {
-		placeholdersOf(m.tree, names)
+		countPlaceholders(m.tree, t.counts)
 	}
-	t.placeholders = slices.Sorted(maps.Keys(names))
+	t.placeholders = slices.Sorted(maps.Keys(t.counts))
 	return t, problems
 }
 

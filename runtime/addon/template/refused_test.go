@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/template"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
 // Each problem names the template, the manifest or the field, what is there, and what
@@ -40,8 +41,8 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		"an empty kind":          {manifests: []string{`{"apiVersion":"v1","kind":"","metadata":{"name":"a"}}`}, want: `manifests[0]: kind is empty`},
 		"no metadata":            {manifests: []string{`{"apiVersion":"v1","kind":"A"}`}, want: `manifests[0] (A): metadata is missing`},
 		"no name":                {manifests: []string{`{"apiVersion":"v1","kind":"A","metadata":{"generateName":"a"}}`}, want: `manifests[0] (A): metadata.name is missing: every manifest needs one, and generateName does not do`},
-		"a name without its value": {manifests: []string{`{"apiVersion":"v1","kind":"A","metadata":{"name":"{{NMAE}}"},"b":"{{B}}"}`},
-			want: `metadata.name is missing: every manifest needs one, and generateName does not do, as it is applied again and again ({{B}}, {{NMAE}} had no value: give one in customizedVariables`},
+		"a name without its value": {manifests: []string{`{"apiVersion":"v1","kind":"A","metadata":{"name":"{{NO_SUCH}}"},"b":"{{B}}"}`},
+			want: `metadata.name is missing: every manifest needs one, and generateName does not do, as it is applied again and again ({{B}}, {{NO_SUCH}} had no value: give one in customizedVariables`},
 		"a namespace that is no text": {manifests: []string{`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","namespace":{}}}`}, want: `manifests[0] (A a): metadata.namespace is "map[]", which is no text`},
 		"one object in two ways": {manifests: []string{`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","namespace":"n"}}`, `{"apiVersion":"v2","kind":"A","metadata":{"name":"b","namespace":"n"}}`, `{"apiVersion":"v1","kind":"A","metadata":{"name":"a","namespace":"n"},"spec":1}`},
 			want: `manifests[0] (A n/a) and manifests[2] (A n/a) say the same object, the A n/a, in two ways: remove one, or give it another name`},
@@ -99,6 +100,38 @@ func deploymentJSON(spec string) string {
 }
 
 func podsJSON(spec string) string { return deploymentJSON(`{"template":{"spec":` + spec + `}}`) }
+
+// A small template with a large value must not fill the memory of the hub.
+func TestValuesMakeTemplatesLargerWithinLimits(t *testing.T) {
+	source := templateOf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"` + strings.Repeat("{{A}}", 10_000) + `"}}`)
+	for size, fits := range map[int]bool{10: true, 800: true, 1024: false} {
+		_, err := template.Render(input(source, configOf(new(string), v1alpha1.CustomizedVariable{Name: "A", Value: strings.Repeat("x", size)})))
+		if fits != (err == nil) {
+			t.Errorf("with a value of %d bytes: %v", size, err)
+		}
+		if want := "the placeholder {{A}} stands in it 10000 times, and its value has 1024 bytes"; !fits && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestPlaceholdersWithoutValueAreNamed(t *testing.T) {
+	source := templateOf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"{{B}} {{CLUSTER_NAME}}","{{A}}":"{{HUB_KUBECONFIG}}{{INSTALL_NAMESPACE}}{{ C }}"}}`)
+	parsed, err := template.Parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(parsed.Placeholders(), "|"), " C |A|B|CLUSTER_NAME|HUB_KUBECONFIG|INSTALL_NAMESPACE"; got != want {
+		t.Errorf("got the placeholders %q, want %q", got, want)
+	}
+	got, err := parsed.Render(input(nil, configOf(new(string), v1alpha1.CustomizedVariable{Name: "B"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(got.Unknown, "|"), " C |A|HUB_KUBECONFIG"; got != want {
+		t.Errorf("got %q without value, want %q", got, want)
+	}
+}
 
 func TestNothingToRenderFrom(t *testing.T) {
 	in := input(nil, nil)

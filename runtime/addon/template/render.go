@@ -45,6 +45,9 @@ func (t *Template) render(in Input) (Result, error) {
 			out.Unknown = append(out.Unknown, name)
 		}
 	}
+	if err := t.checkGrowth(v); err != nil {
+		return out, err
+	}
 	changes, err := t.changesOf(in, variables)
 	if err != nil {
 		return out, err
@@ -63,6 +66,22 @@ func (t *Template) render(in Input) (Result, error) {
 	out.Objects = all.list
 	out.ManifestConfigs = t.manifestConfigs(all.list, forced, v)
 	return out, nil
+}
+
+// maxGrowth is by how many bytes the values of placeholders may make an add-on larger.
+// It is beyond what several works can carry, and keeps a small template with a large
+// value from filling the memory.
+const maxGrowth = 8 << 20
+
+func (t *Template) checkGrowth(v values) error {
+	sum := 0
+	for _, name := range t.placeholders {
+		if sum += t.counts[name] * len(v[name]); sum > maxGrowth {
+			return fmt.Errorf("the placeholder %s stands in it %d times, and its value has %d bytes: together the values may have %d bytes, so shorten it or use it less",
+				opening+name+closing, t.counts[name], len(v[name]), maxGrowth)
+		}
+	}
+	return nil
 }
 
 // objects are those of a result, and where each comes from.
@@ -165,8 +184,8 @@ func checkIdentity(o *unstructured.Unstructured) error {
 // without says which placeholders of a manifest have no value, as that may be why there
 // is something wrong with it.
 func (m manifest) without(v values) string {
-	names := map[string]bool{}
-	placeholdersOf(m.tree, names)
+	names := map[string]int{}
+	countPlaceholders(m.tree, names)
 	var out []string
 	for name := range names {
 		if _, known := v[name]; !known {

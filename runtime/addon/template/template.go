@@ -24,6 +24,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -65,9 +66,12 @@ type Result struct {
 
 // Template is an AddOnTemplate that has been read.
 type Template struct {
-	source       *v1alpha1.AddOnTemplate
-	manifests    []manifest
+	source    *v1alpha1.AddOnTemplate
+	manifests []manifest
+	// placeholders are the names of placeholders, sorted, and counts how often each
+	// stands in the manifests.
 	placeholders []string
+	counts       map[string]int
 }
 
 // manifest is one object of a template.
@@ -87,7 +91,7 @@ func Parse(t *v1alpha1.AddOnTemplate) (*Template, error) {
 }
 
 // Placeholders are the names of the placeholders in the template, sorted.
-func (t *Template) Placeholders() []string { return t.placeholders }
+func (t *Template) Placeholders() []string { return slices.Clone(t.placeholders) }
 
 // Render parses the template and renders it once.
 func Render(in Input) (Result, error) {

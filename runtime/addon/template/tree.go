@@ -179,26 +179,26 @@ func firstProblem(fields map[string]any, v values) error {
 	return nil
 }
 
-// placeholdersOf adds the names of the placeholders in a tree.
-func placeholdersOf(tree any, names map[string]bool) {
+// countPlaceholders adds how often each placeholder stands in a tree.
+func countPlaceholders(tree any, counts map[string]int) {
 	switch x := tree.(type) {
 	case map[string]any:
 		for _, value := range x {
-			placeholdersOf(value, names)
+			countPlaceholders(value, counts)
 		}
 	case []any:
 		for _, item := range x {
-			placeholdersOf(item, names)
+			countPlaceholders(item, counts)
 		}
 	case text:
 		for _, p := range x.rest {
-			names[p.name] = true
+			counts[p.name]++
 		}
 	case patterned:
-		placeholdersOf(x.fields, names)
+		countPlaceholders(x.fields, counts)
 		for _, f := range x.named {
-			placeholdersOf(f.name, names)
-			placeholdersOf(f.value, names)
+			countPlaceholders(f.name, counts)
+			countPlaceholders(f.value, counts)
 		}
 	}
 }
