@@ -70,8 +70,9 @@ type CustomizedVariable struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][_a-zA-Z0-9]*$`
 	Name string `json:"name"`
 
-	// value to put in its place. It goes in as it is, so quote what JSON would
-	// quote.
+	// value to put in its place. A value that can stand in a JSON text is read like
+	// one, so \n ends a line. Others go in as they are; on an upstream hub quote in
+	// them what JSON would quote.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Value string `json:"value,omitempty"`
