@@ -183,6 +183,21 @@ func matrix(n string) []row {
 			object: &musterv1alpha1.LogicalCloud{}, namespace: n + "-n", name: "lc", edit: `{"spec":{"quotas":[{"name":"main","hard":{"pods":"99"}}]}}`,
 		},
 		{
+			resource: "muster_addon_template",
+			body: `name = "@name-t"
+  labels           = { env = @value }
+  annotations      = { note = @value }
+  addon_name       = "addon-${@value}"
+  objects          = [{ apiVersion = "v1", kind = "ConfigMap", metadata = { name = "agent", namespace = "open-cluster-management-agent-addon" }, data = { env = @value } }]
+  manifest_configs = [{ resource_identifier = { resource = "configmaps", name = @value }, feedback_rules = [{ type = "JSONPaths", json_paths = [{ name = @value, path = ".data.env" }] }] }]
+  registration = [
+    { kube_client = { hub_permissions = [{ current_cluster = { cluster_role_name = @value } }, { single_namespace = { namespace = "default", role_ref = { name = @value } } }] } },
+    { custom_signer = { signer_name = "example.com/${@value}", subject = { user = @value }, signing_ca = { name = @value } } },
+  ]`,
+			id: n + "-t", identity: `name = "` + n + `-t"`,
+			object: &addonv1alpha1.AddOnTemplate{}, name: n + "-t", edit: `{"spec":{"registration":null}}`,
+		},
+		{
 			resource: "muster_addon_deployment_config",
 			body: `namespace  = muster_namespace.x.name
   name                    = "adc"

@@ -129,6 +129,7 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		logicalcloud.NewWait,
 		logicalcloud.NewRole,
 		access.NewRequest,
+		addon.NewTemplate,
 		addon.NewDeploymentConfig,
 		addon.New,
 	}
@@ -170,6 +171,7 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		logicalcloud.NewListResource,
 		logicalcloud.NewRoleListResource,
 		access.NewRequestListResource,
+		addon.NewTemplateListResource,
 		addon.NewDeploymentConfigListResource,
 		addon.NewListResource,
 	}

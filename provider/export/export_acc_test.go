@@ -139,7 +139,7 @@ func TestAccAnExportIsNarrowedAndOverwritesNothing(t *testing.T) {
 	if err != nil || len(exported) != 0 {
 		t.Errorf("got %v, %v of a namespace that is not there", exported, err)
 	}
-	for kind, want := range map[string]string{"pod": `there is no kind "pod" to export: there are access_request, access_role, addon_`, "klusterlet": "the hub does not know how to reach", "cluster_acceptance": "leave the filter or the kind out"} {
+	for kind, want := range map[string]string{"pod": `there is no kind "pod" to export: there are access_request, access_role, addon, addon_`, "klusterlet": "the hub does not know how to reach", "cluster_acceptance": "leave the filter or the kind out"} {
 		if _, err := export.Write(t.Context(), p, export.Options{Dir: t.TempDir(), Kinds: []string{kind}, Namespace: "narrow"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", kind, err)
 		}

@@ -73,9 +73,13 @@ func World(t *testing.T, name string) *Outsider {
 		CustomizedVariables: []addonv1alpha1.CustomizedVariable{{Name: "LEVEL", Value: "info"}},
 	}}
 	settings.Namespace, settings.Name = name, "settings"
+	template := &addonv1alpha1.AddOnTemplate{Spec: addonv1alpha1.AddOnTemplateSpec{AddonName: name, AgentSpec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifests}}}}
+	template.Name = name
+	addOn := &addonv1alpha1.ClusterManagementAddOn{Spec: addonv1alpha1.ClusterManagementAddOnSpec{AddOnMeta: addonv1alpha1.AddOnMeta{DisplayName: name}}}
+	addOn.Name = name
 	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name, Labels: map[string]string{"env": "test"}, Redeploy: 1}}
 	brought.Name = name + "-c"
-	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought, settings} {
+	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought, settings, template, addOn} {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)

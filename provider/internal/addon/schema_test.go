@@ -7,5 +7,6 @@ import (
 )
 
 func TestModelsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, NewTemplate(), &templateModel{})
 	crudtest.Fits(t, NewDeploymentConfig(), &deploymentConfigModel{})
 }

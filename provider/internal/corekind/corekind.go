@@ -26,6 +26,8 @@ type Problem struct {
 	// Unknown says that a later release of Kubernetes may know the field or kind.
 	// Servers drop such a field; everything else is refused by all of them.
 	Unknown bool
+	// Typed says that the field takes values of another type, whatever this one says.
+	Typed bool
 }
 
 // String is the problem as a sentence without its full stop.

@@ -24,7 +24,14 @@ type decoder struct{ problems []Problem }
 func (d *decoder) decode(at string, value, sample any) { d.value(at, value, reflect.TypeOf(sample)) }
 
 func (d *decoder) wrong(at, want string, value any) {
-	d.problems = append(d.problems, Problem{Path: at, Text: fmt.Sprintf("has to be %s, and is %s", want, typeOf(value))})
+	d.problems = append(d.problems, Problem{Path: at, Text: fmt.Sprintf("has to be %s, and is %s", want, typeOf(value)), Typed: true})
+}
+
+// unread is wrong for what is written as a text, which may be one of another form.
+func (d *decoder) unread(at, want string, value any) {
+	_, isText := value.(string)
+	d.wrong(at, want, value)
+	d.problems[len(d.problems)-1].Typed = !isText
 }
 
 func (d *decoder) value(at string, value any, want reflect.Type) {
@@ -46,7 +53,7 @@ func (d *decoder) value(at string, value any, want reflect.Type) {
 			return
 		}
 		for key, field := range fields {
-			d.value(join(at, key), field, want.Elem())
+			d.value(Join(at, key), field, want.Elem())
 		}
 	case reflect.Slice:
 		list, ok := value.([]any)
@@ -96,11 +103,11 @@ func (d *decoder) special(at string, value any, want reflect.Type) bool {
 	switch want {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		if _, err := time.Parse(time.RFC3339, text); err != nil {
-			d.wrong(at, "a time such as 2026-01-31T12:00:00Z", value)
+			d.unread(at, "a time such as 2026-01-31T12:00:00Z", value)
 		}
 	case reflect.TypeFor[metav1.Duration]():
 		if _, err := time.ParseDuration(text); err != nil {
-			d.wrong(at, "a duration such as 90s", value)
+			d.unread(at, "a duration such as 90s", value)
 		}
 	case reflect.TypeFor[intstr.IntOrString]():
 		if !isText {
@@ -111,11 +118,11 @@ func (d *decoder) special(at string, value any, want reflect.Type) bool {
 			text, isText = number.String(), true
 		}
 		if _, err := resource.ParseQuantity(text); err != nil || !isText {
-			d.wrong(at, "a quantity such as 500m or 1Gi", value)
+			d.unread(at, "a quantity such as 500m or 1Gi", value)
 		}
 	case reflect.TypeFor[[]byte]():
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil || !isText {
-			d.wrong(at, "base64; text as it is belongs in stringData of a Secret, or data of a ConfigMap", value)
+			d.unread(at, "base64; text as it is belongs in stringData of a Secret, or data of a ConfigMap", value)
 		}
 	case reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[metav1.FieldsV1]():
 	default:
@@ -136,7 +143,7 @@ func (d *decoder) object(at string, value any, want reflect.Type) {
 	for name, field := range fields {
 		kind, found := known[name]
 		if found {
-			d.value(join(at, name), field, kind)
+			d.value(Join(at, name), field, kind)
 			continue
 		}
 		names := make([]string, 0, len(known))
@@ -147,7 +154,7 @@ func (d *decoder) object(at string, value any, want reflect.Type) {
 		if near := suggest.Name(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean %s?", near)
 		}
-		d.problems = append(d.problems, Problem{Path: join(at, name), Text: text, Unknown: true})
+		d.problems = append(d.problems, Problem{Path: Join(at, name), Text: text, Unknown: true})
 	}
 }
 
@@ -166,8 +173,8 @@ func fieldsOf(t reflect.Type, known map[string]reflect.Type) {
 	}
 }
 
-// join adds a key to a path.
-func join(path, key string) string {
+// Join adds a key to a path, as the paths of problems have it.
+func Join(path, key string) string {
 	if key == "" || strings.ContainsAny(key, ".[]\"' \t\n/") {
 		return path + "[" + strconv.Quote(key) + "]"
 	}

@@ -120,12 +120,12 @@ func (r *rules) metadata(kind string, metadata map[string]any) {
 	for key, value := range mapAt(metadata, "labels") {
 		text, _ := value.(string)
 		if faults := append(validation.IsQualifiedName(strings.TrimSuffix(key, "-")), validation.IsValidLabelValue(text)...); len(faults) > 0 {
-			r.add(join("metadata.labels", key), "is no valid label: %s", faults[0])
+			r.add(Join("metadata.labels", key), "is no valid label: %s", faults[0])
 		}
 	}
 	for key := range mapAt(metadata, "annotations") {
 		if faults := validation.IsQualifiedName(strings.ToLower(strings.TrimSuffix(key, "-"))); len(faults) > 0 {
-			r.add(join("metadata.annotations", key), "is no valid annotation: %s", faults[0])
+			r.add(Join("metadata.annotations", key), "is no valid annotation: %s", faults[0])
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (r *rules) selector(spec map[string]any) {
 	labels := mapAt(spec, "template", "metadata", "labels")
 	for key, value := range matchLabels {
 		if labels[key] != value {
-			r.add(join("spec.selector.matchLabels", key), "is not among spec.template.metadata.labels with the same value, so that the selector would not select its own pods")
+			r.add(Join("spec.selector.matchLabels", key), "is not among spec.template.metadata.labels with the same value, so that the selector would not select its own pods")
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (r *rules) keys(object map[string]any, fields ...string) {
 	for _, field := range fields {
 		for key := range mapAt(object, field) {
 			if faults := validation.IsConfigMapKey(key); len(faults) > 0 {
-				r.add(join(field, key), "is no valid key: %s", faults[0])
+				r.add(Join(field, key), "is no valid key: %s", faults[0])
 			}
 		}
 	}

@@ -17,12 +17,33 @@ import (
 
 // What is wrong with the content, as far as a configuration shows it.
 
-const noObject = "A work needs at least one object: set at least one of manifests, objects and manifests_wo, and put an object in it."
+const noObject = "There is nothing to bring to clusters: set at least one of manifests, objects and manifests_wo, and put an object in it."
+
+// Rules are what holds for objects beyond their form. It depends on what brings them
+// to clusters.
+type Rules struct {
+	// Fits says why all objects together can't be brought.
+	Fits func([]manifest.Object) error
+	// Kinds lists what is wrong with an object, in JSON's terms, that is of one of
+	// Kubernetes' own kinds.
+	Kinds func(object map[string]any) []corekind.Problem
+	// Each, which may be nil, checks one object. What it says quotes nothing of one
+	// that may be secret.
+	Each func(object manifest.Object, secret bool) (problems, warnings []string)
+}
+
+// ofWorks are the rules for the objects of one work.
+func ofWorks() Rules {
+	return Rules{Fits: func(objects []manifest.Object) error { return fitsLimit(manifest.Size(objects)) }, Kinds: corekind.Check}
+}
 
 // Check finds what is wrong with the content of a configuration as far as it is
 // known. Content without any object passes: see Plan.
-func (c Content) Check() diag.Diagnostics {
-	k := &checker{}
+func (c Content) Check() diag.Diagnostics { return c.CheckBy(ofWorks()) }
+
+// CheckBy is Check by other rules than those of works.
+func (c Content) CheckBy(rules Rules) diag.Diagnostics {
+	k := &checker{rules: rules}
 	k.texts("manifests", c.Manifests, func(err error) error { return err })
 	k.objects(c.Objects)
 	k.texts("manifests_wo", c.WriteOnly, discreet)
@@ -30,7 +51,10 @@ func (c Content) Check() diag.Diagnostics {
 	if i := manifest.Duplicate(k.found); i >= 0 {
 		k.diags.AddAttributeError(k.at[i], "Duplicate manifest", fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
 	}
-	if err := fitsLimit(manifest.Size(k.found)); err != nil {
+	if rules.Each != nil {
+		k.each()
+	}
+	if err := rules.Fits(k.found); err != nil {
 		k.diags.AddError("Too large", attribute.Capitalize(err.Error())+".")
 	}
 	return k.diags
@@ -48,6 +72,7 @@ func (c Content) Known() (objects []manifest.Object, complete bool) {
 
 // checker goes through the inputs of a work.
 type checker struct {
+	rules Rules
 	diags diag.Diagnostics
 	// found are the objects that can be read; at and places say where each is, for
 	// Terraform and in words.
@@ -134,7 +159,7 @@ func (k *checker) kinds(validation types.String) {
 			continue
 		}
 		var wrong, unknown []string
-		for _, problem := range corekind.Check(value) {
+		for _, problem := range k.rules.Kinds(value) {
 			if problem.Unknown {
 				unknown = append(unknown, problem.String())
 			} else {
@@ -155,6 +180,21 @@ func (k *checker) kinds(validation types.String) {
 	}
 }
 
+// each checks the objects one by one.
+func (k *checker) each() {
+	for i, object := range k.found {
+		writeOnly := k.at[i].ParentPath().Equal(path.Root("manifests_wo"))
+		problems, warnings := k.rules.Each(object, writeOnly || object.MayBeSecret())
+		subject := fmt.Sprintf("%s, %s", k.places[i], object)
+		if len(problems) > 0 {
+			k.diags.AddAttributeError(k.at[i], "Invalid manifest", fmt.Sprintf("%s:\n%s", subject, listed(problems)))
+		}
+		if len(warnings) > 0 {
+			k.diags.AddAttributeWarning(k.at[i], "Manifest without effect", fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
+		}
+	}
+}
+
 // shownProblems is how many problems of one object are listed.
 const shownProblems = 10
 
@@ -166,15 +206,15 @@ func listed(problems []string) string {
 	return strings.ReplaceAll(text, "?.", "?")
 }
 
-// fits checks what only all objects of a work together show.
-func fits(objects []manifest.Object) error {
+// fit checks what only all objects together show.
+func (r Rules) fit(objects []manifest.Object) error {
 	if len(objects) == 0 {
-		return fmt.Errorf("the work has no object; set at least one of manifests, objects and manifests_wo")
+		return fmt.Errorf("there is no object; set at least one of manifests, objects and manifests_wo")
 	}
 	if i := manifest.Duplicate(objects); i >= 0 {
 		return duplicate(objects[i])
 	}
-	return fitsLimit(manifest.Size(objects))
+	return r.Fits(objects)
 }
 
 // duplicate is the error of an object that appears a second time.

@@ -67,16 +67,21 @@ func Of(ctx context.Context, from Source, diags *diag.Diagnostics) Content {
 // which of its manifests must not be read back, so that an import and a data
 // source know it too.
 func (c Content) Put(ctx context.Context, config Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
+	c.PutBy(ctx, ofWorks(), config, object, template, diags)
+}
+
+// PutBy is Put by other rules than those of works.
+func (c Content) PutBy(ctx context.Context, rules Rules, config Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
 	diags.Append(config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
 	if diags.HasError() {
 		return
 	}
-	if err := c.put(object, template); err != nil {
+	if err := c.put(rules, object, template); err != nil {
 		diags.AddError("Invalid manifest", attribute.Capitalize(err.Error())+".")
 	}
 }
 
-func (c Content) put(object metav1.Object, template *workv1.ManifestsTemplate) error {
+func (c Content) put(rules Rules, object metav1.Object, template *workv1.ManifestsTemplate) error {
 	open, err := c.open()
 	if err != nil {
 		return err
@@ -85,7 +90,7 @@ func (c Content) put(object metav1.Object, template *workv1.ManifestsTemplate) e
 	if err != nil {
 		return err
 	}
-	if err := fits(slices.Concat(open, closed)); err != nil {
+	if err := rules.fit(slices.Concat(open, closed)); err != nil {
 		return err
 	}
 	template.Manifests = nil

@@ -1,0 +1,3 @@
+list "muster_addon_template" "all" {
+  provider = muster
+}

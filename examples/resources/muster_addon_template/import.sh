@@ -1,0 +1,1 @@
+terraform import muster_addon_template.metrics metrics-v1
