@@ -2,11 +2,13 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,8 @@ import (
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 )
 
 // otherHub runs a hub beside the one that the tests share, and returns the
@@ -164,6 +168,41 @@ func TestAddonManagement(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Administrators let templates give rights away by a label on a cluster role, as with
+// upstream, and a hub that starts again leaves it at that.
+func TestTheAddOnManagerHasTheRightsOfLabelledRoles(t *testing.T) {
+	ctx, c := context.Background(), clientFor(t, admin)
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterName(t, "granted"), Labels: map[string]string{"open-cluster-management.io/aggregate-to-addon-manager": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"endpoints"}, Verbs: []string{"get"}}},
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:open-cluster-management-hub:addon-manager-controller-sa",
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "endpoints", Namespace: "default"},
+	}}
+	allowed := func() bool {
+		now := review.DeepCopy()
+		testkit.Must(t, c.Create(ctx, now))
+		return now.Status.Allowed
+	}
+	if allowed() {
+		t.Fatal("it is allowed without a grant")
+	}
+	testkit.Must(t, c.Create(ctx, role))
+	testkit.Eventually(t, func() error {
+		if !allowed() {
+			return errors.New("it is not allowed")
+		}
+		return nil
+	})
+	for _, o := range install.AddOnRoles() {
+		testkit.Must(t, apply.Applier{Client: c, Live: c}.Apply(ctx, o))
+	}
+	if !allowed() {
+		t.Error("what was granted is gone when the hub starts again")
+	}
 }
 
 func TestHubRefusesOptionsThatItCannotServe(t *testing.T) {

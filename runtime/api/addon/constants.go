@@ -131,6 +131,9 @@ const (
 	ManagerServiceAccount = "addon-manager-controller-sa"
 	// ManagerUser is the user name of that service account.
 	ManagerUser = "system:serviceaccount:open-cluster-management-hub:" + ManagerServiceAccount
+	// AggregateToManagerLabel, with the value "true", is on cluster roles whose rights
+	// the service account has, too.
+	AggregateToManagerLabel = "open-cluster-management.io/aggregate-to-addon-manager"
 	// ManagerGroup is the group that the controllers have in addition: they may write
 	// role bindings. It is not the service account that may, whose token somebody may
 	// hold.

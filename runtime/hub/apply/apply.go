@@ -66,7 +66,11 @@ func change(have, want client.Object) bool {
 	changed := addLabels(have, want)
 	switch want := want.(type) {
 	case *rbacv1.ClusterRole:
-		return replace(&have.(*rbacv1.ClusterRole).Rules, want.Rules) || changed
+		have := have.(*rbacv1.ClusterRole)
+		if want.AggregationRule != nil { // the rules are those of other roles
+			return replace(&have.AggregationRule, want.AggregationRule) || changed
+		}
+		return replace(&have.Rules, want.Rules) || changed
 	case *rbacv1.Role:
 		return replace(&have.(*rbacv1.Role).Rules, want.Rules) || changed
 	case *rbacv1.ClusterRoleBinding:
@@ -86,7 +90,7 @@ func addLabels(have, want client.Object) bool {
 	return changed
 }
 
-func replace[T any](have *[]T, want []T) bool {
+func replace[T any](have *T, want T) bool {
 	if apiequality.Semantic.DeepEqual(*have, want) {
 		return false
 	}

@@ -19,12 +19,16 @@ const (
 	// AddOnManagerUsualRole has the rights that templates may give away without being
 	// granted them.
 	AddOnManagerUsualRole = "muster:addon-manager:usual"
+	// AddOnManagerAggregateRole has the rights of all cluster roles with the label
+	// addon.AggregateToManagerLabel. Its name is upstream's.
+	AddOnManagerAggregateRole = "open-cluster-management:cluster-manager-addon-manager:aggregate"
 )
 
 // AddOnRoles are the rights with which the hub's controllers act for add-ons from
 // templates. A template names roles to which its agents are bound, and nobody asks
 // whether the template's author holds them: the usual rights, and what administrators
-// grant to the service account addon.ManagerServiceAccount, are the limit. The usual
+// grant to the service account addon.ManagerServiceAccount, are the limit. They grant by
+// a binding, or by a label on a cluster role, as with upstream. The usual
 // rights are those that upstream's add-on manager has from the start.
 func AddOnRoles() (objects []client.Object) {
 	for _, r := range []struct {
@@ -42,7 +46,18 @@ func AddOnRoles() (objects []client.Object) {
 				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: r.group}},
 			})
 	}
-	return objects
+	return append(objects,
+		&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: AddOnManagerAggregateRole},
+			AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
+				{MatchLabels: map[string]string{addon.AggregateToManagerLabel: "true"}},
+			}},
+		},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: AddOnManagerAggregateRole},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: AddOnManagerAggregateRole},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: cluster.HubNamespace, Name: addon.ManagerServiceAccount}},
+		})
 }
 
 func usualRules() []rbacv1.PolicyRule {
