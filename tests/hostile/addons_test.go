@@ -58,8 +58,13 @@ func TestVersionsOfAddOnsAreNoWayAroundRights(t *testing.T) {
 			unchanged("an agent changes annotations along with the status")
 		}
 	}
-	refused(t, "an agent invents a type of registration", patched(resource(t, agent, newer, name), "x", `{"status":{"registrations":[{"type":"root"}]}}`, "status"))
-	refused(t, "an agent invents a signer", patched(resource(t, agent, newer, name), "x", `{"status":{"registrations":[{"type":"customSigner","customSigner":{"signerName":"x"}}]}}`, "status"))
+	for what, registration := range map[string]string{
+		"a type of registration": `{"type":"root"}`, "a signer": `{"type":"customSigner","customSigner":{"signerName":"x"}}`,
+		"a subject": `{"type":"kubeClient","kubeClient":{"subject":{"user":"u","groups":["system:masters"]}}}`,
+	} {
+		testkit.Must(t, patched(resource(t, agent, newer, name), "x", `{"status":{"registrations":[`+registration+`]}}`, "status"))
+		unchanged("an agent invents " + what)
+	}
 
 	// A manager may write add-ons, and not their status.
 	manager := hub.Tenant(t, name, "addon-manager", rbacv1.PolicyRule{APIGroups: []string{addon.GroupName}, Resources: []string{"managedclusteraddons"}, Verbs: []string{"*"}})

@@ -7,8 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -18,7 +20,7 @@ import (
 // which placements select it. An agent may change the addresses of its cluster,
 // annotations with the agents' prefix, and its status except for the hub's own
 // conditions. It may also take back the request to renew its certificate, once it
-// has done so.
+// has done so. Of the add-ons of its cluster it reports on what keepAddOn says.
 //
 // Everything else is restored without an error, because agents send back what
 // they have read. What upstream refuses (an agent that accepts its cluster or
@@ -31,8 +33,10 @@ func (agentWrites) Handles(op admission.Operation) bool { return op == admission
 
 // Admit restores what an agent may not change.
 func (agentWrites) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	r := a.GetResource()
-	if r.Group != cluster.GroupName || r.Resource != "managedclusters" || len(cluster.AgentClusters(a.GetUserInfo().GetGroups())) == 0 {
+	resource := a.GetResource().GroupResource()
+	ofCluster := resource == schema.GroupResource{Group: cluster.GroupName, Resource: "managedclusters"}
+	ofAddOn := resource == schema.GroupResource{Group: addon.GroupName, Resource: "managedclusteraddons"}
+	if !ofCluster && !ofAddOn || len(cluster.AgentClusters(a.GetUserInfo().GetGroups())) == 0 {
 		return nil
 	}
 	now, ok := a.GetObject().(*unstructured.Unstructured)
@@ -41,10 +45,13 @@ func (agentWrites) Admit(_ context.Context, a admission.Attributes, _ admission.
 		return nil
 	}
 	sent := runtime.DeepCopyJSON(now.Object)
-	switch a.GetSubresource() {
-	case "":
+	switch {
+	case ofAddOn && a.GetSubresource() == "status":
+		keepAddOn(now, before)
+	case ofAddOn: // RBAC lets an agent write nothing else of it
+	case a.GetSubresource() == "":
 		keepDecisions(now, before)
-	case "status":
+	case a.GetSubresource() == "status":
 		keepVerdicts(now, before)
 	}
 	if !reflect.DeepEqual(sent, now.Object) {
