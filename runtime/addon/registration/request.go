@@ -19,6 +19,14 @@ import (
 // reason is cluster.ReasonCSRAutoApproved.
 const MessageApproved = "Auto approving addon agent certificate."
 
+// With upstream's gRPC server, agents don't make their requests by themselves.
+const (
+	// GRPCServer is its user name.
+	GRPCServer = "system:serviceaccount:open-cluster-management-hub:grpc-server-sa"
+	// RequesterAnnotation on a request of its names the user who asked it.
+	RequesterAnnotation = "open-cluster-management.io/csr-user"
+)
+
 // authenticated is the group of all users, which older add-ons ask for beside the two
 // groups of theirs.
 const authenticated = "system:authenticated"
@@ -49,13 +57,9 @@ func CheckRequest(r *certificatesv1.CertificateSigningRequest, addOn, agent stri
 	case !strings.HasPrefix(r.Spec.Username, cluster.UserPrefix+name+":"):
 		return fmt.Errorf("user %q, who made it, is no agent of the cluster %q", r.Spec.Username, name)
 	}
-	block, _ := pem.Decode(r.Spec.Request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return errors.New("it is not a PEM block of type CERTIFICATE REQUEST")
-	}
-	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	parsed, err := ParseRequest(r)
 	if err != nil {
-		return fmt.Errorf("it is not a certificate request: %w", err)
+		return err
 	}
 	return checkSubject(parsed.Subject, name, addOn, agent)
 }
@@ -76,6 +80,68 @@ func checkSubject(s pkix.Name, clusterName, addOn, agent string) error {
 		return fmt.Errorf("its organizations %q are more than the groups of the add-on's agent", s.Organization)
 	}
 	return nil
+}
+
+// CheckSigned tells why the hub does not approve by itself a request for a signer of an
+// add-on's own, or nil. The request has to come from an agent of the cluster in its
+// label, and to ask for one of these subjects and for no other name than the add-on's.
+func CheckSigned(r *certificatesv1.CertificateSigningRequest, subjects ...pkix.Name) error {
+	clusterName, addOn := r.Labels[cluster.NameLabel], r.Labels[cluster.AddOnNameLabel]
+	switch {
+	case !IsRequest(r):
+		return errors.New("it is no request of an add-on, whose name begins with addon and whose labels name cluster and add-on")
+	case ReservedSigner(r.Spec.SignerName):
+		return fmt.Errorf("its signer %q is one of Kubernetes' own", r.Spec.SignerName)
+	case !MadeByAgent(r, clusterName):
+		return fmt.Errorf("user %q, who made it, is no agent of the cluster %q", r.Spec.Username, clusterName)
+	}
+	parsed, err := ParseRequest(r)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(subjects, func(s pkix.Name) bool { return sameSubject(parsed.Subject, s) }) {
+		return fmt.Errorf("its subject is %q, and not that of the add-on's registration", parsed.Subject)
+	}
+	if len(parsed.EmailAddresses)+len(parsed.IPAddresses)+len(parsed.URIs) > 0 ||
+		slices.ContainsFunc(parsed.DNSNames, func(name string) bool { return name != DNSName(addOn) }) {
+		return fmt.Errorf("it asks for other names than %q", DNSName(addOn))
+	}
+	return nil
+}
+
+// ParseRequest reads a certificate request, and checks that who made it has its key.
+func ParseRequest(r *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(r.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, errors.New("it is not a PEM block of type CERTIFICATE REQUEST")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err == nil {
+		err = parsed.CheckSignature()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is not a certificate request: %w", err)
+	}
+	return parsed, nil
+}
+
+// sameSubject compares all of two subjects. The order of groups makes no difference.
+func sameSubject(a, b pkix.Name) bool {
+	return slices.Equal(attributes(a), attributes(b))
+}
+
+// attributes are the parts of a subject, sorted.
+func attributes(s pkix.Name) (out []string) {
+	for _, set := range s.ToRDNSequence() {
+		for _, part := range set {
+			out = append(out, fmt.Sprintf("%s=%v", part.Type, part.Value))
+		}
+	}
+	for _, part := range s.Names { // those that Go has no field for are here alone
+		out = append(out, fmt.Sprintf("%s=%v", part.Type, part.Value))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // ReservedSigner reports whether a signer is one of Kubernetes' own, for which no

@@ -67,6 +67,21 @@ func (s *Sources) Of(ctx context.Context, a *v1alpha1.ManagedClusterAddOn) (sour
 // SourceOf reads what an add-on is made of in a cluster. It is nil as long as that is
 // not known; missing then says what is waited for, in words.
 func SourceOf(ctx context.Context, r client.Reader, a *v1alpha1.ManagedClusterAddOn) (s *Source, missing string, err error) {
+	s, missing, err = TemplateOf(ctx, r, a)
+	reference := firstReference(a, addon.DeploymentConfigResource)
+	if s == nil || reference == nil {
+		return s, missing, err
+	}
+	s.Config = &v1alpha1.AddOnDeploymentConfig{}
+	missing, err = s.read(ctx, r, reference, s.Config)
+	if err != nil || missing != "" {
+		return nil, missing, err
+	}
+	return s, "", nil
+}
+
+// TemplateOf is SourceOf without the deployment configuration.
+func TemplateOf(ctx context.Context, r client.Reader, a *v1alpha1.ManagedClusterAddOn) (s *Source, missing string, err error) {
 	reference := firstReference(a, addon.TemplateResource)
 	if reference == nil {
 		return nil, "no AddOnTemplate is configured for it yet", nil
@@ -75,13 +90,6 @@ func SourceOf(ctx context.Context, r client.Reader, a *v1alpha1.ManagedClusterAd
 	missing, err = s.read(ctx, r, reference, s.Template)
 	if err != nil || missing != "" {
 		return nil, missing, err
-	}
-	if reference = firstReference(a, addon.DeploymentConfigResource); reference != nil {
-		s.Config = &v1alpha1.AddOnDeploymentConfig{}
-		missing, err = s.read(ctx, r, reference, s.Config)
-		if err != nil || missing != "" {
-			return nil, missing, err
-		}
 	}
 	return s, "", nil
 }

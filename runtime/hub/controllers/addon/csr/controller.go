@@ -1,0 +1,251 @@
+// Package csr approves the certificate requests of add-ons from templates, and signs
+// those for the templates' own signers. It never denies one: what it does not approve
+// waits for an administrator. Add-ons with managers of their own are left to these.
+package csr
+
+import (
+	"context"
+	"crypto/x509/pkix"
+	"fmt"
+	"slices"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
+	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+)
+
+// retryAfter is when to try again to sign. The Secrets of authorities, and the rights
+// to them, are not watched: a hub that did would hold every Secret in memory.
+const retryAfter = 30 * time.Second
+
+// Controller reconciles the certificate requests of add-ons.
+type Controller struct {
+	client client.Client
+	// requests reads certificate requests, objects configuration objects.
+	requests, objects client.Reader
+	// as is who reads the Secrets of authorities.
+	as     addons.Manager
+	events events.EventRecorder
+	clock  clock.PassiveClock
+}
+
+// NewController makes the controller. objects reads objects without Go types, live past
+// the cache.
+func NewController(c client.Client, objects, live client.Reader, as addons.Manager, recorder events.EventRecorder, clk clock.PassiveClock) *Controller {
+	return &Controller{client: c, requests: live, objects: objects, as: as, events: recorder, clock: clk}
+}
+
+// Reconcile approves a request that the agent of a cluster makes for an add-on from a
+// template, with the subject that the add-on's agent is to have, and signs it when the
+// template names the authority.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	request := &certificatesv1.CertificateSigningRequest{}
+	if err := c.requests.Get(ctx, r.NamespacedName, request); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !wire.IsRequest(request) || !open(request) {
+		return reconcile.Result{}, nil
+	}
+	a, t, err := c.of(ctx, request)
+	if err != nil || t == nil {
+		return reconcile.Result{}, err
+	}
+	at := slices.IndexFunc(t.Spec.Registration, func(r v1alpha1.RegistrationSpec) bool { return signerOf(r) == request.Spec.SignerName })
+	if at < 0 {
+		c.refuse(request, fmt.Sprintf("the AddOnTemplate %s has no registration for the signer %s", t.Name, request.Spec.SignerName))
+		return reconcile.Result{}, nil
+	}
+	rule := t.Spec.Registration[at]
+	if !is(request, certificatesv1.CertificateApproved) {
+		why, err := c.judge(ctx, request, a, rule)
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("judge the certificate request %s: %w", request.Name, err)
+		}
+		if why != nil {
+			c.refuse(request, why.Error())
+			return reconcile.Result{}, nil
+		}
+		if request, err = c.approve(ctx, request); err != nil || request == nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if rule.Type != v1alpha1.RegistrationTypeCustomSigner || wire.ReservedSigner(request.Spec.SignerName) {
+		return reconcile.Result{}, nil // the hub's own signer follows
+	}
+	return c.sign(ctx, request, a, rule.CustomSigner.SigningCA)
+}
+
+// open reports whether something is left to do for a request.
+func open(r *certificatesv1.CertificateSigningRequest) bool {
+	return len(r.Status.Certificate) == 0 && !is(r, certificatesv1.CertificateDenied) && !is(r, certificatesv1.CertificateFailed)
+}
+
+func is(r *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) bool {
+	return slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Type == kind })
+}
+
+// signerOf is the signer of a registration, "" for one that has none.
+func signerOf(r v1alpha1.RegistrationSpec) string {
+	switch {
+	case r.Type == v1alpha1.RegistrationTypeKubeClient:
+		return addon.KubeClientSigner
+	case r.Type == v1alpha1.RegistrationTypeCustomSigner && r.CustomSigner != nil && !wire.ReservedSigner(r.CustomSigner.SignerName):
+		return r.CustomSigner.SignerName
+	}
+	return ""
+}
+
+// of are the add-on that a request is for, and its template; nil when it has none. The
+// template is that of today, also while a rollout has not reached the cluster: its
+// agent's certificates have to be renewed meanwhile.
+func (c *Controller) of(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (*v1alpha1.ManagedClusterAddOn, *v1alpha1.AddOnTemplate, error) {
+	key := types.NamespacedName{Namespace: r.Labels[cluster.NameLabel], Name: r.Labels[cluster.AddOnNameLabel]}
+	a := &v1alpha1.ManagedClusterAddOn{}
+	if err := c.client.Get(ctx, key, a); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	definition, err := addons.Definition(ctx, c.client, a.Name)
+	if err != nil || definition == nil || !configs.FromTemplate(definition) {
+		return nil, nil, err
+	}
+	source, missing, err := addons.TemplateOf(ctx, c.objects, a)
+	if err != nil || source == nil {
+		if missing != "" {
+			c.refuse(r, missing)
+		}
+		return nil, nil, err
+	}
+	return a, source.Template, nil
+}
+
+// judge says why a request is not approved, in words, or nothing.
+func (c *Controller) judge(ctx context.Context, r *certificatesv1.CertificateSigningRequest, a *v1alpha1.ManagedClusterAddOn, rule v1alpha1.RegistrationSpec) (why, err error) {
+	r = onBehalf(r)
+	if rule.Type == v1alpha1.RegistrationTypeKubeClient {
+		why = wire.CheckRequest(r, a.Name, wire.TemplateAgent(a.Name))
+	} else {
+		why = wire.CheckSigned(r, subjects(a, r.Spec.SignerName)...)
+	}
+	if why != nil {
+		return why, nil
+	}
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: a.Namespace}, mc); err != nil {
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("the ManagedCluster %q does not exist", a.Namespace), nil
+		}
+		return nil, err
+	}
+	_, agent, _ := cluster.ParseCommonName(r.Spec.Username)
+	switch {
+	case !mc.Spec.AcceptsClient():
+		return fmt.Errorf("the ManagedCluster %q is not accepted", mc.Name), nil
+	case cluster.Replaced(mc.Annotations, agent):
+		return fmt.Errorf("the agent %q has taken the place of %q in the cluster %q", mc.Annotations[cluster.AgentAnnotation], agent, mc.Name), nil
+	}
+	return nil, nil
+}
+
+// onBehalf is a request as the agent made it for whom upstream's gRPC server has
+// created it. Nobody else's word counts for another user.
+func onBehalf(r *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
+	if r.Spec.Username != wire.GRPCServer {
+		return r
+	}
+	out := r.DeepCopy()
+	out.Spec.Username = r.Annotations[wire.RequesterAnnotation]
+	return out
+}
+
+// subjects are those that the agent of an add-on may have in certificates of a signer.
+func subjects(a *v1alpha1.ManagedClusterAddOn, signer string) (out []pkix.Name) {
+	for _, r := range a.Status.Registrations {
+		if r.SignerName != signer {
+			continue
+		}
+		s := pkix.Name{CommonName: r.Subject.User, Organization: r.Subject.Groups, OrganizationalUnit: r.Subject.OrganizationUnits}
+		if s.CommonName == "" {
+			s.CommonName = wire.User(a.Namespace, a.Name, a.Name) // as agents fill it in
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// approve approves a request. It returns the request as it is then, nil when it is
+// gone.
+func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (*certificatesv1.CertificateSigningRequest, error) {
+	r = r.DeepCopy()
+	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: cluster.ReasonCSRAutoApproved, Message: wire.MessageApproved,
+	})
+	if err := c.client.SubResource("approval").Update(ctx, r); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("approve the certificate request %s: %w", r.Name, err)
+	}
+	log.FromContext(ctx).Info("certificate request of an add-on approved", "request", r.Name, "signer", r.Spec.SignerName, "requester", r.Spec.Username)
+	return r, nil
+}
+
+// sign signs an approved request with the authority in a Secret. What keeps it from
+// that is told, and tried again.
+func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSigningRequest, a *v1alpha1.ManagedClusterAddOn, ca v1alpha1.SigningCARef) (reconcile.Result, error) {
+	key := types.NamespacedName{Namespace: ca.Namespace, Name: ca.Name}
+	if key.Namespace == "" {
+		key.Namespace = cluster.HubNamespace
+	}
+	certificate, err := c.certificate(ctx, r, key)
+	if err != nil {
+		why := fmt.Sprintf("the certificate for the signer %s can't be signed with the Secret %s: %v", r.Spec.SignerName, key, err)
+		c.events.Eventf(r, nil, corev1.EventTypeWarning, "CertificateRequestNotSigned", "Sign", "%s", why)
+		c.events.Eventf(a, r, corev1.EventTypeWarning, "CertificateRequestNotSigned", "Sign", "%s", why)
+		log.FromContext(ctx).Info("a certificate request of an add-on is not signed, trying again", "request", r.Name, "secret", key, "reason", err.Error())
+		return reconcile.Result{RequeueAfter: retryAfter}, nil
+	}
+	r = r.DeepCopy()
+	r.Status.Certificate = certificate
+	if err := c.client.SubResource("status").Update(ctx, r); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("sign the certificate request %s: %w", r.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (c *Controller) certificate(ctx context.Context, r *certificatesv1.CertificateSigningRequest, key types.NamespacedName) ([]byte, error) {
+	secret := &corev1.Secret{}
+	switch err := c.as.Plain.Get(ctx, key, secret); {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("it does not exist: create it, with the keys %s and %s", corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("its owner has not allowed it: give the service account %s of the namespace %s the right to get this one Secret, by a Role and a RoleBinding in its namespace",
+			addon.ManagerServiceAccount, cluster.HubNamespace)
+	case err != nil:
+		return nil, err
+	}
+	a, err := parseAuthority(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, err
+	}
+	return a.sign(r, c.clock.Now())
+}
+
+// refuse tells why a request is not approved.
+func (c *Controller) refuse(r *certificatesv1.CertificateSigningRequest, why string) {
+	c.events.Eventf(r, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)
+}
