@@ -64,7 +64,7 @@ func runs(r Report) error {
 	switch {
 	case !reported:
 		return errors.New("desiredNumberReplicas is not probed")
-	case have == want, r.Object.Resource == deployments && (want == 0 || have >= 1):
+	case have == want, r.Object.Resource == deployments && have >= 1:
 		return nil
 	}
 	return fmt.Errorf("desiredNumberReplicas is %d but readyReplica is %d for %s %s/%s", want, have, r.Object.Resource, r.Object.Namespace, r.Object.Name)

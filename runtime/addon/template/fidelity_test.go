@@ -170,9 +170,9 @@ func (r random) template() *v1alpha1.AddOnTemplate {
 func (r random) config(t testing.TB) *v1alpha1.AddOnDeploymentConfig {
 	var parts []string
 	for _, part := range []string{
-		`"agentInstallNamespace":"agents"`, `"customizedVariables":[{"name":"A","value":"va\"lue"}]`, `"nodePlacement":{"nodeSelector":{"a":"b"}}`,
+		`"agentInstallNamespace":"agents"`, `"customizedVariables":[{"name":"A","value":"va\"lue"}]`, `"nodePlacement":{"nodeSelector":{"a":"b"},"tolerations":[{"key":"k"}]}`,
 		`"registries":[{"source":"quay.io","mirror":"m.example.org"},{"source":"x","mirror":"y"}]`, `"proxyConfig":{"httpProxy":"http://p","caBundle":"Q0E="}`,
-		`"resourceRequirements":[{"containerID":"*:*:c1","resources":{"limits":{"cpu":"2"}}}]`,
+		`"resourceRequirements":[{"containerID":"*:*:c[01]","resources":{"limits":{"cpu":"2"}}}]`,
 	} {
 		if r.IntN(2) == 0 {
 			parts = append(parts, part)
@@ -218,6 +218,7 @@ func TestConfigurationsChangeWhatTheyName(t *testing.T) {
 		if !apiequality.Semantic.DeepEqual(got, again) {
 			t.Fatalf("MUSTER_TEST_SEED=%d: rendered twice:\n%s\nand\n%s", s, documents(t, got), documents(t, again))
 		}
+		checkNothingIsShared(t, got)
 		scribble(again)
 		if third, _ := parsed.Render(input(nil, config)); !apiequality.Semantic.DeepEqual(got, third) {
 			t.Fatalf("MUSTER_TEST_SEED=%d: results share something", s)
@@ -256,6 +257,34 @@ func scribble(r template.Result) {
 	}
 }
 
+// checkNothingIsShared checks that no two fields of a result are one in memory: who
+// changes one would change the other.
+func checkNothingIsShared(t *testing.T, r template.Result) {
+	t.Helper()
+	seen := map[uintptr]bool{}
+	var walk func(any)
+	walk = func(x any) {
+		switch x := x.(type) {
+		case map[string]any:
+			if p := reflect.ValueOf(x).Pointer(); seen[p] {
+				t.Fatalf("%v is there twice", x)
+			} else {
+				seen[p] = true
+			}
+			for _, value := range x {
+				walk(value)
+			}
+		case []any:
+			for _, item := range x {
+				walk(item)
+			}
+		}
+	}
+	for _, o := range r.Objects {
+		walk(o.Object)
+	}
+}
+
 // neutral are the objects of a result without all that the parts of a configuration are
 // for. What no part says stays. Two Namespaces that have become one are one here, too.
 func neutral(r template.Result, config *v1alpha1.AddOnDeploymentConfig) (out []*unstructured.Unstructured) {
@@ -289,6 +318,7 @@ func neutralPods(o *unstructured.Unstructured, config v1alpha1.AddOnDeploymentCo
 	pod := o.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	if config.NodePlacement != nil {
 		delete(pod, "nodeSelector")
+		delete(pod, "tolerations")
 	}
 	if config.ProxyConfig.HTTPProxy != "" {
 		removeNamed(pod, "volumes", "proxy-ca-bundle")
@@ -298,7 +328,7 @@ func neutralPods(o *unstructured.Unstructured, config v1alpha1.AddOnDeploymentCo
 		if config.Registries != nil {
 			delete(container, "image")
 		}
-		if config.ResourceRequirements != nil && container["name"] == "c1" {
+		if config.ResourceRequirements != nil && container["name"] != "c2" {
 			delete(container, "resources")
 		}
 		if moved {

@@ -51,6 +51,7 @@ func TestContainersOfResourceRequirements(t *testing.T) {
 		"a star in a part is no pattern":  {"deployments:agen*:main", false, false},
 		"an expression":                   {"deployments:agen.*:m[a-z]+", true, false},
 		"alternatives stay in their part": {"deployments:agent|other:nothing|main", true, false},
+		"alternatives are whole":          {"deployments:agent:mai|x", false, false},
 		"alternatives do not open a part": {"statefulsets:x|agent:main", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,6 +47,13 @@ func TestManifestConfigs(t *testing.T) {
 				text, _ := yaml.Marshal(got.ManifestConfigs)
 				t.Errorf("got\n%s\nwant %s", text, x.want)
 			}
+			for i := range got.ManifestConfigs {
+				for _, rule := range got.ManifestConfigs[i].FeedbackRules {
+					for j := range rule.JSONPaths {
+						rule.JSONPaths[j].Name = "spoilt"
+					}
+				}
+			}
 			if !apiequality.Semantic.DeepEqual(source, before) {
 				t.Errorf("the template became\n%+v", source)
 			}

@@ -25,10 +25,10 @@ type mount struct {
 	path              string
 }
 
-// mountsOf are the mounts of an add-on's credentials, each once.
+// mountsOf are the mounts of an add-on's credentials. Two registrations may have one
+// Secret, which is mounted once.
 func mountsOf(addOn string, registrations []v1alpha1.RegistrationSpec) ([]mount, error) {
 	var out []mount
-	seen := map[string]bool{}
 	for i, r := range registrations {
 		m := mount{volume: "hub-kubeconfig", kind: "secret", key: "secretName", object: registration.KubeClientSecret(addOn), path: path.Dir(hubKubeconfig)}
 		switch r.Type {
@@ -44,10 +44,7 @@ func mountsOf(addOn string, registrations []v1alpha1.RegistrationSpec) ([]mount,
 			return nil, fmt.Errorf("spec.registration[%d].type %q is unknown: it has to be %s or %s",
 				i, r.Type, v1alpha1.RegistrationTypeKubeClient, v1alpha1.RegistrationTypeCustomSigner)
 		}
-		if !seen[m.object] {
-			seen[m.object] = true
-			out = append(out, m)
-		}
+		out = append(out, m)
 	}
 	return out, nil
 }

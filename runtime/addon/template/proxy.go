@@ -54,18 +54,13 @@ func proxyOf(addOn string, c v1alpha1.ProxyConfig) (proxy, error) {
 func proxyConfigMap(addOn string) string { return addOn + "-proxy-ca" }
 
 // additions are the objects that a configuration adds: the ConfigMap with the proxy's
-// certificates, in each namespace where pods mount it, and otherwise in that of the
-// agent.
+// certificates, for each workload whose pods mount it in its namespace, and otherwise in
+// that of the agent.
 func (c *changes) additions(all []*unstructured.Unstructured, namespace string) (out []*unstructured.Unstructured) {
 	if c.proxy.certificates == "" {
 		return nil
 	}
-	done := map[string]bool{}
 	add := func(namespace string) {
-		if namespace == "" || done[namespace] {
-			return
-		}
-		done[namespace] = true
 		out = append(out, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": proxyConfigMap(c.addOn), "namespace": namespace},
@@ -74,7 +69,7 @@ func (c *changes) additions(all []*unstructured.Unstructured, namespace string) 
 	}
 	if c.proxy.mount != nil {
 		for _, o := range all {
-			if isWorkload(o) {
+			if isWorkload(o) && o.GetNamespace() != "" {
 				add(o.GetNamespace())
 			}
 		}

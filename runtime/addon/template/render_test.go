@@ -150,6 +150,18 @@ func TestRender(t *testing.T) {
 			manifests: pods(`{containers: [{name: a}]}`),
 			want:      pods(`{containers: [{name: a, env: [{name: CLUSTER_NAME, value: paris}]}]}`),
 		},
+		"the kubeconfig's path is a placeholder without a registration": {
+			manifests: pods(`{containers: [{name: a, args: ["{{HUB_KUBECONFIG}}"]}]}`),
+			config:    `{customizedVariables: [{name: HUB_KUBECONFIG, value: /own}]}`,
+			want:      pods(`{containers: [{name: a, args: [/own], env: [{name: CLUSTER_NAME, value: paris}]}]}`),
+		},
+		"an empty value": {
+			manifests:    pods(`{containers: []}`) + "\n---\n{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a}]}}}}",
+			registration: `[]`,
+			config:       `{customizedVariables: [{name: HUB_KUBECONFIG, value: ""}]}`,
+			want: pods(`{containers: []}`) + "\n---\n" +
+				`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, env: [{name: HUB_KUBECONFIG}, {name: CLUSTER_NAME, value: paris}]}]}}}}`,
+		},
 		"a variable that a container has already is there once": {
 			manifests: pods(`{containers: [{name: a, env: [{name: CLUSTER_NAME, value: london}, {name: OWN, value: x}]}]}`),
 			want:      pods(`{containers: [{name: a, env: [{name: OWN, value: x}, {name: CLUSTER_NAME, value: paris}]}]}`),
@@ -273,6 +285,14 @@ func TestRender(t *testing.T) {
 			want: pods(`{containers: []}`) + "\n---\n{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x, namespace: second}, spec: {template: {spec: {containers: []}}}}" +
 				"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: search-proxy-ca, namespace: own}, data: {ca-bundle.crt: CA}}" +
 				"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: search-proxy-ca, namespace: second}, data: {ca-bundle.crt: CA}}",
+		},
+		"a proxy of two workloads in one namespace, and of one without": {
+			manifests: pods(`{containers: []}`) + "\n---\n{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x, namespace: own}, spec: {template: {spec: {containers: []}}}}" +
+				"\n---\n{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: z}}",
+			config: `{proxyConfig: {noProxy: .local, caBundle: Q0E=}}`,
+			want: pods(`{containers: []}`) + "\n---\n{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x, namespace: own}, spec: {template: {spec: {containers: []}}}}" +
+				"\n---\n{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: z}}" +
+				"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: search-proxy-ca, namespace: own}, data: {ca-bundle.crt: CA}}",
 		},
 		"certificates without a proxy are there and mounted nowhere": {
 			manifests: pods(`{containers: [{name: a}]}`),
