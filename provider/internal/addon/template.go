@@ -80,7 +80,7 @@ func (r *templateResource) Schema(ctx context.Context, _ resource.SchemaRequest,
 		"force_conflicts":  attribute.ForceAttribute(),
 	})
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "An add-on without code: the objects of its agent, and the credentials and rights that the agent needs on the hub. A `muster_addon` uses it by naming it in `configs`.\n\n" +
+		MarkdownDescription: "An add-on without code: the objects of its agent, and the credentials and rights that the agent needs on the hub. A `muster_addon` uses it by naming it in `template`, or in `configs` of a placement.\n\n" +
 			"Texts in the objects may have variables such as `{{CLUSTER_NAME}}`, without spaces inside the braces. `CLUSTER_NAME` is the cluster, `INSTALL_NAMESPACE` the namespace of the agent, where a `muster_addon_deployment_config` gives one, " +
 			"and `HUB_KUBECONFIG` the path of the kubeconfig for the hub, where there is a registration for it. All others are `customized_variables` of a `muster_addon_deployment_config`; one that has no value is left out of the text. `metadata.namespace` and `metadata.labels` of an object can't have variables. " +
 			"All containers of Deployments and DaemonSets get these three as environment variables, and the credentials as files.\n\n" +

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -44,6 +45,12 @@ func finalizerOwner(obj metav1.Object, finalizer string) string {
 		return ": the hub withdraws access in the clusters first; their agents have to be running and connected"
 	case muster.ImportFinalizer:
 		return ": the hub revokes the import's token and deletes its kubeconfig first; it does so while its feature gate ClusterImport is on"
+	case addon.PreDeleteFinalizer:
+		return ": the add-on's jobs have to complete in the cluster first; its agent has to be running and connected"
+	case addon.HostingPreDeleteFinalizer:
+		return ": the add-on's jobs have to complete in the hosting cluster first; the agent there has to be running and connected"
+	case addon.HostingManifestsFinalizer:
+		return ": the hub removes the add-on's works from the hosting cluster first"
 	case work.AppliedManifestWorkFinalizer:
 		return ": the cluster's agent deletes the objects that it applied first; it has to be running"
 	default:

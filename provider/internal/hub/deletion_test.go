@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -40,6 +41,13 @@ func TestDescribeDeletion(t *testing.T) {
 			},
 			want: "  Its deletion was asked for 90s ago.\n  Finalizer example.com/hold, set by \"a\" and \"z\": the one who set it has to remove it first\n" +
 				"  Finalizer cluster.open-cluster-management.io/manifest-work-cleanup: the cluster's agent removes the objects from the cluster first; it has to be running and connected",
+		},
+		"an add-on's jobs": {
+			object: metav1.ObjectMeta{DeletionTimestamp: &asked, Finalizers: []string{addon.PreDeleteFinalizer, addon.HostingPreDeleteFinalizer, addon.HostingManifestsFinalizer}},
+			want: "  Its deletion was asked for 90s ago.\n" +
+				"  Finalizer addon.open-cluster-management.io/addon-pre-delete: the add-on's jobs have to complete in the cluster first; its agent has to be running and connected\n" +
+				"  Finalizer addon.open-cluster-management.io/hosting-addon-pre-delete: the add-on's jobs have to complete in the hosting cluster first; the agent there has to be running and connected\n" +
+				"  Finalizer addon.open-cluster-management.io/hosting-manifests-cleanup: the hub removes the add-on's works from the hosting cluster first",
 		},
 		"an owner that is not told": {
 			object: metav1.ObjectMeta{
