@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -169,17 +168,50 @@ func keysOf(spec workv1.ManifestWorkSpec) []key {
 	return out
 }
 
+// name is what a cache keeps of a manifest.
+type name struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace string `json:"namespace,omitempty"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+	// Spec says of a workload whether it is to have pods.
+	Spec json.RawMessage `json:"spec,omitempty"`
+}
+
 // Names are manifests with the kinds and names of those of a spec. A cache keeps them
 // in place of the content.
 func Names(spec workv1.ManifestWorkSpec) []workv1.Manifest {
-	out := make([]workv1.Manifest, 0, len(spec.Workload.Manifests))
-	for _, k := range keysOf(spec) {
-		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: "v1", Kind: k.kind})
-		o.SetNamespace(k.namespace)
-		o.SetName(k.name)
-		if raw, err := json.Marshal(o); err == nil {
+	var out []workv1.Manifest
+	for _, m := range workdigest.Manifests(spec) {
+		var n name
+		if json.Unmarshal(m.Raw, &n) != nil {
+			continue
+		}
+		var spec struct {
+			Replicas *int64 `json:"replicas"`
+		}
+		if err := json.Unmarshal(n.Spec, &spec); err == nil && spec.Replicas != nil {
+			n.Spec = fmt.Appendf(nil, `{"replicas":%d}`, *spec.Replicas)
+		} else {
+			n.Spec = nil
+		}
+		if raw, err := json.Marshal(n); err == nil {
 			out = append(out, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+		}
+	}
+	return out
+}
+
+// Objects are the objects of works, and at least what Names keeps of them.
+func Objects(all []*workv1.ManifestWork) (out []*unstructured.Unstructured) {
+	for _, w := range all {
+		for _, m := range workdigest.Manifests(w.Spec) {
+			o := &unstructured.Unstructured{}
+			if o.UnmarshalJSON(m.Raw) == nil {
+				out = append(out, o)
+			}
 		}
 	}
 	return out

@@ -330,6 +330,35 @@ func TestSort(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	s := workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{
+		raw(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","labels":{"a":"b"}},"data":{"a":"b"}}`),
+		raw(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"b"},"spec":{"replicas":0,"paused":true}}`),
+		raw(`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"c"},"spec":{}}`),
+		raw(`{"apiVersion":"example.org/v1","kind":"X","metadata":{"name":"d"},"spec":"text"}`),
+		raw(`{"apiVersion":"example.org/v1","kind":"X","metadata":{"name":"e"},"spec":{"replicas":"three"}}`),
+	}}}
+	const want = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"a"}}` +
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"b"},"spec":{"replicas":0}}` +
+		`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"c"}}` +
+		`{"apiVersion":"example.org/v1","kind":"X","metadata":{"name":"d"}}` +
+		`{"apiVersion":"example.org/v1","kind":"X","metadata":{"name":"e"}}`
+	for range 2 {
+		var got string
+		kept := works.Names(s)
+		for _, m := range kept {
+			got += string(m.Raw)
+		}
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		s = workdigest.Lean(s, kept...)
+	}
+	if got := works.Objects([]*workv1.ManifestWork{{Spec: s}}); len(got) != 5 || got[1].GetKind() != "Deployment" {
+		t.Errorf("got %v", got)
+	}
+}
+
 // raw is a manifest of JSON.
 func raw(text string) workv1.Manifest {
 	return workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(text)}}

@@ -87,6 +87,17 @@ func (p Place) Owns(w *workv1.ManifestWork) bool {
 	return deploys || w.Name == p.HookName()
 }
 
+// Deployed is how many works hold what the add-on has in a place as long as it is
+// there.
+func Deployed(p Place, have []*workv1.ManifestWork) (n int) {
+	for _, w := range have {
+		if _, ok := p.index(w.Name); ok && p.Owns(w) {
+			n++
+		}
+	}
+	return n
+}
+
 // metadata is what the add-on says of one of its works.
 func (p Place) metadata(name string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: p.Namespace(), Name: name, Labels: map[string]string{cluster.AddOnNameLabel: p.AddOn.Name}}

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	addoncsr "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/csr"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
@@ -177,5 +178,6 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 		configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock),
 		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
 		addoncsr.NewController(c, m.GetCache(), m.GetAPIReader(), as, m.GetEventRecorder("addon-controller"), o.Clock),
+		deploy.NewController(c, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("addon-controller"), o.Clock, deploy.Options{ManifestLimit: o.ManifestLimit}),
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,10 +31,13 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 )
 
 // noon is when the tests' clock starts.
@@ -48,7 +52,9 @@ type fleet struct {
 	writes *testkit.Writes
 	name   string
 
-	install, owner, configuration, progressing reconcile.Reconciler
+	install, owner, configuration, progressing, registration, deploying reconcile.Reconciler
+	// events are those of what is deployed.
+	events *events.FakeRecorder
 	// wait is when the last pass wanted to look again.
 	wait time.Duration
 }
@@ -62,6 +68,11 @@ func newFleet(t testing.TB, clusters string) *fleet {
 	f.install, f.owner = install.NewController(counting), owner.NewController(counting)
 	f.configuration = configuration.NewController(counting, counting, f.clock)
 	f.progressing = progressing.NewController(counting, f.clock)
+	as, err := addons.NewManager(env.Config("muster-test"), client.Options{Scheme: counting.Scheme(), Mapper: counting.RESTMapper()})
+	f.Must(err)
+	f.registration = registration.NewController(counting, counting, counting, as, f.clock)
+	f.events = events.NewFakeRecorder(1000)
+	f.deploying = deploy.NewController(counting, counting, counting, f.events, f.clock, deploy.Options{})
 	f.name = f.BoundSet()
 	for name := range strings.FieldsSeq(clusters) {
 		f.member(name, map[string]string{cluster.ClusterSetLabel: f.name}, nil)
