@@ -146,6 +146,12 @@ const (
 // as upstream's.
 const TemplateLabel = "open-cluster-management.io/addon-template-name"
 
+// Labels of the objects by which an add-on's agent gets tokens for the hub.
+const (
+	TokenAddOnLabel          = "addon.open-cluster-management.io/name"
+	TokenInfrastructureLabel = "addon.open-cluster-management.io/token-infrastructure"
+)
+
 // PermissionBindingName is the name of the role binding by which the agent of an
 // add-on from a template gets a role of a kind.
 func PermissionBindingName(addOn, kind string) string {

@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/token"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterprofile"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/binding"
@@ -177,6 +178,7 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 		install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
 		configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock),
 		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
+		token.NewController(c, m.GetAPIReader(), o.Clock),
 		addoncsr.NewController(c, m.GetCache(), m.GetAPIReader(), as, m.GetEventRecorder("addon-controller"), o.Clock),
 		deploy.NewController(c, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("addon-controller"), o.Clock, deploy.Options{ManifestLimit: o.ManifestLimit}),
 	}, nil
