@@ -183,6 +183,18 @@ func matrix(n string) []row {
 			object: &musterv1alpha1.LogicalCloud{}, namespace: n + "-n", name: "lc", edit: `{"spec":{"quotas":[{"name":"main","hard":{"pods":"99"}}]}}`,
 		},
 		{
+			resource: "muster_cluster_addon",
+			body: `managed_cluster = muster_namespace.x.name
+  name              = "@name-mca"
+  labels            = { env = @value }
+  annotations       = { note = @value }
+  configs           = [{ resource = "addontemplates", name = @value }]
+  hosting_cluster   = @value
+  install_namespace = @value`,
+			id: n + "-n/" + n + "-mca", identity: fmt.Sprintf(`managed_cluster = "%s-n", name = "%[1]s-mca"`, n),
+			object: &addonv1alpha1.ManagedClusterAddOn{}, namespace: n + "-n", name: n + "-mca", edit: `{"spec":{"configs":[]}}`,
+		},
+		{
 			resource: "muster_addon_template",
 			body: `name = "@name-t"
   labels           = { env = @value }

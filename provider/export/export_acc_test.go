@@ -118,7 +118,7 @@ func TestAccAnExportIsNarrowedAndOverwritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "[{addon_placement_score 1} {cluster_acceptance 1} {cluster_registration 1} {managed_cluster 1} {managed_cluster_set 1} {managed_cluster_set_binding 1} {manifest_work 1} {namespace 1} {placement 1}]"
+	want := "[{addon_placement_score 1} {cluster_acceptance 1} {cluster_addon 1} {cluster_registration 1} {managed_cluster 1} {managed_cluster_set 1} {managed_cluster_set_binding 1} {manifest_work 1} {namespace 1} {placement 1}]"
 	if got := fmt.Sprint(exported); got != want {
 		t.Errorf("exported %s, want %s", got, want)
 	}

@@ -77,9 +77,11 @@ func World(t *testing.T, name string) *Outsider {
 	template.Name = name
 	addOn := &addonv1alpha1.ClusterManagementAddOn{Spec: addonv1alpha1.ClusterManagementAddOnSpec{AddOnMeta: addonv1alpha1.AddOnMeta{DisplayName: name}}}
 	addOn.Name = name
+	inCluster := &addonv1alpha1.ManagedClusterAddOn{Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: "agents"}}
+	inCluster.Namespace, inCluster.Name = a.Name, "by-hand"
 	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name, Labels: map[string]string{"env": "test"}, Redeploy: 1}}
 	brought.Name = name + "-c"
-	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought, settings, template, addOn} {
+	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought, settings, template, addOn, inCluster} {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)

@@ -7,6 +7,7 @@ import (
 )
 
 func TestModelsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, NewClusterAddOn(), &clusterAddOnModel{})
 	crudtest.Fits(t, NewTemplate(), &templateModel{})
 	crudtest.Fits(t, NewDeploymentConfig(), &deploymentConfigModel{})
 }

@@ -36,6 +36,11 @@ func (r *Resource) DryRun(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 	owned func(from Getter, diags *diag.Diagnostics) (Owned, bool),
 ) {
+	if req.State.Raw.IsNull() && !req.Plan.Raw.IsNull() {
+		if o, ok := owned(resp.Plan, &diag.Diagnostics{}); ok && o.Write.Object.GetName() != "" {
+			r.Hub.NotePlanned(o.Write.Object, o.Write.Object.GetNamespace(), o.Write.Object.GetName())
+		}
+	}
 	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() || resp.Diagnostics.HasError() {
 		return
 	}

@@ -18,6 +18,8 @@ type walk struct {
 	written bool
 	// read are the objects that were refreshed; true are those of another owner.
 	read map[objectKey]bool
+	// planned are the objects that this plan creates, as far as it is known.
+	planned map[objectKey]bool
 	// held are the objects that works bring to clusters, by cluster and object.
 	held map[[2]string][]holding
 }
@@ -96,4 +98,28 @@ func (h *Hub) WasRead(object kube.Object, namespace, name string) (read, foreign
 	defer h.walk.mu.Unlock()
 	foreign, read = h.walk.read[keyOf(object, namespace, name)]
 	return read, foreign
+}
+
+// NotePlanned notes that an object will be created.
+func (h *Hub) NotePlanned(object kube.Object, namespace, name string) {
+	if h == nil {
+		return
+	}
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	if h.walk.planned == nil {
+		h.walk.planned = map[objectKey]bool{}
+	}
+	h.walk.planned[keyOf(object, namespace, name)] = true
+}
+
+// IsPlanned reports whether an object is known to be created by this plan. What has not
+// been planned yet is not known: resources that refer to others are planned after them.
+func (h *Hub) IsPlanned(object kube.Object, namespace, name string) bool {
+	if h == nil {
+		return false
+	}
+	h.walk.mu.Lock()
+	defer h.walk.mu.Unlock()
+	return h.walk.planned[keyOf(object, namespace, name)]
 }

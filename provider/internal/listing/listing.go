@@ -53,6 +53,8 @@ type Kind[T kube.Object] struct {
 	// Generated tells what the hub or a controller makes and keeps itself, beyond
 	// what owner references tell.
 	Generated func(T) bool
+	// Made is Generated for kinds whose owner references don't tell.
+	Made func(T) bool
 	// Cluster is the name of the cluster that the object is about. It allows to list
 	// those of the clusters in a set.
 	Cluster func(T) string
@@ -89,6 +91,9 @@ func (k Kind[T]) managed(object T) bool {
 }
 
 func (k Kind[T]) generated(object T) bool {
+	if k.Made != nil {
+		return k.Made(object)
+	}
 	return len(object.GetOwnerReferences()) > 0 || (k.Generated != nil && k.Generated(object))
 }
 

@@ -125,7 +125,7 @@ func (r *manifestWorkResource) Create(ctx context.Context, req resource.CreateRe
 		return
 	}
 	o := plan.owned(object)
-	if !writeWork(waiting, client, object.Namespace, "create "+plan.What(), timeout, &resp.Diagnostics, func() error {
+	if !crud.InCluster(waiting, client, object.Namespace, "create "+plan.What(), timeout, &resp.Diagnostics, func() error {
 		return o.Create(waiting, client, resp.Private, &resp.Diagnostics)
 	}) {
 		return
@@ -158,7 +158,7 @@ func (r *manifestWorkResource) Update(ctx context.Context, req resource.UpdateRe
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	o := plan.owned(object)
-	if !writeWork(waiting, client, object.Namespace, "update "+plan.What(), timeout, &resp.Diagnostics, func() error {
+	if !crud.InCluster(waiting, client, object.Namespace, "update "+plan.What(), timeout, &resp.Diagnostics, func() error {
 		if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond(local...) {
 			return client.Get(waiting, object, object.Namespace, object.Name)
 		}

@@ -1,0 +1,7 @@
+list "muster_cluster_addon" "paris" {
+  provider = muster
+
+  config {
+    managed_cluster = "paris"
+  }
+}

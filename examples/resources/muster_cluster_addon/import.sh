@@ -1,0 +1,1 @@
+terraform import muster_cluster_addon.metrics paris/metrics
