@@ -189,7 +189,9 @@ func TestAccAddOnAdditionsByOthers(t *testing.T) {
 	if s := live.Spec; len(s.SupportedConfigs) != 1 || s.SupportedConfigs[0].DefaultConfig.Name != "t1" || len(s.InstallStrategy.Placements) != 1 || s.InstallStrategy.Placements[0].RolloutStrategy.Type != "All" {
 		t.Errorf("left on the hub: %+v", s)
 	}
-	if live.Spec.AddOnMeta.DisplayName != "Theirs" || live.Annotations[addon.LifecycleAnnotation] != "self" {
+	// The hub takes over an add-on from a template that says that it manages itself, and
+	// empties the annotation.
+	if _, kept := live.Annotations[addon.LifecycleAnnotation]; live.Spec.AddOnMeta.DisplayName != "Theirs" || !kept {
 		t.Errorf("what the configuration does not name was removed: %+v, %v", live.Spec.AddOnMeta, live.Annotations)
 	}
 	acctest.Says(t, w.Plan(config), "No changes.")

@@ -46,6 +46,7 @@ func (r *addOnResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	if req.Plan.Raw.IsNull() {
 		return
 	}
+	r.NoteCreation(ctx, req, &v1alpha1.ClusterManagementAddOn{}, "name")
 	var wait types.Object
 	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &wait)...)
 	unmet, isNew := false, req.State.Raw.IsNull()

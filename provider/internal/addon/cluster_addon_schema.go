@@ -26,7 +26,7 @@ func (r *clusterAddOnResource) Schema(ctx context.Context, _ resource.SchemaRequ
 		"labels":      attribute.Labels("Labels of the add-on in the cluster.", nil),
 		"annotations": attribute.Annotations("Annotations of the add-on in the cluster. That of its hosting cluster is `hosting_cluster`."),
 		"configs": configsAttribute("Configurations for this cluster. Of each kind that they contain they replace those of the placement, and the add-on's defaults. " +
-			"They take effect at once, without a rollout."),
+			"A change of their content waits for no rollout."),
 		"hosting_cluster": schema.StringAttribute{
 			MarkdownDescription: "Name of the managed cluster in which the add-on's agent runs, where that is another one than its own. It is the annotation `" + addon.HostingClusterAnnotation + "`. " +
 				"If omitted, the annotation is left as it is: the hub copies that of the managed cluster when it installs an add-on for a placement. The add-on has to support it.",

@@ -79,6 +79,7 @@ func (r *deploymentConfigResource) IdentitySchema(_ context.Context, _ resource.
 
 // ModifyPlan asks the hub what would come of the change.
 func (r *deploymentConfigResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.NoteCreation(ctx, req, &v1alpha1.AddOnDeploymentConfig{}, "namespace", "name")
 	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
 		var model deploymentConfigModel
 		diags.Append(from.Get(ctx, &model)...)

@@ -115,6 +115,7 @@ func (r *templateResource) ModifyPlan(ctx context.Context, req resource.ModifyPl
 	if req.Plan.Raw.IsNull() {
 		return
 	}
+	r.NoteCreation(ctx, req, &v1alpha1.AddOnTemplate{}, "name")
 	defer func() { workload.Of(ctx, resp.Plan, &diag.Diagnostics{}).MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	workload.Plan(ctx, req, resp)
 	if resp.Diagnostics.HasError() || !attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw).Beyond("field_validation", "force_conflicts", "timeouts") {

@@ -46,6 +46,7 @@ func (u usage) untilUnused(
 	if err := client.Get(ctx, object, u.config.Namespace, u.config.Name); err != nil || !crud.ClaimOf(ctx, was, diags).Holds(object) {
 		return true // The deletion will tell.
 	}
+	began := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var users []string
@@ -59,13 +60,13 @@ func (u usage) untilUnused(
 		return len(users) == 0, nil
 	})
 	switch {
-	case err == nil, apierrors.IsForbidden(err), kube.IsKindNotServed(err):
+	case err == nil, apierrors.IsForbidden(err) && len(users) == 0, kube.IsKindNotServed(err):
 		return true // Who may not see them can't be asked to wait for them.
-	case hub.IsTimeout(err) && len(users) > 0:
+	case (hub.IsTimeout(err) || apierrors.IsForbidden(err)) && len(users) > 0:
 		diags.AddError("Still in use: "+m.What(), fmt.Sprintf("%s after the destroy began, these add-ons in clusters of the hub %s still used it:\n%s\n\n"+
 			"It was left, because an add-on without its configuration can neither run nor be removed. "+
 			"Remove it from their configs, or remove them, and apply again when the rollout or the removal is through.",
-			attribute.ShortDuration(timeout), client.Host(), listUsers(users)))
+			attribute.ShortDuration(time.Since(began).Round(time.Second)), client.Host(), listUsers(users)))
 	default:
 		hub.AddAPIError(diags, client, "find out whether "+m.What()+" is in use", err)
 	}

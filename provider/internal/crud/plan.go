@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
@@ -36,11 +38,6 @@ func (r *Resource) DryRun(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 	owned func(from Getter, diags *diag.Diagnostics) (Owned, bool),
 ) {
-	if req.State.Raw.IsNull() && !req.Plan.Raw.IsNull() {
-		if o, ok := owned(resp.Plan, &diag.Diagnostics{}); ok && o.Write.Object.GetName() != "" {
-			r.Hub.NotePlanned(o.Write.Object, o.Write.Object.GetNamespace(), o.Write.Object.GetName())
-		}
-	}
 	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() || resp.Diagnostics.HasError() {
 		return
 	}
@@ -63,6 +60,23 @@ func (r *Resource) DryRun(
 	if before, ok := owned(req.State, &problems); ok && before.id == o.id { // Else Terraform plans again, for a new object.
 		p.update(ctx)
 	}
+}
+
+// NoteCreation notes that the plan creates an object, for resources that would miss it.
+// at are the attributes with its namespace, if it has one, and its name.
+func (r *Resource) NoteCreation(ctx context.Context, req resource.ModifyPlanRequest, object kube.Object, at ...string) {
+	if req.Plan.Raw.IsNull() || !req.State.Raw.IsNull() {
+		return
+	}
+	names := []string{"", ""}
+	for i, name := range at {
+		var value types.String
+		if req.Plan.GetAttribute(ctx, path.Root(name), &value).HasError() || value.IsUnknown() {
+			return
+		}
+		names[len(names)-len(at)+i] = value.ValueString()
+	}
+	r.Hub.NotePlanned(object, names[0], names[1])
 }
 
 // planned is an object that is going to be written.

@@ -182,6 +182,7 @@ func (r *managedClusterResource) ImportState(ctx context.Context, req resource.I
 
 // ModifyPlan asks the hub what would come of the change.
 func (r *managedClusterResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	r.NoteCreation(ctx, req, &clusterv1.ManagedCluster{}, "name")
 	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
 		var model managedClusterModel
 		diags.Append(from.Get(ctx, &model)...)
