@@ -102,24 +102,47 @@ func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
 		"There is nothing left to remove then. Take this resource out of the state with terraform state rm, and apply again.")
 }
 
-// Remove deletes the agent, its Deployment first and its namespace last.
+// Remove deletes the agent, its Deployment first and its namespace last. Namespaces take
+// some seconds to go, so they go side by side.
 func (a *agent) Remove(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
 	objects := a.allObjects()
 	slices.Reverse(objects)
+	var going []func() bool
 	for _, object := range objects {
-		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
-		doing := fmt.Sprintf("remove %s %s from cluster %q", kind, name, a.name)
-		err := a.client.DeleteAndWait(ctx, object, object.GetNamespace(), name)
-		if hub.IsTimeout(err) {
-			diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed cluster:\n  kubectl describe %s %s",
-				timeout, hub.DescribeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
-			return
+		deletion, err := a.client.Delete(ctx, object, object.GetNamespace(), object.GetName(), "")
+		gone := func() bool {
+			if err == nil && !deletion.Gone {
+				err = a.client.WaitGone(ctx, object, object.GetNamespace(), object.GetName(), deletion.UID)
+			}
+			return a.isRemoved(object, err, timeout, diags)
 		}
-		if err != nil {
-			hub.AddAPIError(diags, a.client, doing, err)
+		if _, isNamespace := object.(*corev1.Namespace); isNamespace && err == nil {
+			going = append(going, gone)
+		} else if !gone() {
 			return
 		}
 	}
+	for _, gone := range going {
+		if !gone() {
+			return
+		}
+	}
+}
+
+// isRemoved reports whether an object is gone, and says why not.
+func (a *agent) isRemoved(object kube.Object, err error, timeout time.Duration, diags *diag.Diagnostics) bool {
+	kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+	doing := fmt.Sprintf("remove %s %s from cluster %q", kind, name, a.name)
+	switch {
+	case err == nil:
+		return true
+	case hub.IsTimeout(err):
+		diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed cluster:\n  kubectl describe %s %s",
+			timeout, hub.DescribeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
+	default:
+		hub.AddAPIError(diags, a.client, doing, err)
+	}
+	return false
 }
 
 // describeNamespace tells what keeps a namespace, if object is one.
