@@ -115,6 +115,46 @@ func TestConversions(t *testing.T) {
 			v1alpha1: `"spec":{}`,
 			only:     v1alpha1Version,
 		},
+		"an annotation where the field is empty": {
+			kind:     "ManagedClusterAddOn",
+			v1alpha1: `"metadata":{"annotations":{"addon.open-cluster-management.io/v1alpha1-install-namespace":"my-ns"}},"spec":{}`,
+			v1beta1:  `"metadata":{"annotations":{"addon.open-cluster-management.io/v1alpha1-install-namespace":"my-ns"}},"spec":{}`,
+			only:     v1beta1Version,
+		},
+		"an annotation that the field would not take": {
+			kind:     "ManagedClusterAddOn",
+			v1beta1:  `"metadata":{"annotations":{"addon.open-cluster-management.io/v1alpha1-install-namespace":"Not/A.Label"}},"spec":{}`,
+			v1alpha1: `"spec":{"installNamespace":"Not/A.Label"}`,
+		},
+		"lists without entries": {
+			kind:     "ManagedClusterAddOn",
+			v1beta1:  `"spec":{"configs":[]},"status":{"configReferences":[],"registrations":[]}`,
+			v1alpha1: `"spec":{},"status":{}`,
+			only:     v1alpha1Version,
+		},
+		"configurations of which nothing is known": {
+			kind:     "ManagedClusterAddOn",
+			v1alpha1: `"spec":{},"status":{"configReferences":[{"group":"g","resource":"rs","name":"n","desiredConfig":{"name":"n"}},{"group":"g","resource":"rs","name":"m","desiredConfig":{"name":"m"},"lastAppliedConfig":{"name":"l","specHash":"h"}}]}`,
+			v1beta1:  `"spec":{},"status":{"configReferences":[{"group":"g","resource":"rs","desiredConfig":{"name":"n"}},{"group":"g","resource":"rs","desiredConfig":{"name":"m"},"lastAppliedConfig":{"name":"l","specHash":"h"}}]}`,
+		},
+		"a registration of a type that is not known": {
+			kind:     "ManagedClusterAddOn",
+			v1beta1:  `"spec":{},"status":{"registrations":[{"type":"spiffe"}]}`,
+			v1alpha1: `"spec":{},"status":{"registrations":[{"signerName":""}]}`,
+			only:     v1alpha1Version,
+		},
+		"a registration without a signer": {
+			kind:     "ManagedClusterAddOn",
+			v1alpha1: `"spec":{},"status":{"registrations":[{"signerName":""}]}`,
+			v1beta1:  `"spec":{},"status":{"registrations":[{"type":"customSigner","customSigner":{"signerName":""}}]}`,
+			only:     v1beta1Version,
+		},
+		"units of who asks for the hub's API": {
+			kind:     "ManagedClusterAddOn",
+			v1alpha1: `"spec":{},"status":{"registrations":[{"signerName":"kubernetes.io/kube-apiserver-client","subject":{"user":"u","organizationUnit":["o"]}}]}`,
+			v1beta1: `"metadata":{"annotations":{"muster-fleet.io/v1alpha1-fields":"{\"organizationUnits\":[{\"index\":0,\"user\":\"u\",\"units\":[\"o\"]}]}"}},
+				"spec":{},"status":{"registrations":[{"type":"kubeClient","kubeClient":{"subject":{"user":"u"}}}]}`,
+		},
 		"registrations": {
 			kind: "ManagedClusterAddOn",
 			v1alpha1: `"spec":{},"status":{"kubeClientDriver":"token","registrations":[
