@@ -78,6 +78,9 @@ func validGroup() validator.String {
 		if text == "" {
 			return "", ""
 		}
+		if apiVersion.MatchString(text) {
+			return "Invalid API group", fmt.Sprintf("%s is %q, which is a version. Write \"\" for the core group.", attribute.Place(at), text)
+		}
 		if group, version, found := strings.Cut(text, "/"); found {
 			return "Invalid API group", fmt.Sprintf("%s is %q, but it takes %s. Write %q; the version %s is not needed.", attribute.Place(at), text, description, group, version)
 		}
@@ -89,6 +92,9 @@ func validGroup() validator.String {
 		return "", ""
 	})
 }
+
+// apiVersion is what a version of an API looks like.
+var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
 // resourceName is what the plural name of a kind looks like.
 var resourceName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)

@@ -76,6 +76,7 @@ func TestKindsOfConfigurationsAreNamedAsTheAPIHasThem(t *testing.T) {
 		{validGroup(), "", ""},
 		{validGroup(), addon.GroupName, ""},
 		{validGroup(), addon.GroupName + "/v1alpha1", `Write "addon.open-cluster-management.io"; the version v1alpha1 is not needed.`},
+		{validGroup(), "v1", `configs.x is "v1", which is a version. Write "" for the core group.`},
 		{validGroup(), "Example.com", `configs.x: "Example.com" cannot be used as API group`},
 	} {
 		resp := validator.StringResponse{}
