@@ -87,8 +87,8 @@ module "greeter" {
       spec = {
         template = {
           spec = {
-            restartPolicy = "Never"
             containers    = [{ name = "farewell", image = "registry.example.com/greeter:1", args = ["--farewell"] }]
+            restartPolicy = "Never"
           }
         }
       }

@@ -201,6 +201,9 @@ func describeRemoval(left []*v1alpha1.ManagedClusterAddOn, works map[string][]wo
 	lines := []string{fmt.Sprintf("%s after its deletion was asked for, the add-on was still in %d clusters:", attribute.ShortDuration(timeout), len(left))}
 	for _, x := range left[:min(len(left), shownClusters)] {
 		lines = append(lines, "  "+x.Namespace+":", hub.DescribeDeletion(x, now))
+		if c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionHookManifestCompleted); c != nil && c.Status != metav1.ConditionTrue {
+			lines = append(lines, "  The hub says: "+c.Message)
+		}
 		for _, w := range works[x.Namespace] {
 			lines = append(lines, describeLeftWork(x.Name, &w)...)
 		}
