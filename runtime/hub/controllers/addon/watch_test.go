@@ -20,18 +20,28 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 )
 
-// run runs all controllers of add-ons as a hub does.
+// run runs the controllers of add-ons as a hub does, apart from those of add-ons from
+// templates.
 func (f *fleet) run() {
+	f.Helper()
+	f.runWith(func(manager.Manager) []controllerOf { return nil })
+}
+
+type controllerOf interface{ Register(manager.Manager) error }
+
+// runWith runs further controllers, too.
+func (f *fleet) runWith(more func(m manager.Manager) []controllerOf) {
 	f.Helper()
 	env.StartManager(f, func(m manager.Manager) error {
 		if err := addons.Index(m.GetFieldIndexer()); err != nil {
 			return err
 		}
 		c := m.GetClient()
-		for _, x := range []interface{ Register(manager.Manager) error }{
+		all := []controllerOf{
 			install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
 			configuration.NewController(c, m.GetCache(), f.clock), progressing.NewController(c, f.clock),
-		} {
+		}
+		for _, x := range append(all, more(m)...) {
 			if err := x.Register(m); err != nil {
 				return err
 			}
@@ -49,7 +59,7 @@ func (f *fleet) until(cluster, what string, check func(a *addonv1alpha1.ManagedC
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		if !check(a) {
-			return fmt.Errorf("%s: the add-on is %+v", what, a)
+			return fmt.Errorf("%s: the add-on is %+v", what, a.Status)
 		}
 		return nil
 	})
