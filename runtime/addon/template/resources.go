@@ -71,6 +71,9 @@ func partOf(text string) (part, error) {
 	case !strings.ContainsAny(text, `\.+*?()|[]{}^$`):
 		return part{exact: text}, nil
 	}
+	if _, err := regexp.Compile(text); err != nil {
+		return part{}, err // of the text as it is written
+	}
 	expression, err := regexp.Compile("^(?:" + text + ")$")
 	return part{expression: expression}, err
 }
