@@ -39,6 +39,7 @@ type clusterAddOnModel struct {
 	InstallNamespace types.String  `tfsdk:"install_namespace"`
 	clusterAddOnStatusModel
 	Wait           *addOnWaitModel `tfsdk:"wait"`
+	Triggers       types.Map       `tfsdk:"triggers"`
 	Ready          types.Bool      `tfsdk:"ready"`
 	Adopt          types.Bool      `tfsdk:"adopt"`
 	ForceConflicts types.Bool      `tfsdk:"force_conflicts"`

@@ -83,6 +83,7 @@ func importClusterAddOn(object *v1alpha1.ManagedClusterAddOn) *clusterAddOnModel
 		HostingCluster:   attribute.OptionalString(annotations[addon.HostingClusterAnnotation]),
 		InstallNamespace: types.StringValue(object.Spec.InstallNamespace),
 		Annotations:      types.MapNull(types.StringType),
+		Triggers:         types.MapNull(types.StringType),
 		Timeouts:         attribute.NullTimeouts("create", "update", "delete"),
 	}
 	if delete(annotations, addon.HostingClusterAnnotation); len(annotations) > 0 {

@@ -28,7 +28,7 @@ import (
 
 // clusterLocal are the attributes that are not written to the hub.
 func clusterLocal() []string {
-	return []string{"wait", "ready", "adopt", "force_conflicts", "timeouts", "agent_namespace", "config_references", "registrations", "conditions"}
+	return []string{"wait", "triggers", "ready", "adopt", "force_conflicts", "timeouts", "agent_namespace", "config_references", "registrations", "conditions"}
 }
 
 // ModifyPlan plans what the hub reports, asks it what would come of the change, and
@@ -49,7 +49,7 @@ func (r *clusterAddOnResource) ModifyPlan(ctx context.Context, req resource.Modi
 	}
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
 	writes := changes.Beyond(clusterLocal()...)
-	if writes || unmet || changes.In("wait") {
+	if writes || unmet || changes.In("wait", "triggers") {
 		ready := types.BoolUnknown()
 		if wait.IsNull() {
 			ready = types.BoolNull()

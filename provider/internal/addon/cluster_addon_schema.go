@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -38,7 +39,12 @@ func (r *clusterAddOnResource) Schema(ctx context.Context, _ resource.SchemaRequ
 			Optional:            true, Computed: true, Default: stringdefault.StaticString(addon.DefaultInstallNamespace),
 			Validators: []validator.String{attribute.ValidName("namespace")},
 		},
-		"wait":            clusterAddOnWaitAttribute(),
+		"wait": clusterAddOnWaitAttribute(),
+		"triggers": schema.MapAttribute{
+			MarkdownDescription: "Values whose change makes it wait again, where nothing of this resource changes, such as `{ settings = jsonencode(muster_addon_deployment_config.paris.customized_variables) }`. Needs `wait`.",
+			Optional:            true, ElementType: types.StringType,
+			Validators: []validator.Map{mapvalidator.AlsoRequires(path.MatchRoot("wait"))},
+		},
 		"ready":           attribute.Ready("Whether what `wait` asks for was met; null without `wait`."),
 		"adopt":           attribute.AdoptAttribute(),
 		"force_conflicts": attribute.ForceAttribute(),
