@@ -69,19 +69,9 @@ func World(t *testing.T, name string) *Outsider {
 		Grants: []musterv1alpha1.Grant{{Role: name, Users: []string{"jo"}}},
 	}}
 	cloud.Namespace, cloud.Name = name, "cloud"
-	settings := &addonv1alpha1.AddOnDeploymentConfig{Spec: addonv1alpha1.AddOnDeploymentConfigSpec{
-		CustomizedVariables: []addonv1alpha1.CustomizedVariable{{Name: "LEVEL", Value: "info"}},
-	}}
-	settings.Namespace, settings.Name = name, "settings"
-	template := &addonv1alpha1.AddOnTemplate{Spec: addonv1alpha1.AddOnTemplateSpec{AddonName: name, AgentSpec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifests}}}}
-	template.Name = name
-	addOn := &addonv1alpha1.ClusterManagementAddOn{Spec: addonv1alpha1.ClusterManagementAddOnSpec{AddOnMeta: addonv1alpha1.AddOnMeta{DisplayName: name}}}
-	addOn.Name = name
-	inCluster := &addonv1alpha1.ManagedClusterAddOn{Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: "agents"}}
-	inCluster.Namespace, inCluster.Name = a.Name, "by-hand"
 	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name, Labels: map[string]string{"env": "test"}, Redeploy: 1}}
 	brought.Name = name + "-c"
-	for _, object := range []kube.Object{plain, made, replicas, score, role, cloud, brought, settings, template, addOn, inCluster} {
+	for _, object := range append([]kube.Object{plain, made, replicas, score, role, cloud, brought}, addOns(name, a.Name, manifests)...) {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)
@@ -93,4 +83,19 @@ func World(t *testing.T, name string) *Outsider {
 		t.Fatal(err)
 	}
 	return someone
+}
+
+// addOns are one object of each kind of add-ons.
+func addOns(name, cluster string, manifests []workv1.Manifest) []kube.Object {
+	settings := &addonv1alpha1.AddOnDeploymentConfig{Spec: addonv1alpha1.AddOnDeploymentConfigSpec{
+		CustomizedVariables: []addonv1alpha1.CustomizedVariable{{Name: "LEVEL", Value: "info"}},
+	}}
+	settings.Namespace, settings.Name = name, "settings"
+	template := &addonv1alpha1.AddOnTemplate{Spec: addonv1alpha1.AddOnTemplateSpec{AddonName: name, AgentSpec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifests}}}}
+	template.Name = name
+	addOn := &addonv1alpha1.ClusterManagementAddOn{Spec: addonv1alpha1.ClusterManagementAddOnSpec{AddOnMeta: addonv1alpha1.AddOnMeta{DisplayName: name}}}
+	addOn.Name = name
+	inCluster := &addonv1alpha1.ManagedClusterAddOn{Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: "agents"}}
+	inCluster.Namespace, inCluster.Name = cluster, "by-hand"
+	return []kube.Object{settings, template, addOn, inCluster}
 }
