@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -81,58 +77,4 @@ func acceptClusters(ctx context.Context, h *process, config *rest.Config, c clie
 	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per accepted cluster", writes/float64(n), reads/float64(n), (after.conflicts-before.conflicts)/float64(n))
 	fmt.Printf("%-48s %8.1f /s, %.3f CPU s each\n", fmt.Sprintf("%d clusters accepted", n), float64(n)/took.Seconds(), used.Seconds()/float64(n))
 	return nil
-}
-
-type counts struct{ writes, reads, conflicts float64 }
-
-// requests reads the API server's own counters. Watches are not counted: they
-// are opened once, not for each cluster.
-func requests(ctx context.Context, config *rest.Config) (counts, error) {
-	var c counts
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return c, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/metrics", nil)
-	if err != nil {
-		return c, err
-	}
-	resp, err := httpClient.Do(req)
-	if err != nil {
-		return c, fmt.Errorf("read the hub's metrics: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(resp.Body)
-		return c, fmt.Errorf("read the hub's metrics: %s: %s", resp.Status, body)
-	}
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		labels, ok := strings.CutPrefix(lines.Text(), "apiserver_request_total{")
-		if !ok {
-			continue
-		}
-		labels, value, _ := strings.Cut(labels, "} ")
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return c, err
-		}
-		if strings.Contains(labels, `code="409"`) {
-			c.conflicts += n
-		}
-		switch verb := label(labels, "verb"); verb {
-		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
-			c.writes += n
-		case "GET", "LIST":
-			c.reads += n
-		}
-	}
-	return c, lines.Err()
-}
-
-func label(labels, name string) string {
-	_, rest, _ := strings.Cut(labels, name+`="`)
-	value, _, _ := strings.Cut(rest, `"`)
-	return value
 }

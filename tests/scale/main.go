@@ -33,6 +33,7 @@ func main() {
 	fleet := flag.Int("fleet", 5000, "how many clusters the hub has when the requests of single agents are measured; 0 leaves that out")
 	loadedFleet := flag.Int("loaded", 0,
 		"how many clusters report, get a work and give heartbeats as fast as the hub takes it; 0 leaves that out")
+	addOnClusters := flag.Int("addon-clusters", 1000, "how many clusters get add-ons; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
 	if *agent == "" {
@@ -48,6 +49,9 @@ func main() {
 	}
 	if err == nil && *loadedFleet > 0 {
 		err = measureLoaded(context.Background(), *muster, *loadedFleet, *settle)
+	}
+	if err == nil && *addOnClusters > 0 {
+		err = measureAddOns(context.Background(), *muster, *addOnClusters)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
