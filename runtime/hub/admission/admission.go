@@ -55,6 +55,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
 		{Name: "MusterManagedClusterAddOn", Factory: factory(managedClusterAddOns{})},
+		{Name: "MusterHosting", Factory: factory(&hostings{})},
 		{Name: "MusterPlacement", Factory: factory(&placements{expressions: scheduling.NewExpressions()})},
 		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
