@@ -156,7 +156,7 @@ func (a *awaited) until(ctx context.Context) error {
 	}()
 	err := <-results
 	stop(nil)
-	<-results
+	_ = <-results // the other one ends for the first
 	if a.giveUp != nil {
 		a.giveUp.Stop()
 	}
