@@ -36,9 +36,10 @@ func registrationAttribute() schema.ListNestedAttribute {
 
 func hubPermissionsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Roles that the agent has on the hub. Who writes the template needs the right to grant them.",
-		Optional:            true,
-		Validators:          []validator.List{listvalidator.SizeAtLeast(1)},
+		MarkdownDescription: "Roles that the agent has on the hub. The hub gives away only what its service account `addon-manager-controller-sa` has itself: " +
+			"an administrator gives it a role by the label `open-cluster-management.io/aggregate-to-addon-manager: \"true\"` on the ClusterRole. Otherwise the add-on's condition `RegistrationApplied` names the rights that are missing.",
+		Optional:   true,
+		Validators: []validator.List{listvalidator.SizeAtLeast(1)},
 		NestedObject: schema.NestedAttributeObject{
 			Validators: []validator.Object{attribute.ExactlyOne("current_cluster", "single_namespace")},
 			Attributes: map[string]schema.Attribute{
@@ -101,7 +102,7 @@ func customSignerAttribute() schema.SingleNestedAttribute {
 				},
 			},
 			"signing_ca": schema.SingleNestedAttribute{
-				MarkdownDescription: "Secret on the hub with the authority's certificate and key, as `tls.crt` and `tls.key`. The key has to be an RSA key. The Secret has to allow the hub to use it, as the guide on add-ons tells.",
+				MarkdownDescription: "Secret on the hub with the authority's certificate and key, as `tls.crt` and `tls.key`. The key has to be an RSA key. A Role in its namespace has to let the hub's service account `addon-manager-controller-sa` of the namespace `open-cluster-management-hub` get it.",
 				Required:            true,
 				Attributes: map[string]schema.Attribute{
 					"namespace": schema.StringAttribute{
