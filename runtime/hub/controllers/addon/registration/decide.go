@@ -51,9 +51,9 @@ func applied(problem error) metav1.Condition {
 		Type: wire.ConditionRegistrationApplied, Status: metav1.ConditionTrue,
 		Reason: wire.ReasonSetPermissionApplied, Message: wire.MessageRegistrationApplied,
 	}
-	switch {
-	case problem == nil:
-	case problem == errPending: //nolint:errorlint // it is never wrapped
+	switch problem { //nolint:errorlint // errPending is never wrapped
+	case nil:
+	case errPending:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wire.ReasonPermissionConfigPending, wire.MessagePermissionConfigPending
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, wire.ReasonSetPermissionFailed
