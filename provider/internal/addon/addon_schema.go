@@ -139,7 +139,7 @@ func placementsAttribute() schema.ListNestedAttribute {
 			"configs": configsAttribute("Configurations for the placement's clusters. For each kind that they name they replace the add-on's defaults of that kind."),
 			"rollout_strategy": rollout.Attribute("If omitted, it goes to all of them at once and waits forever. "+
 				"A cluster is done when the works of the add-on have the present configuration and their objects are there, and has failed when it takes longer than `progress_deadline`. "+
-				"It is about configuration, templates included: a cluster that is selected anew gets the add-on by it, too.",
+				"It is about configuration, templates included: a cluster that is newly selected gets the add-on by it, too.",
 				"If omitted, it is the size of the placement's decision groups, and no limit where these have none."),
 		}},
 	}

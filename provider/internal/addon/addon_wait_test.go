@@ -22,7 +22,7 @@ func hashed(hash string) *v1alpha1.ConfigSpecHash {
 	return &v1alpha1.ConfigSpecHash{ConfigReferent: v1alpha1.ConfigReferent{Name: "t"}, SpecHash: hash}
 }
 
-// progressed is an add-on from the template t in one placement, of which the hub reports
+// progressed is an add-on from the template t in one placement; the hub reports for it
 // a reason, a message, and the hashes that are desired and applied.
 func progressed(reason, message, desired, applied string) *v1alpha1.ClusterManagementAddOn {
 	object := &v1alpha1.ClusterManagementAddOn{}
