@@ -66,10 +66,9 @@ func (s server) list() (out []*workv1.ManifestWork) {
 // do carries changes out as a server does, apart from patches.
 func (s server) do(changes []works.Change) {
 	for _, c := range changes {
-		switch {
-		case c.Want == nil:
+		if c.Want == nil {
 			delete(s, c.Have.Name)
-		default:
+		} else {
 			s[c.Want.Name] = c.Want.DeepCopy()
 		}
 	}

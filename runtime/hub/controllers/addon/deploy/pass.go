@@ -63,13 +63,12 @@ func (c *Controller) gather(ctx context.Context, a *v1alpha1.ManagedClusterAddOn
 			p.host = nil
 		}
 	}
-	if works.CheckName(a) != nil {
+	if tooLong := works.CheckName(a) != nil; tooLong {
 		return p, nil // it has no works
 	}
-	if p.own, err = c.works.own(ctx, a); err != nil {
-		return nil, err
+	if p.own, err = c.works.own(ctx, a); err == nil {
+		p.away, err = c.works.away(ctx, a)
 	}
-	p.away, err = c.works.away(ctx, a)
 	return p, err
 }
 
