@@ -154,7 +154,8 @@ func needAttention(inClusters []addonv1alpha1.ManagedClusterAddOn) []attention {
 	for i := range inClusters {
 		a := &inClusters[i]
 		for _, x := range problems(a) {
-			key := strings.Join([]string{x.AddOn, x.Condition, x.Status, x.Reason, x.Message}, "\x00")
+			// Messages that differ in the cluster's name are the same problem; the first one stands for all.
+			key := strings.Join([]string{x.AddOn, x.Condition, x.Status, x.Reason, strings.ReplaceAll(x.Message, a.Namespace, "\x00")}, "\x00")
 			if groups[key] == nil {
 				groups[key] = &x
 			}
@@ -204,6 +205,13 @@ func problems(a *addonv1alpha1.ManagedClusterAddOn) (out []attention) {
 		}
 		if bad {
 			report(c)
+		}
+	}
+	for _, r := range a.Status.ConfigReferences {
+		if d := r.DesiredConfig; d != nil && d.SpecHash == "" {
+			what := strings.TrimPrefix(d.Namespace+"/"+d.Name, "/")
+			out = append(out, attention{AddOn: a.Name, Condition: addon.ConditionConfigured, Status: string(metav1.ConditionTrue), Reason: "NotFound",
+				Message: fmt.Sprintf("the %s.%s %s does not exist, or the add-on's manager has not read it: nothing is deployed before that", r.Resource, r.Group, what)})
 		}
 	}
 	return out

@@ -127,6 +127,31 @@ func TestStatusPutsEqualProblemsTogether(t *testing.T) {
 	}
 }
 
+func TestStatusNamesConfigurationsThatDoNotExist(t *testing.T) {
+	b := fake.NewClientBuilder().WithScheme(api.NewScheme())
+	for _, cluster := range []string{"paris", "rome"} {
+		a := inCluster(cluster, "typo", "RegistrationApplied=False/SetPermissionFailed/no role in "+cluster)
+		a.Status.ConfigReferences = []addonv1alpha1.ConfigReference{
+			{},
+			{ConfigGroupResource: addonv1alpha1.ConfigGroupResource{Group: "g", Resource: "known"}, DesiredConfig: &addonv1alpha1.ConfigSpecHash{SpecHash: "h"}},
+			{ConfigGroupResource: addonv1alpha1.ConfigGroupResource{Group: "g", Resource: "templates"}, DesiredConfig: &addonv1alpha1.ConfigSpecHash{ConfigReferent: addonv1alpha1.ConfigReferent{Name: "missing"}}},
+		}
+		b.WithObjects(a)
+	}
+	var out bytes.Buffer
+	if err := printStatus(t, &out, b.Build()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"typo Configured=True NotFound paris,rome the templates.g missing does not exist, or the add-on's manager has not read it: nothing is deployed before that\n",
+		"typo RegistrationApplied=False SetPermissionFailed paris,rome no role in paris\n", // once, though the messages name their clusters
+	} {
+		if said := squeezed(out.String()); !strings.Contains(said, want) || strings.Contains(said, "known") {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+}
+
 func TestStatusAsJSON(t *testing.T) {
 	s, err := readFleet(t.Context(), addOnFleet().Build())
 	if err != nil {
