@@ -5,7 +5,7 @@
 // A pass reads a snapshot (the add-on, what its placements select, its
 // ManagedClusterAddOns, and for an add-on from a template the configuration objects),
 // decides from it alone, writes what differs, and reports how far each placement
-// has come. Nothing is remembered between passes.
+// has come. Nothing that decides is remembered between passes.
 //
 // Who writes what is upstream's contract with managers of add-ons. The manager of an
 // add-on hashes configurations: those that a ClusterManagementAddOn names in its
@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -47,6 +48,8 @@ type Controller struct {
 	objects    client.Reader
 	clock      clock.PassiveClock
 	selections *addons.Selections
+	// clusters are how many clusters an add-on was in at its last pass, by name.
+	clusters sync.Map
 }
 
 // NewController makes the controller. objects reads configuration objects, without
@@ -60,12 +63,14 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	a, err := addons.Definition(ctx, c.client, r.Name)
 	if a == nil || err != nil {
 		c.selections.Forget(r.Name)
+		c.clusters.Delete(r.Name)
 		return reconcile.Result{}, err
 	}
 	s, err := c.snapshot(ctx, a)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gather what the configuration of the add-on %s depends on: %w", a.Name, err)
 	}
+	c.clusters.Store(a.Name, len(s.addOns))
 	p, err := decide(s, c.clock.Now())
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("configure the add-on %s: %w", a.Name, err)

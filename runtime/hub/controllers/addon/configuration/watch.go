@@ -3,12 +3,15 @@ package configuration
 import (
 	"context"
 	"slices"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -35,12 +38,48 @@ func (c *Controller) Register(m manager.Manager) error {
 	b := builder.ControllerManagedBy(m).
 		Named("addon-configuration").
 		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(predicates.Changed(definitionChanged))).
-		Watches(&v1alpha1.ManagedClusterAddOn{}, enqueue.Named(), builder.WithPredicates(predicates.Changed(addOnChanged)))
+		Watches(&v1alpha1.ManagedClusterAddOn{}, c.paced(), builder.WithPredicates(predicates.Changed(addOnChanged)))
 	for _, kind := range configs.TemplateKinds() {
 		b = b.Watches(newObject(addons.KindOf(kind.Resource)), handler.EnqueueRequestsFromMapFunc(c.naming(kind)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	return c.selections.Watch(b).Complete(patch.RetryConflicts(c))
+}
+
+const (
+	// many is how many clusters an add-on is in before its passes are spaced.
+	many = 100
+	// longestPace is the longest time between two of them.
+	longestPace = 2 * time.Second
+)
+
+// pace is how long a pass waits for more news of an add-on that is in so many
+// clusters: a pass looks at all of them, and each may have several news at a time.
+func pace(clusters int) time.Duration {
+	if clusters < many {
+		return 0
+	}
+	return min(time.Duration(clusters)*time.Millisecond, longestPace)
+}
+
+// paced enqueues the add-on of a ManagedClusterAddOn, at its pace.
+func (c *Controller) paced() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(o client.Object, q queue) {
+		clusters, _ := c.clusters.Load(o.GetName())
+		n, _ := clusters.(int)
+		if wait := pace(n); wait > 0 {
+			q.AddAfter(enqueue.Request(o.GetName()), wait)
+			return
+		}
+		q.Add(enqueue.Request(o.GetName()))
+	}
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, e event.CreateEvent, q queue) { add(e.Object, q) },
+		UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q queue) { add(e.ObjectNew, q) },
+		DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q queue) { add(e.Object, q) },
+		GenericFunc: func(_ context.Context, e event.GenericEvent, q queue) { add(e.Object, q) },
+	}
 }
 
 // definitionChanged selects changes of the spec, of who manages the add-on, and of
