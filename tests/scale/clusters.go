@@ -44,7 +44,8 @@ func acceptClusters(ctx context.Context, h *process, config *rest.Config, c clie
 			creates.Go(func() error {
 				return c.Create(createCtx, &clusterv1.ManagedCluster{
 					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", prefix, i)},
-					Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)},
+					// Their agents are played, and give heartbeats only where these are measured.
+					Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true), LeaseDurationSeconds: 3600},
 				})
 			})
 		}

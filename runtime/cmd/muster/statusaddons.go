@@ -192,7 +192,7 @@ func problems(a *addonv1alpha1.ManagedClusterAddOn) (out []attention) {
 	}
 	for i := range a.Status.Conditions {
 		c := &a.Status.Conditions[i]
-		bad := false
+		var bad bool
 		switch c.Type {
 		case addon.ConditionAvailable:
 			bad = c.Status != metav1.ConditionTrue
