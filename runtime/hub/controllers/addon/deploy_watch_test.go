@@ -24,7 +24,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 )
 
-// requests counts what a controller asks for, by "VERB resource".
+// requests counts what a controller asks for, by "VERB resource", and gets: a write that
+// is refused, as another one was faster, changes nothing.
 type requests struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -37,10 +38,13 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 		if len(part) > 5 {
 			resource = part[5] // namespaced
 		}
-		r.mu.Lock()
-		r.count[q.Method+" "+resource]++
-		r.mu.Unlock()
-		return next.RoundTrip(q)
+		answer, err := next.RoundTrip(q)
+		if err == nil && answer.StatusCode < http.StatusBadRequest {
+			r.mu.Lock()
+			r.count[q.Method+" "+resource]++
+			r.mu.Unlock()
+		}
+		return answer, err
 	})
 }
 
