@@ -65,6 +65,14 @@ func completed(p v1alpha1.InstallProgression) bool {
 		})
 }
 
+// noneOfItsOwn is the message of a placement all of whose clusters belong to later ones.
+var noneOfItsOwn = regexp.MustCompile(`^selected clusters [1-9]\d*\. configured addons 0/0 progressing\.\.\., 0 failed 0 timeout`)
+
+// hasNoneOfItsOwn reports whether later placements configure all of a placement's
+// clusters, by the message of its condition. The hub never calls it completed then, and
+// there is nothing to wait for.
+func hasNoneOfItsOwn(message string) bool { return noneOfItsOwn.MatchString(message) }
+
 // hashesOf are the hashes of configuration objects as they are now, as far as they were
 // read.
 type hashesOf map[v1alpha1.AddOnConfig]string
@@ -90,7 +98,7 @@ func notRolledOut(object *v1alpha1.ClusterManagementAddOn, hashes hashesOf) []he
 			h.why = "the hub has not reported on its present configuration yet"
 		case c == nil:
 			h.why = "the hub has not reported on it yet"
-		case !completed(have):
+		case !completed(have) && !hasNoneOfItsOwn(c.Message):
 			h.why = c.Reason + ": " + c.Message
 		default:
 			continue
@@ -150,7 +158,7 @@ func isStopped(object *v1alpha1.ClusterManagementAddOn, addOns map[string]*v1alp
 			return false
 		}
 		busy += number(counts[1]) // the hub counts those that are done, too
-		if completed(p) {
+		if completed(p) || hasNoneOfItsOwn(c.Message) {
 			continue
 		}
 		if number(counts[3])+number(counts[4]) == 0 {

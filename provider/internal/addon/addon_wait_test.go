@@ -66,6 +66,8 @@ func TestWhatIsRolledOut(t *testing.T) {
 		"completed with a former one":         {done(nil), hashesOf{template: "2"}, "not reported on its present configuration"},
 		"about to roll out a new one":         {progressed(addon.ReasonCompleted, "done", "2", "1"), nil, "Completed: done"},
 		"under way":                           {progressed(addon.ReasonProgressing, "1/3", "1", "1"), nil, "Progressing: 1/3"},
+		"later placements have its clusters":  {progressed(addon.ReasonProgressing, "selected clusters 2. configured addons 0/0 progressing..., 0 failed 0 timeout.", "1", ""), nil, ""},
+		"nothing is selected":                 {progressed(addon.ReasonProgressing, "selected clusters 0. configured addons 0/0 progressing..., 0 failed 0 timeout.", "1", ""), nil, "selected clusters 0"},
 		"a placement is missing":              {progressed(addon.ReasonFailed, "there is no placement", "1", "1"), nil, "Failed: there is no placement"},
 		"another template since":              {done(func(a *v1alpha1.ClusterManagementAddOn) { a.Spec.SupportedConfigs[0].DefaultConfig.Name = "u" }), nil, "not reported on its present configuration"},
 		"a placement's own configuration since": {done(func(a *v1alpha1.ClusterManagementAddOn) {

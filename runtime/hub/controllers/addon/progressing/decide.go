@@ -28,9 +28,10 @@ func decide(a *v1alpha1.ManagedClusterAddOn, works []*workv1.ManifestWork) metav
 	if hosted && meta.FindStatusCondition(a.Status.Conditions, addon.ConditionHostingManifestApplied) == nil {
 		return waiting(addon.ReasonWaitingForHostingManifestApplied, addon.MessageWaitingForHostingManifestApplied)
 	}
-	if len(works) == 0 && !(manifests.Status == metav1.ConditionTrue && manifests.Message == addon.MessageNoManifest && !hosted) {
-		// Where there is nothing to deploy, there is nothing to wait for. Upstream
-		// waits for ever.
+	// Where there is nothing to deploy, there is nothing to wait for. Upstream waits
+	// for ever.
+	empty := manifests.Status == metav1.ConditionTrue && manifests.Message == addon.MessageNoManifest && !hosted
+	if len(works) == 0 && !empty {
 		return underWay(addon.MessageNoWorks)
 	}
 	for _, w := range works {

@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,9 +52,9 @@ func applied(problem error) metav1.Condition {
 		Type: wire.ConditionRegistrationApplied, Status: metav1.ConditionTrue,
 		Reason: wire.ReasonSetPermissionApplied, Message: wire.MessageRegistrationApplied,
 	}
-	switch problem { //nolint:errorlint // errPending is never wrapped
-	case nil:
-	case errPending:
+	switch {
+	case problem == nil:
+	case errors.Is(problem, errPending):
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wire.ReasonPermissionConfigPending, wire.MessagePermissionConfigPending
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, wire.ReasonSetPermissionFailed
