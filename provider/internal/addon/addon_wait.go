@@ -129,8 +129,9 @@ func (a *awaited) until(ctx context.Context) error {
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	results := make(chan error, 2)
+	var running sync.WaitGroup
 	name, seen := a.object.Name, &v1alpha1.ClusterManagementAddOn{}
-	go func() {
+	running.Go(func() {
 		results <- a.client.WaitObjects(watching, &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}, named(name), func(objects map[string]kube.Object) (bool, error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -142,8 +143,8 @@ func (a *awaited) until(ctx context.Context) error {
 			}
 			return a.look(watching, stop)
 		})
-	}()
-	go func() {
+	})
+	running.Go(func() {
 		results <- a.client.Wait(watching, seen, "", name, func(exists bool) (bool, error) {
 			if !exists {
 				return false, errors.New("it was deleted meanwhile")
@@ -153,10 +154,10 @@ func (a *awaited) until(ctx context.Context) error {
 			*a.object = *seen.DeepCopy()
 			return a.look(watching, stop)
 		})
-	}()
+	})
 	err := <-results
 	stop(nil)
-	_ = <-results // the other one ends for the first
+	running.Wait() // the other one ends for the first
 	if a.giveUp != nil {
 		a.giveUp.Stop()
 	}

@@ -25,10 +25,10 @@ func (a *agent) takeOver(ctx context.Context, w wanted, s *slot) (*corev1.Secret
 		return nil, err
 	}
 	have := w.inspect(live, a.Clock.Now(), s.chance)
-	if have.err == nil && a.isOurs(live, w.AddOn) {
+	switch good := have.err == nil; {
+	case good && a.isOurs(live, w.AddOn):
 		return live, nil
-	}
-	if have.err != nil || !a.Clock.Now().Before(have.renewAt) {
+	case !good || !a.Clock.Now().Before(have.renewAt):
 		return nil, nil
 	}
 	if err := a.journal.enter(ctx, w.Namespace); err != nil {

@@ -63,11 +63,10 @@ func (c *Controller) gather(ctx context.Context, a *v1alpha1.ManagedClusterAddOn
 			p.host = nil
 		}
 	}
-	if tooLong := works.CheckName(a) != nil; tooLong {
-		return p, nil // it has no works
-	}
-	if p.own, err = c.works.own(ctx, a); err == nil {
-		p.away, err = c.works.away(ctx, a)
+	if hasWorks := works.CheckName(a) == nil; hasWorks {
+		if p.own, err = c.works.own(ctx, a); err == nil {
+			p.away, err = c.works.away(ctx, a)
+		}
 	}
 	return p, err
 }

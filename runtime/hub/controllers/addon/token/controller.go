@@ -19,6 +19,7 @@ import (
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
 )
 
@@ -46,7 +47,14 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	case err != nil:
 		return reconcile.Result{}, c.removeAll(ctx, r.NamespacedName)
-	case !wantsToken(a):
+	}
+	wanted := wantsToken(a)
+	if wanted {
+		if wanted, err = c.isClusters(ctx, a.Namespace); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if !wanted {
 		// The condition goes last: it is what tells that there may be something to remove.
 		if err := c.removeAll(ctx, r.NamespacedName); err != nil {
 			return reconcile.Result{}, err
@@ -64,6 +72,16 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		condition.Message = fmt.Sprintf(wire.FormatTokenInfrastructureApplyFailed, problem)
 	}
 	return reconcile.Result{}, errors.Join(problem, c.report(ctx, a, &condition))
+}
+
+// isClusters reports whether a namespace is a cluster's. An add-on in another one, such
+// as a tenant's, gets nothing of the hub.
+func (c *Controller) isClusters(ctx context.Context, namespace string) (bool, error) {
+	err := c.client.Get(ctx, client.ObjectKey{Name: namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the ManagedCluster %s: %w", namespace, err)
+	}
+	return err == nil, nil
 }
 
 // wantsToken reports whether the agent of an add-on gets tokens for the hub.

@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/token"
 )
 
@@ -50,8 +51,13 @@ func newFixture(t testing.TB) *fixture {
 	c, writes := env.Counting(t)
 	f := &fixture{World: env.World(t), writes: writes, controller: token.NewController(c, c, clocktesting.NewFakePassiveClock(noon))}
 	f.key = types.NamespacedName{Namespace: f.Namespace(), Name: "a"}
+	f.Make(f.cluster())
 	f.Make(&v1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: f.key.Namespace, Name: f.key.Name}})
 	return f
+}
+
+func (f *fixture) cluster() *clusterv1.ManagedCluster {
+	return &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: f.key.Namespace}}
 }
 
 func (f *fixture) addOn() *v1alpha1.ManagedClusterAddOn {
@@ -214,6 +220,24 @@ func TestAServiceAccountOfSomebodyElseStays(t *testing.T) {
 	}
 }
 
+// An add-on in a namespace that is no cluster's, such as a tenant's, gets no service
+// account, and one whose cluster is gone has none any more.
+func TestAnAddOnWithoutAClusterGetsNothing(t *testing.T) {
+	f := newFixture(t)
+	f.drives("token", forHub)
+	f.pass()
+	f.mustBeThere(true)
+	f.Remove(f.cluster())
+	f.pass()
+	f.mustBeThere(false)
+	if got := f.condition(); got != "" {
+		t.Errorf("the condition is %q", got)
+	}
+	if n := f.pass(); n != 0 {
+		t.Errorf("%d writes though nothing has changed", n)
+	}
+}
+
 // What runs before the deletion may need the hub.
 func TestAServiceAccountStaysUntilTheAddOnIsGone(t *testing.T) {
 	f := newFixture(t)
@@ -273,7 +297,22 @@ func TestServiceAccountsAreWatched(t *testing.T) {
 		}
 		return nil
 	})
+	f.Remove(f.cluster())
+	f.mustBeWithout()
+	f.Make(f.cluster())
+	f.Eventually(func() error {
+		if got := f.condition(); !strings.HasPrefix(got, "True/") {
+			return fmt.Errorf("the cluster is back, and the condition is %q", got)
+		}
+		return nil
+	})
 	f.drives("csr", forHub)
+	f.mustBeWithout()
+}
+
+// mustBeWithout waits until the add-on has no service account any more.
+func (f *fixture) mustBeWithout() {
+	f.Helper()
 	f.Eventually(func() error {
 		if got := f.condition(); got != "" {
 			return errors.New(got)
