@@ -96,7 +96,7 @@ output "agent" { value = [for o in provider::muster::klusterlet_manifests({ clus
 			map[string]any{"key": "region", "operator": "In", "values": []any{"eu", "us"}},
 		}},
 		"server": "sensitive",
-		"agent":  []any{"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment"},
+		"agent":  []any{"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ClusterRole", "ClusterRoleBinding", "Namespace", "ClusterRole", "RoleBinding", "Deployment"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
