@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -166,6 +167,12 @@ func TestRefusals(t *testing.T) {
 	testkit.Must(t, env.Client().Create(context.Background(), &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}))
 	reader, stranger := &user.DefaultInfo{Name: "reader"}, &user.DefaultInfo{Name: "stranger"}
 	here := debug.Path + namespace + "/"
+	testkit.Eventually(t, func() error { // the authorizer learns of the role from a watch
+		if w := ask(env.Client(), reader, "GET", here+"p", ""); w.Code != http.StatusOK {
+			return fmt.Errorf("the reader got %d: %s", w.Code, w.Body)
+		}
+		return nil
+	})
 	body := `{"metadata": {"namespace": "` + namespace + `"}}`
 	long := `{"metadata": {"namespace": "` + namespace + `", "annotations": {"a": "` + strings.Repeat("x", 1<<20) + `"}}}`
 	for name, x := range map[string]struct {
