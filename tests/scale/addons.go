@@ -169,23 +169,31 @@ func done(a *addonv1alpha1.ManagedClusterAddOn) bool {
 // have it.
 func (b *addOnBench) configure(ctx context.Context) error {
 	config := &addonv1alpha1.AddOnDeploymentConfig{ObjectMeta: metav1.ObjectMeta{Namespace: addOnNamespace, Name: "bench"}}
+	one := &addonv1alpha1.ManagedClusterAddOn{}
+	if err := b.admin.Get(ctx, client.ObjectKey{Namespace: "cluster-0", Name: "bench-0"}, one); err != nil {
+		return err
+	}
+	b.ownReads++
+	_, before := appliedHash(one)
 	patch := []byte(`{"spec":{"customizedVariables":[{"name":"GREETING","value":"good day"}]}}`)
 	if err := b.admin.Patch(ctx, config, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return err
 	}
-	hashes := map[string]string{}
 	return b.until(ctx, b.fleet, func(a *addonv1alpha1.ManagedClusterAddOn) bool {
-		for _, r := range a.Status.ConfigReferences {
-			if r.Resource != addon.DeploymentConfigResource || r.DesiredConfig == nil {
-				continue
-			}
-			if hashes[a.Namespace] == "" {
-				hashes[a.Namespace] = r.DesiredConfig.SpecHash
-			}
-			return r.DesiredConfig.SpecHash != hashes[a.Namespace] && done(a)
-		}
-		return false
+		applied, hash := appliedHash(a)
+		return applied && hash != before
 	})
+}
+
+// appliedHash is the hash of the deployment configuration that an add-on is to have, and
+// whether it has it.
+func appliedHash(a *addonv1alpha1.ManagedClusterAddOn) (applied bool, hash string) {
+	for _, r := range a.Status.ConfigReferences {
+		if r.Resource == addon.DeploymentConfigResource && r.DesiredConfig != nil {
+			return r.LastAppliedConfig != nil && *r.LastAppliedConfig == *r.DesiredConfig, r.DesiredConfig.SpecHash
+		}
+	}
+	return false, ""
 }
 
 // remove deletes the add-ons, and waits until they are gone from all clusters.
