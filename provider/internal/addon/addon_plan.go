@@ -37,7 +37,7 @@ func local() []string {
 	}
 }
 
-// placing are the attributes that say where an add-on is installed, and by whom.
+// placing are the attributes that say where an add-on is installed, and who installs it.
 func placing() []string { return []string{"name", "placements", "managed_by"} }
 
 // ModifyPlan plans what the hub reports, tells where a change installs the add-on and

@@ -98,7 +98,7 @@ func literalProblems(fields map[string]any) []string {
 	metadata, _ := fields["metadata"].(map[string]any)
 	if namespace, _ := metadata["namespace"].(string); strings.Contains(namespace, "{{") {
 		problems = append(problems, "metadata.namespace has a placeholder, and API servers refuse a template with one there; write a namespace such as "+addon.DefaultInstallNamespace+
-			", in place of which agent_install_namespace of a muster_addon_deployment_config puts another one")
+			"; agent_install_namespace of a muster_addon_deployment_config replaces it")
 	}
 	labels, _ := metadata["labels"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

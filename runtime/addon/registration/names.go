@@ -94,13 +94,11 @@ func InstallNamespace(a *addonv1beta1.ManagedClusterAddOn) string {
 	return cmp.Or(a.Status.Namespace, a.Annotations[addon.InstallNamespaceAnnotation], addon.DefaultInstallNamespace)
 }
 
-// hostingCluster is the annotation with the name of the cluster that an add-on's agent
-// runs in, when it is not the add-on's own.
-const hostingCluster = "addon.open-cluster-management.io/hosting-cluster-name"
-
 // HostingCluster is the cluster that an add-on's agent runs in, when it is not the
 // add-on's own, and "" otherwise.
-func HostingCluster(a *addonv1beta1.ManagedClusterAddOn) string { return a.Annotations[hostingCluster] }
+func HostingCluster(a *addonv1beta1.ManagedClusterAddOn) string {
+	return a.Annotations[addon.HostingClusterAnnotation]
+}
 
 // digest is a name for what parts say. Their borders count.
 func digest(parts ...string) string {

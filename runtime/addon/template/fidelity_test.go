@@ -166,7 +166,7 @@ func (r random) template() *v1alpha1.AddOnTemplate {
 	return out
 }
 
-// config is a configuration, of which each part is there or not.
+// config is a configuration with some of its parts.
 func (r random) config(t testing.TB) *v1alpha1.AddOnDeploymentConfig {
 	var parts []string
 	for _, part := range []string{

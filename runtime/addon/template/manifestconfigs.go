@@ -74,7 +74,7 @@ func merge(into *workv1.ManifestConfigOption, from workv1.ManifestConfigOption) 
 }
 
 // mergeFeedback adds the rules that are not there: well-known fields once, and paths by
-// their names, of which the first counts.
+// their names. Of several with one name the first counts.
 func mergeFeedback(into, from []workv1.FeedbackRule) []workv1.FeedbackRule {
 	for _, rule := range from {
 		if rule.Type != workv1.FeedbackTypeJSONPaths {

@@ -9,7 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
@@ -136,6 +139,19 @@ func configKey(kind v1alpha1.ConfigGroupResource, key types.NamespacedName) stri
 // counts for.
 func ConfiguredWith(ctx context.Context, r client.Reader, kind v1alpha1.ConfigGroupResource, key types.NamespacedName) []reconcile.Request {
 	return enqueue.Matching[client.Object](ctx, r, &v1alpha1.ManagedClusterAddOnList{}, nil, client.MatchingFields{byConfig: configKey(kind, key)})
+}
+
+// WatchConfigurations has a controller of ManagedClusterAddOns follow the configuration
+// objects of add-ons from templates: it looks at the add-ons that an object counts for.
+func WatchConfigurations(b *builder.Builder, r client.Reader) *builder.Builder {
+	for _, kind := range configs.TemplateKinds() {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(KindOf(kind.Resource)))
+		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			return ConfiguredWith(ctx, r, kind, client.ObjectKeyFromObject(o))
+		}), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	return b
 }
 
 // KindOf are the kinds of the configuration objects of add-ons from templates, by

@@ -132,7 +132,7 @@ func TestConversions(t *testing.T) {
 			v1alpha1: `"spec":{},"status":{}`,
 			only:     v1alpha1Version,
 		},
-		"configurations of which nothing is known": {
+		"configurations without content": {
 			kind:     "ManagedClusterAddOn",
 			v1alpha1: `"spec":{},"status":{"configReferences":[{"group":"g","resource":"rs","name":"n","desiredConfig":{"name":"n"}},{"group":"g","resource":"rs","name":"m","desiredConfig":{"name":"m"},"lastAppliedConfig":{"name":"l","specHash":"h"}}]}`,
 			v1beta1:  `"spec":{},"status":{"configReferences":[{"group":"g","resource":"rs","desiredConfig":{"name":"n"}},{"group":"g","resource":"rs","desiredConfig":{"name":"m"},"lastAppliedConfig":{"name":"l","specHash":"h"}}]}`,

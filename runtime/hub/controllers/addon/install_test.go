@@ -76,7 +76,7 @@ func TestNothingIsRemovedWhileDecisionsAreRewritten(t *testing.T) {
 	f.mustBeIn("c")
 }
 
-// A decision may name any cluster, whoever has written it.
+// A decision may name any cluster, and anybody may have written it.
 func TestDecisionsInstallNowhereElse(t *testing.T) {
 	f := newFleet(t, "a")
 	f.member("foreign", map[string]string{cluster.ClusterSetLabel: "another"}, nil)

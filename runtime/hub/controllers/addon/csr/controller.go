@@ -161,8 +161,8 @@ func (c *Controller) judge(ctx context.Context, r *certificatesv1.CertificateSig
 	return nil, nil
 }
 
-// onBehalf is a request as the agent made it for whom upstream's gRPC server has
-// created it. Nobody else's word counts for another user.
+// onBehalf is a request as an agent made it: upstream's gRPC server creates requests for
+// agents, and names them. Nobody else's word counts for another user.
 func onBehalf(r *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	if r.Spec.Username != wire.GRPCServer {
 		return r

@@ -127,7 +127,7 @@ func (f *fixture) honest(signer string) request {
 	}
 }
 
-// send makes a request in the name of its user, whom no admission hinders here.
+// send makes a request in the name of its user. There is no admission here.
 func (f *fixture) send(r request) types.NamespacedName {
 	f.Helper()
 	key, err := f.trySend(r)

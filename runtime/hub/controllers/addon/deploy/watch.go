@@ -7,14 +7,12 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -71,11 +69,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Changed(clusterChanged))).
 		WatchesRawSource(source.Kind[client.Object](lean, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
-	for _, kind := range configs.TemplateKinds() {
-		o := &unstructured.Unstructured{}
-		o.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(addons.KindOf(kind.Resource)))
-		b = b.Watches(o, handler.EnqueueRequestsFromMapFunc(c.configuredWith(kind)), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
-	}
+	b = addons.WatchConfigurations(b, c.client)
 	return b.Complete(patch.RetryConflicts(c))
 }
 
@@ -150,13 +144,6 @@ func hostOf(o client.Object) []string {
 		return []string{host}
 	}
 	return nil
-}
-
-// configuredWith are the add-ons that a configuration object counts for.
-func (c *Controller) configuredWith(kind v1alpha1.ConfigGroupResource) handler.MapFunc {
-	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		return addons.ConfiguredWith(ctx, c.client, kind, client.ObjectKeyFromObject(o))
-	}
 }
 
 // ofWork is the add-on of a work.

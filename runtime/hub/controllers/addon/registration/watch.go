@@ -6,14 +6,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -48,11 +46,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Only(predicates.Created))).
 		// What others change or delete, and what has outlived its add-on.
 		WatchesRawSource(source.Kind[client.Object](labelled, &rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofBinding)))
-	for _, kind := range configs.TemplateKinds() {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(addons.KindOf(kind.Resource)))
-		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(c.configuredWith(kind)), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
-	}
+	b = addons.WatchConfigurations(b, c.client)
 	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(patch.RetryConflicts(c))
 }
 
@@ -95,11 +89,4 @@ func ofBinding(_ context.Context, o client.Object) []reconcile.Request {
 
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
 	return enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, client.InNamespace(o.GetName()))
-}
-
-// configuredWith returns the add-ons that a configuration object counts for.
-func (c *Controller) configuredWith(kind v1alpha1.ConfigGroupResource) handler.MapFunc {
-	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		return addons.ConfiguredWith(ctx, c.client, kind, client.ObjectKeyFromObject(o))
-	}
 }
