@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # generate-docs.sh: writes docs/ from the provider's schema, templates/ and examples/,
-# and the tables of packages in ARCHITECTURE.md.
+# the tables of packages in PACKAGES.md, those in the READMEs of modules, and the list of
+# files with long lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+# The release that examples and templates name.
+go test ./tests/docs -run '^TestRelease$' -update
 
 # The provider describes itself, so that the documents are the same on every
 # machine: an older Terraform, and OpenTofu, leave out what they do not know.
@@ -19,4 +23,4 @@ tfplugindocs() {
 tfplugindocs generate --rendered-provider-name muster
 tfplugindocs validate
 
-go test ./tests/docs -run '^TestPackages$' -update
+go test ./tests/docs -run '^Test(Packages|Modules|LineLength)$' -update

@@ -92,13 +92,13 @@ func TestNothingIsLeftOfATestThatIsKilled(t *testing.T) {
 		}, "\n")), 0o600))
 		<-t.Context().Done() // until it is killed
 	}
-	told := filepath.Join(t.TempDir(), "told")
+	result := filepath.Join(t.TempDir(), "result")
 	test := exec.Command(os.Args[0], "-test.run=^TestNothingIsLeftOfATestThatIsKilled$")
-	test.Env = append(os.Environ(), roleEnv+"="+told)
+	test.Env = append(os.Environ(), roleEnv+"="+result)
 	testkit.Must(t, test.Start())
 	var lines []string
 	testkit.Eventually(t, func() error {
-		text, err := os.ReadFile(told)
+		text, err := os.ReadFile(result)
 		if lines = strings.Split(string(text), "\n"); err == nil && len(lines) != 4 {
 			err = errors.New("the test has not written all")
 		}

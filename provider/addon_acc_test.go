@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
@@ -21,13 +22,14 @@ import (
 // the second cluster stops there and says so, the correction arrives everywhere, and the
 // removal waits for the jobs that run before it.
 func TestAccAddOnExample(t *testing.T) {
-	first := acctest.DevCluster(t)
+	t.Parallel() // It mostly waits, and has clusters of its own.
+	first := sibling(t, acctest.DevCluster(t))
 	clusters := map[string]*testhub.Process{"greet1": first, "greet2": sibling(t, first), "greet3": sibling(t, first)}
 	kubeconfigs := map[string]string{}
 	for name, cluster := range clusters {
 		kubeconfigs[name] = cluster.Kubeconfig
 	}
-	w := copyExamples(t).at(t, acctest.NewWorkspace(t), "addon")
+	w := copyExamples(t).at(t, acctest.NewTerraform(t), "addon")
 	main := filepath.Join(w.Dir, "main.tf")
 	with := []string{"-no-color", "-input=false", "-var", "fleet_dir=" + startedFleet(t, kubeconfigs), "-var", `clusters=["greet1","greet2","greet3"]`}
 	apply := func(message, cluster, rollout string) (said string, ok bool) {
@@ -63,6 +65,21 @@ func TestAccAddOnExample(t *testing.T) {
 		greets("Bye, greet1", "Bye, greet2", "Bye, greet3")
 		if got := order(); !slices.Equal(got, []string{"greet1", "greet2", "greet3"}) {
 			t.Errorf("the change went to %q", got)
+		}
+	})
+	t.Run("new pods do not start", func(t *testing.T) {
+		const well = `metadata = { labels = { app = "greeter" } }`
+		failing := strings.Replace(well, "{ labels", `{ annotations = { "devcluster.muster-fleet.io/fail" = "no such greeting" }, labels`, 1)
+		replace(t, main, well, failing)
+		said, ok := apply("Bye", "15s", "30s")
+		if ok {
+			t.Error("a rollout is a success though no new pod runs")
+		}
+		acctest.Says(t, said, "greet1: Progressing is True", "work is not ready: Deployment default/greeter: ", "pod greeter-", "image registry.example.com/greeter:1: CrashLoopBackOff: no such greeting",
+			"the rollout has given up on it", "keep what they have: greet2, greet3.")
+		replace(t, main, failing, well)
+		if said, ok := apply("Bye", "1m", "2m"); !ok {
+			t.Fatal(acctest.Excerpt(said))
 		}
 	})
 	t.Run("broken in the second cluster", func(t *testing.T) {

@@ -61,7 +61,7 @@ func sibling(t *testing.T, of *testhub.Process) *testhub.Process {
 }
 
 // applies applies a folder, sees that nothing is left to do then, and destroys it.
-func applies(t *testing.T, w *acctest.Workspace, variables ...string) {
+func applies(t *testing.T, w *acctest.Terraform, variables ...string) {
 	t.Helper()
 	var args []string
 	for _, variable := range variables {
@@ -87,7 +87,7 @@ func TestAccClustersInClouds(t *testing.T) {
 	e := copyExamples(t)
 	for _, name := range []string{"eks", "gke", "aks", "kind"} {
 		t.Run(name, func(t *testing.T) {
-			w := acctest.NewWorkspace(t)
+			w := acctest.NewTerraform(t)
 			serveClouds(w, cloud{existing: inCloud(t, first), created: inCloud(t, second)})
 			own := e.at(t, w, filepath.Join("modules", "cluster-on-"+name, "examples", "fleet"))
 			if name == "kind" {
@@ -161,7 +161,7 @@ func TestAccProgressiveRollout(t *testing.T) {
 	rome := sibling(t, paris)
 	home(t, map[string]string{"hub": acctest.Acc.Hub.Kubeconfig, "paris": paris.Kubeconfig, "rome": rome.Kubeconfig})
 	e := copyExamples(t)
-	w := e.at(t, acctest.NewWorkspace(t), "modules/progressive-rollout/examples/canary")
+	w := e.at(t, acctest.NewTerraform(t), "modules/progressive-rollout/examples/canary")
 	apply := func(message string) (said string, ok bool) {
 		return w.Run("apply", "-no-color", "-input=false", "-auto-approve", "-var", "message="+message)
 	}
@@ -175,7 +175,10 @@ func TestAccProgressiveRollout(t *testing.T) {
 	if ok {
 		t.Error("a rollout that stops is a success")
 	}
-	acctest.Says(t, said, "The rollout of default/hello has stopped", "1 of 2 works are not done: paris/")
+	acctest.Says(t, said, `Not ready: manifest work replica set "default/hello"`, "1 of 2 works are not done: in paris: it is not applied: ConfigMap missing/hello:")
+	if errors := strings.Count(said, "Error: "); errors != 1 {
+		t.Errorf("there are %d errors: %s", errors, acctest.Excerpt(said))
+	}
 	greeting := &corev1.ConfigMap{}
 	acctest.OutsiderOf(t, rome).Get(greeting, "default", "hello")
 	if got := greeting.Data["message"]; got != "first" {
@@ -235,8 +238,8 @@ func TestAccGuides(t *testing.T) {
 	first := acctest.DevCluster(t)
 	second := sibling(t, first)
 	e := copyExamples(t)
-	at := func(t *testing.T, folder string) *acctest.Workspace {
-		return e.at(t, acctest.NewWorkspace(t), filepath.Join("guides", folder))
+	at := func(t *testing.T, folder string) *acctest.Terraform {
+		return e.at(t, acctest.NewTerraform(t), filepath.Join("guides", folder))
 	}
 
 	t.Run("tour", func(t *testing.T) {
@@ -268,7 +271,7 @@ func TestAccGuides(t *testing.T) {
 func TestAccGuideSecrets(t *testing.T) {
 	cluster := acctest.DevCluster(t)
 	e := copyExamples(t)
-	fleet := e.at(t, acctest.NewWorkspace(t), "quickstart")
+	fleet := e.at(t, acctest.NewTerraform(t), "quickstart")
 	with := []string{
 		"-no-color", "-input=false", "-var", "fleet_dir=" + startedFleet(t, map[string]string{"keeper": cluster.Kubeconfig}),
 		"-var", "clusters={keeper={}}",
@@ -276,7 +279,7 @@ func TestAccGuideSecrets(t *testing.T) {
 	fleet.MustRun(append([]string{"apply", "-auto-approve"}, with...)...)
 	defer fleet.MustRun(append([]string{"destroy", "-auto-approve"}, with...)...)
 
-	w := e.at(t, acctest.NewWorkspace(t), "guides/secrets")
+	w := e.at(t, acctest.NewTerraform(t), "guides/secrets")
 	run := func(command, password, version string, more ...string) string {
 		return w.MustRun(append([]string{command, "-no-color", "-input=false", "-var", "cluster=keeper",
 			"-var", "password=" + password, "-var", "password_version=" + version}, more...)...)
@@ -316,10 +319,10 @@ func TestAccGuideMigration(t *testing.T) {
 	record.Spec.HubAcceptsClient = &accepted
 	hub.Apply(record)
 	e := copyExamples(t)
-	reader := e.at(t, acctest.NewWorkspace(t), "data-sources/muster_managed_cluster")
+	reader := e.at(t, acctest.NewTerraform(t), "data-sources/muster_managed_cluster")
 	acctest.Says(t, reader.MustRun("apply", "-no-color", "-input=false", "-auto-approve"), `paris = "has not joined yet"`)
 	hub.Joined("paris")
-	w := e.at(t, acctest.NewWorkspace(t), "guides/migration")
+	w := e.at(t, acctest.NewTerraform(t), "guides/migration")
 	acctest.Says(t, w.MustRun("plan", "-no-color", "-input=false"), "Plan: 2 to import, 0 to add, 1 to change, 0 to destroy.")
 	applies(t, w)
 }
@@ -342,7 +345,7 @@ func TestAccReference(t *testing.T) {
 		{"data-sources/muster_managed_clusters", nil},
 		{"data-sources/muster_manifest_work", nil},
 	} {
-		w := e.at(t, acctest.NewWorkspace(t), snippet.folder)
+		w := e.at(t, acctest.NewTerraform(t), snippet.folder)
 		with := append([]string{"-no-color", "-input=false"}, snippet.variables...)
 		w.MustRun(append([]string{"apply", "-auto-approve"}, with...)...)
 		defer w.MustRun(append([]string{"destroy", "-auto-approve"}, with...)...)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/wellformed"
 )
 
 // block is a part of a schema with attributes: the whole, or a nested object.
@@ -151,7 +150,7 @@ func configurables(t *testing.T) []configurable {
 	}
 	for _, name := range slices.Sorted(maps.Keys(schemas.ListResourceSchemas)) {
 		all = append(all, configurable{"list " + name, schemas.ListResourceSchemas[name].Block, func(ctx context.Context, config *tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
-			resp, err := server.(wellformed.Provider).ValidateListResourceConfig(ctx, &tfprotov6.ValidateListResourceConfigRequest{TypeName: name, Config: config})
+			resp, err := server.(tfprotov6.ListResourceServer).ValidateListResourceConfig(ctx, &tfprotov6.ValidateListResourceConfigRequest{TypeName: name, Config: config})
 			if err != nil {
 				return nil, err
 			}
@@ -160,7 +159,7 @@ func configurables(t *testing.T) []configurable {
 	}
 	for _, name := range slices.Sorted(maps.Keys(schemas.ActionSchemas)) {
 		all = append(all, configurable{"action " + name, schemas.ActionSchemas[name].Schema.Block, func(ctx context.Context, config *tfprotov6.DynamicValue) ([]*tfprotov6.Diagnostic, error) {
-			resp, err := server.(wellformed.Provider).ValidateActionConfig(ctx, &tfprotov6.ValidateActionConfigRequest{ActionType: name, Config: config})
+			resp, err := server.(tfprotov6.ActionServer).ValidateActionConfig(ctx, &tfprotov6.ValidateActionConfigRequest{ActionType: name, Config: config})
 			if err != nil {
 				return nil, err
 			}

@@ -34,7 +34,7 @@ type cloud struct{ existing, created kubernetes }
 type kubernetes struct{ address, authority, kubeconfig string }
 
 // serveClouds serves a stand-in for each cloud.
-func serveClouds(w *acctest.Workspace, c cloud) {
+func serveClouds(w *acctest.Terraform, c cloud) {
 	for address, p := range map[string]*standIn{
 		"hashicorp/aws":     amazon(c),
 		"hashicorp/google":  google(c),

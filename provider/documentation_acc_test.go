@@ -16,6 +16,9 @@ import (
 // published is where users take modules from. In a test they are those of the tree.
 const published = "github.com/muster-fleet/terraform-provider-muster//examples/"
 
+// publishedSource is the address of a module of a release.
+var publishedSource = regexp.MustCompile(regexp.QuoteMeta(published) + `([a-z/-]+)\?ref=[^"]*"`)
+
 // examples is a copy of all examples that Terraform can run in, and the folders in it
 // that hold a configuration.
 type examples struct {
@@ -65,7 +68,7 @@ func (e examples) prepare(t *testing.T, folder string) (text string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		local := strings.ReplaceAll(string(original), published, filepath.ToSlash(up)+"/")
+		local := publishedSource.ReplaceAllString(string(original), filepath.ToSlash(up)+"/$1\"")
 		if err := os.WriteFile(file, []byte(local), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +109,7 @@ func snippetVersion(folder string) string {
 
 // at is a workspace in a folder, initialized. A folder that needs a newer Terraform
 // than that of the test is skipped.
-func (e examples) at(t *testing.T, w *acctest.Workspace, folder string) *acctest.Workspace {
+func (e examples) at(t *testing.T, w *acctest.Terraform, folder string) *acctest.Terraform {
 	t.Helper()
 	own := w.In(t, filepath.Join(e.root, folder))
 	for _, file := range e.files(t, folder) {
@@ -137,7 +140,7 @@ func minor(t *testing.T, version string) int {
 	return number
 }
 
-func terraformVersion(t *testing.T, w *acctest.Workspace) int {
+func terraformVersion(t *testing.T, w *acctest.Terraform) int {
 	t.Helper()
 	var about struct {
 		Version string `json:"terraform_version"`
@@ -151,8 +154,9 @@ func terraformVersion(t *testing.T, w *acctest.Workspace) int {
 // Every folder of examples that holds a configuration is valid by itself, as it is
 // what people copy. The documents show no other configuration: see tests/docs.
 func TestAccExamplesAreValid(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	serveClouds(w, cloud{})
+	serveHelm(w)
 	e := copyExamples(t)
 	t.Run("folders", func(t *testing.T) {
 		for _, folder := range e.folders {
@@ -172,8 +176,9 @@ func TestAccExamplesAreValid(t *testing.T) {
 // Where an example or module has tests of its own, they succeed, and there are some.
 // Those in hub.tftest.hcl need a running fleet, and a test of their own.
 func TestAccExamplesPassTheirTests(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	serveClouds(w, cloud{})
+	serveHelm(w)
 	e := copyExamples(t)
 	tested := 0
 	t.Run("folders", func(t *testing.T) {

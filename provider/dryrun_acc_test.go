@@ -7,12 +7,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
 // Who loses what is in the plan, by field and manager, and not only in the apply.
-func TestAccAPlanTellsWhoseFieldsItTakes(t *testing.T) {
+func TestAccAPlanSaysWhoseFieldsItTakes(t *testing.T) {
 	w := acctest.NewWorkspace(t)
 	o := acctest.Someone(t)
 	const n = "dryrun-taken"
@@ -103,7 +103,7 @@ resource "muster_placement" "unborn" {
 	said := acctest.NewWorkspace(t).Plan(writer + config)
 	acctest.Says(t, said,
 		`Error: The hub refuses managed cluster "dryrun-refused"`, `cannot add/remove a ManagedCluster to/from ManagedClusterSet "forbidden"`,
-		`4: cluster_set = "forbidden"`, "managedclustersets/join",
+		`9: cluster_set = "forbidden"`, "managedclustersets/join",
 		`Error: The hub refuses the binding of cluster set "forbidden"`, "managedclustersets/bind")
 	if strings.Contains(said, "made-later") && strings.Contains(said, `Error: The hub refuses placement`) {
 		t.Errorf("a namespace that is not there yet is no error: %s", said)

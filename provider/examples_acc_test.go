@@ -53,7 +53,7 @@ resource "muster_manifest_work" "hello" {
 
 func TestAccOneBadClusterHoldsUpNoOther(t *testing.T) {
 	good := acctest.DevCluster(t)
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	both := fleetOf(t, map[string]string{"tolerant-good": good.Kubeconfig, "tolerant-bad": "/nowhere/admin.kubeconfig"})
 	if planned := w.Plan(both); !strings.Contains(planned, "Plan: 10 to add") {
 		t.Errorf("a cluster that can't be reached stops the plan: %s", acctest.Excerpt(planned))
@@ -62,7 +62,7 @@ func TestAccOneBadClusterHoldsUpNoOther(t *testing.T) {
 	if ok {
 		t.Error("nobody is told of the bad cluster")
 	}
-	acctest.Says(t, said, "The cluster tolerant-bad has no agent, so it can't join.", `/nowhere/admin.kubeconfig`, "no work for tolerant-bad")
+	acctest.Says(t, said, "The cluster tolerant-bad has not joined.", `/nowhere/admin.kubeconfig`, "no work for tolerant-bad")
 	state, _ := w.Run("state", "list")
 	acctest.Says(t, state, `module.fleet.muster_cluster_registration.this["tolerant-good"]`, `muster_manifest_work.hello["tolerant-good"]`)
 	if strings.Contains(state, `registration.this["tolerant-bad"]`) || strings.Contains(said, "is tainted") {
@@ -73,7 +73,7 @@ func TestAccOneBadClusterHoldsUpNoOther(t *testing.T) {
 	if said, ok = w.Apply(both); ok {
 		t.Error("the bad cluster was forgotten")
 	}
-	acctest.Says(t, said, "0 to destroy", "The cluster tolerant-bad has no agent, so it can't join.")
+	acctest.Says(t, said, "0 to destroy", "The cluster tolerant-bad has not joined.")
 
 	if said, ok = w.Apply(fleetOf(t, map[string]string{"tolerant-good": good.Kubeconfig})); !ok {
 		t.Errorf("the bad cluster can't be given up: %s", acctest.Excerpt(said))

@@ -103,7 +103,7 @@ func move(t *testing.T, file, from string) {
 // A plan of a fleet only reads, the hub and the clusters, and writes to neither.
 func TestAccFleetIsPlannedByAReader(t *testing.T) {
 	managed := acctest.DevCluster(t)
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	hubFile, clusterFile := filepath.Join(t.TempDir(), "hub"), filepath.Join(t.TempDir(), "cluster")
 	as := func(hub, cluster string) { move(t, hubFile, hub); move(t, clusterFile, cluster) }
 	hubReader, clusterReader := readOnly(t, acctest.Acc.Hub), readOnly(t, managed)
@@ -134,7 +134,8 @@ func TestAccFleetIsPlannedByAReader(t *testing.T) {
 // With the hub away, new clusters are planned, a refresh fails soon and says why, and
 // a plan without one succeeds.
 func TestAccFleetIsPlannedWithoutItsHub(t *testing.T) {
-	managed := acctest.DevCluster(t)
+	t.Parallel() // It mostly waits, and has clusters of its own.
+	managed := sibling(t, acctest.DevCluster(t))
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestAccFleetIsPlannedWithoutItsHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hub.Kill() })
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	config := onboardingModule(t, hub.Kubeconfig, reached("orphan", managed.Kubeconfig, ""))
 	if said, ok := w.Apply(config); !ok {
 		t.Fatal(said)
@@ -176,7 +177,7 @@ func TestAccFleetIsPlannedWithoutItsHub(t *testing.T) {
 // The agent may come before the hub accepts the cluster.
 func TestAccFleetAgentBeforeItsAcceptance(t *testing.T) {
 	managed := acctest.DevCluster(t)
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	config := func(accept bool) string {
 		return onboardingModule(t, acctest.Acc.Hub.Kubeconfig, reached("early", managed.Kubeconfig, fmt.Sprintf(", accept = %t", accept)))
 	}
@@ -202,7 +203,7 @@ func TestAccFleetAgentBeforeItsAcceptance(t *testing.T) {
 // gives out.
 func TestAccFleetClusterRegistersItself(t *testing.T) {
 	managed := acctest.DevCluster(t)
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	config := onboardingModule(t, acctest.Acc.Hub.Kubeconfig, "    edge = {}\n") + `
 output "commands" { value = module.fleet.join_commands["edge"] }
 `
@@ -236,4 +237,90 @@ output "commands" { value = module.fleet.join_commands["edge"] }
 	if said, ok := w.Destroy(); !ok {
 		t.Error(said)
 	}
+}
+
+// A cluster that has joined and is offline does not fail the run: its agent is changed
+// by a later apply. One whose agent can't reach the hub is not waited for twice, and
+// the reason is said with what to change.
+func TestAccFleetOfflineIsNotTheSameAsNeverJoined(t *testing.T) {
+	t.Parallel() // It mostly waits, and has clusters of its own.
+	lost := sibling(t, acctest.DevCluster(t))
+	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offline, err := testhub.StartCluster(program, filepath.Join(t.TempDir(), "away"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = offline.Kill() })
+	w := acctest.NewTerraform(t)
+	config := func(image, more string) string {
+		text := onboardingModule(t, acctest.Acc.Hub.Kubeconfig, reached("away", offline.Kubeconfig, image)+more) + `
+output "problems" { value = { for name, text in module.fleet.problems : name => text == null } }
+output "outdated" { value = { for name, text in module.fleet.outdated : name => text == null } }
+`
+		return strings.Replace(text, `agent_timeout = "1m"`, `agent_timeout = "8s"`, 1)
+	}
+	if said, ok := w.Apply(config("", "")); !ok {
+		t.Fatal(said)
+	}
+	if err := offline.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	const next = `, image = "example.com/agent:next"`
+	said, ok := w.Apply(config(next, ""))
+	if !ok {
+		t.Errorf("a cluster that is offline fails the run: %s", acctest.Excerpt(said))
+	}
+	acctest.Says(t, said, `Cannot install the agent in cluster "away"`, "connection refused", `problems = { "away" = true }`, `outdated = { "away" = false }`)
+	if err := offline.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	said, ok = w.Apply(config(next, ""))
+	if !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+	acctest.Says(t, said, "1 changed", `outdated = { "away" = true }`)
+
+	never := reached("lost", lost.Kubeconfig, `, hub_server = "https://127.0.0.1:1"`)
+	for range 2 {
+		began := time.Now()
+		if said, ok = w.Apply(config(next, never)); ok {
+			t.Error("nobody is told of the cluster that does not join")
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the apply takes %s", took)
+		}
+		acctest.Says(t, said, "The cluster lost has not joined.", "has no certificate from the hub",
+			"The agent has to reach the hub at https://127.0.0.1:1", "hub_server")
+		acctest.Says(t, w.MustRun("output", "-json", "problems"), `{"away":true,"lost":false}`)
+		if strings.Contains(said, "has no agent") || strings.Contains(said, "The cluster away") {
+			t.Error(acctest.Excerpt(said))
+		}
+	}
+	if said, ok := w.Destroy(); !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+}
+
+// A mistake in an entry is an error of the plan that names the cluster and what is
+// wrong, be it found by the module or by a resource.
+func TestAccFleetRefusesMistakes(t *testing.T) {
+	w := acctest.NewTerraform(t)
+	for entry, want := range map[string][]string{
+		`cluster_uuid = "x"`:                                              {"paris.cluster_uuid: there is no such attribute. Did you mean cluster_uid?"},
+		`connection = { kubeconfig_pth = "x" }`:                           {"paris.connection.kubeconfig_pth: ", "Did you mean kubeconfig_path?"},
+		`connection = "x"`:                                                {"paris.connection: this has to be an object, and is a text"},
+		`lease_duration_seconds = "many"`:                                 {"paris.lease_duration_seconds: this has to be a number"},
+		`connection = { host = "https://a" }, bootstrap = { ttl = "1d" }`: {`muster_klusterlet.this["paris"]`, `"1d" is not a duration`},
+		`connection = { host = "https://a" }, agent = { resources = { limits = { memory = "1 GB" } } }`: {
+			`muster_klusterlet.this["paris"]`, "resources.limits", "it is no quantity"},
+		`connection = { host = "https://a" }, agent = { image_pull_policy = "always" }`: {`muster_klusterlet.this["paris"]`, "image_pull_policy", "IfNotPresent"},
+		`taints = [{ key = "a", effect = "NoSchedule" }]`:                               {`muster_managed_cluster.this["paris"]`, "NoSelectIfNew"},
+	} {
+		said := w.Plan(onboardingModule(t, "/nowhere", "    paris = { "+entry+" }\n"))
+		acctest.Says(t, said, append(want, "Error: ")...)
+	}
+	acctest.Says(t, w.Plan(onboardingModule(t, "/nowhere", "    Paris_1 = {}\n")), "The name of a cluster has up to 63", "Paris_1")
 }

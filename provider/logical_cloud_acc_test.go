@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // TestAccLogicalCloudExample applies the example logical-cloud to three real clusters
@@ -26,7 +26,7 @@ func TestAccLogicalCloudExample(t *testing.T) {
 	for name, cluster := range clusters {
 		kubeconfigs[name] = cluster.Kubeconfig
 	}
-	w := copyExamples(t).at(t, acctest.NewWorkspace(t), "logical-cloud")
+	w := copyExamples(t).at(t, acctest.NewTerraform(t), "logical-cloud")
 	with := []string{
 		"-no-color", "-input=false", "-var", "fleet_dir=" + startedFleet(t, kubeconfigs), "-var", `clusters=["edge1","edge2","edge3"]`,
 	}
@@ -71,7 +71,7 @@ func TestAccLogicalCloudExample(t *testing.T) {
 
 // userKubeconfig runs the command of the example's output in its folder, and returns
 // the file that it writes.
-func userKubeconfig(t *testing.T, w *acctest.Workspace, command string) string {
+func userKubeconfig(t *testing.T, w *acctest.Terraform, command string) string {
 	t.Helper()
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	if err != nil {

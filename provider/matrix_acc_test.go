@@ -14,7 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 func TestEveryResourceIsInTheMatrix(t *testing.T) {
@@ -53,7 +53,7 @@ const noChanges = "No changes."
 
 // TestAccMatrix takes all resources through their life side by side.
 func TestAccMatrix(t *testing.T) {
-	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
+	w, o := acctest.NewTerraform(t), acctest.Someone(t)
 	const n = "matrix"
 	rows := matrix(n)
 	config := func(value string) string { return matrixConfig(n, rows, strconv.Quote(value), "") }
@@ -134,7 +134,7 @@ func TestAccMatrix(t *testing.T) {
 
 // foreignManager has somebody else take the labels: with force_conflicts = false the
 // plan says whose they are, and without it they are taken over with a warning.
-func foreignManager(t *testing.T, w *acctest.Workspace, o *acctest.Outsider, rows []row, config func(more string) string) {
+func foreignManager(t *testing.T, w *acctest.Terraform, o *acctest.Outsider, rows []row, config func(more string) string) {
 	t.Helper()
 	var taken []row
 	for _, r := range rows {
@@ -173,7 +173,7 @@ func imports(t *testing.T, rows []row) {
 		if len(importable) != count {
 			t.Fatal("not all are imported")
 		}
-		planned := acctest.NewWorkspace(t).Plan(blocks + config)
+		planned := acctest.NewTerraform(t).Plan(blocks + config)
 		if want := fmt.Sprintf("Plan: %d to import, 0 to add, 0 to change, 0 to destroy.", count); !strings.Contains(planned, want) {
 			t.Errorf("by identity: %v: the plan is not %q: %s", byIdentity, want, planned)
 		}
@@ -202,7 +202,7 @@ func atLeast(t *testing.T, major, minor int) bool {
 
 // What is not known while planning is not missing.
 func TestAccMatrixWithUnknownInputs(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	const n = "matrix-late"
 	late := "resource \"terraform_data\" \"late\" {\n  input = \"one\"\n}\n\n" + matrixConfig(n, matrix(n), "terraform_data.late.output", "")
 	acctest.Says(t, w.Plan(late), fmt.Sprintf("Plan: %d to add, 0 to change, 0 to destroy.", len(matrix(n))+1))

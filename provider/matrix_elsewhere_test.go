@@ -35,8 +35,9 @@ func elsewhere() map[string]map[string]string {
 	return map[string]map[string]string{
 		"muster_klusterlet": {
 			ofLife: "TestAccMatrixOfAFleet", ofEdits: "TestAccKlusterletRestoresEachOfItsObjects",
-			ofDeletion: "TestAccKlusterletOutlastsADeletionOfItsNamespace", ofHolding: "TestAccKlusterletWaitsForWorks",
-			ofTimeout: "TestAccErrorsSayWhyThereWasNoAnswer", ofUnknown: "TestAccPlanWithAConnectionThatIsNotKnownYet",
+			ofDeletion: "TestAccKlusterletReturnsAfterADeletionOfItsNamespace",
+			ofHolding:  "TestAccKlusterletWaitsForWorks",
+			ofTimeout:  "TestAccErrorsSayWhyThereWasNoAnswer", ofUnknown: "TestAccPlanWithAConnectionThatIsNotKnownYet",
 		},
 		"muster_cluster_registration":           waits("TestAccClusterRegistration", "TestAccClusterRegistration"),
 		"muster_manifest_work_wait":             waits("TestAccManifestWorkWait", "TestAccMatrixOfAFleet"),

@@ -4,11 +4,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,8 +32,9 @@ type fleetRow struct {
 	resource string
 	// id and identity are those of an import; without them it can't be imported.
 	id, identity string
-	// edit is what somebody else does, which the next plan has to show.
-	edit func(hub, inside *acctest.Outsider)
+	// edit is what somebody else does, which the next plan has to show, with these words.
+	edit  func(hub, inside *acctest.Outsider)
+	shows []string
 	// kept are attributes that differ from run to run, which a recorded state can't
 	// have: see plansFromRecordedStates.
 	kept []string
@@ -43,8 +46,10 @@ func fleetMatrix(kubeconfig string) []fleetRow {
 		{
 			resource: "muster_klusterlet", id: "matrix-fleet@" + kubeconfig,
 			identity: fmt.Sprintf(`cluster_name = "matrix-fleet", namespace = %q, kubeconfig_path = %q`, cluster.AgentNamespace, kubeconfig),
-			edit: func(_, inside *acctest.Outsider) {
-				inside.Patch(&appsv1.Deployment{}, cluster.AgentNamespace, klusterlet.Name, `{"spec":{"replicas":0}}`)
+			edit:     func(_, inside *acctest.Outsider) { addToAgent(inside) },
+			shows: []string{
+				"spec.template.spec.hostNetwork was added", "spec.template.spec.containers[beside] was added",
+				"spec.template.spec.containers[klusterlet-agent].env[HTTPS_PROXY] was added",
 			},
 			kept: []string{"cluster_connection", "cluster_uid", "image"},
 		},
@@ -75,7 +80,7 @@ type clientcmdServer struct{ url, ca string }
 // TestAccMatrixOfAFleet takes the resources that need a real agent through their life.
 func TestAccMatrixOfAFleet(t *testing.T) {
 	process := acctest.DevCluster(t)
-	w, o, inside := acctest.NewWorkspace(t), acctest.Someone(t), acctest.OutsiderOf(t, process)
+	w, o, inside := acctest.NewTerraform(t), acctest.Someone(t), acctest.OutsiderOf(t, process)
 	rows := fleetMatrix(process.Kubeconfig)
 	csr := requestOf(t, o, "jo")
 	config := func(value string) string { return fleetConfig(t, process.Kubeconfig, csr, value) }
@@ -115,11 +120,15 @@ func TestAccMatrixOfAFleet(t *testing.T) {
 			continue
 		}
 		r.edit(o, inside)
-		if planned := w.Plan(config("one")); !strings.Contains(planned, r.resource+".x will be updated in-place") {
-			t.Errorf("%s: the plan shows no drift: %s", r.resource, planned)
-		}
+		acctest.Says(t, w.Plan(config("one")), append(r.shows, r.resource+".x will be updated in-place")...)
 	}
 	apply("healed", config("one"))
+	pod := agentIn(inside).Spec.Template.Spec
+	if pod.HostNetwork || len(pod.Containers) != 1 || len(pod.Containers[0].Env) > 0 {
+		t.Errorf("healed: the agent still has what somebody has added: %+v", pod)
+	}
+	replicaSetFails(t, w, config("one"))
+	apply("corrected", config("one"))
 	fleetImports(t, rows, config("one"))
 
 	// A wait goes with its object.
@@ -138,6 +147,43 @@ func TestAccMatrixOfAFleet(t *testing.T) {
 	if inside.Exists(&corev1.Namespace{}, "", cluster.AgentNamespace) {
 		t.Error("the agent is still there")
 	}
+}
+
+func agentIn(inside *acctest.Outsider) *appsv1.Deployment {
+	agent := &appsv1.Deployment{}
+	inside.Get(agent, cluster.AgentNamespace, klusterlet.Name)
+	return agent
+}
+
+// addToAgent stops the agent, and adds to it what nobody has configured: an environment
+// variable, a second container and the node's network.
+func addToAgent(inside *acctest.Outsider) {
+	containers := agentIn(inside).Spec.Template.Spec.Containers
+	containers[0].Env = append(containers[0].Env, corev1.EnvVar{Name: "HTTPS_PROXY", Value: "http://evil:3128"})
+	containers = append(containers, corev1.Container{Name: "beside", Image: "evil"})
+	pod, err := json.Marshal(map[string]any{"hostNetwork": true, "containers": containers})
+	testkit.Must(inside.T, err)
+	patch := fmt.Sprintf(`{"spec":{"replicas":0,"template":{"spec":%s}}}`, pod)
+	inside.Patch(&appsv1.Deployment{}, cluster.AgentNamespace, klusterlet.Name, patch)
+}
+
+// replicaSetFails has the cluster refuse the objects of a replica set for good. The wait
+// for them ends at once, and the next plan says why, in the words of the cluster's API
+// server.
+func replicaSetFails(t *testing.T, w *acctest.Terraform, config string) {
+	t.Helper()
+	failing := strings.Replace(config, `kind = "ConfigMap", metadata = { name = "matrix-fleet-rs", namespace = "default" }, data = { env = local.value } }`,
+		`kind = "ResourceQuota", metadata = { name = "matrix-fleet-rs", namespace = "default" }, spec = { hard = { pods = "-1" } } }`, 1)
+	began := time.Now()
+	said, ok := w.Apply(failing)
+	if took := time.Since(began); ok || took > time.Minute {
+		t.Errorf("refused: it went on for %s: %s", took, acctest.Excerpt(said))
+	}
+	const why = `ResourceQuota "matrix-fleet-rs" is invalid: spec.hard[pods]: Invalid value: (sensitive): must be greater than or equal to 0`
+	acctest.Says(t, said, `Not ready: manifest work replica set "matrix-fleet-team/rs"`, "so the wait ended before its timeout",
+		"in matrix-fleet: it is not applied: ResourceQuota default/matrix-fleet-rs", why)
+	acctest.Says(t, w.Plan(failing), `Not applied: manifest work replica set "matrix-fleet-team/rs"`,
+		"in matrix-fleet: ResourceQuota default/matrix-fleet-rs (objects[0])", why)
 }
 
 // requestOf is a certificate request of a user of the hub.
@@ -174,7 +220,7 @@ func fleetImports(t *testing.T, rows []fleetRow, config string) {
 			blocks += fmt.Sprintf("import {\n  to = %s.x\n  %s\n}\n", r.resource, how)
 			imported = append(imported, r)
 		}
-		planned := acctest.NewWorkspace(t).Plan(blocks + config)
+		planned := acctest.NewTerraform(t).Plan(blocks + config)
 		for _, r := range imported {
 			if !strings.Contains(planned, r.resource+".x will be imported") {
 				t.Errorf("by identity %v: %s is not imported without a change: %s", byIdentity, r.resource, acctest.Excerpt(planned))

@@ -9,7 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -47,7 +47,7 @@ func independent(o *acctest.Outsider, n string) (rows []row, config string) {
 // Somebody's finalizer keeps every object of the hub. Ctrl-C ends the wait at once: the
 // error names the finalizer and who set it, and the object stays in the state.
 func TestAccAHeldDeletionSaysWhatHoldsIt(t *testing.T) {
-	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
+	w, o := acctest.NewTerraform(t), acctest.Someone(t)
 	rows, config := independent(o, "matrix-held")
 	if said, ok := w.Apply(config); !ok {
 		t.Fatal(acctest.Excerpt(said))

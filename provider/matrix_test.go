@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -165,7 +165,10 @@ func matrix(n string) []row {
   endpoint       = { server = "https://${@value}.example.com" }
   agent          = { annotations = { note = @value }, env = { A = @value }, tolerations = [{ key = @value, operator = "Exists" }] }
   cluster_labels = { env = @value }
-  redeploy       = length(@value)`,
+  redeploy       = length(@value)
+  rejoin         = length(@value)
+  cluster_authority = "dns:${@value}.example.com"
+  publish_server = length(@value) > 1`,
 			id: n + "-i", identity: `name = "` + n + `-i"`,
 			object: &musterv1alpha1.ClusterImport{}, name: n + "-i", edit: `{"spec":{"accept":true,"agent":{"hostNetwork":true,"annotations":{"other":"x"}}}}`,
 		},

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -109,8 +109,8 @@ func unchanged(t *testing.T, before, after []kube.Object) {
 			t.Errorf("%s is gone", before[i].GetName())
 			continue
 		}
-		differences, err := ownership.Differences(before[i], after[i], false)
-		if err != nil || len(differences) > 0 || before[i].GetUID() != after[i].GetUID() || ownership.Mark(before[i]) != ownership.Mark(after[i]) {
+		differences, err := crud.Differences(before[i], after[i], false)
+		if err != nil || len(differences) > 0 || before[i].GetUID() != after[i].GetUID() || crud.OwnerMark(before[i]) != crud.OwnerMark(after[i]) {
 			t.Errorf("%T %s was changed: %v, %v", before[i], before[i].GetName(), differences, err)
 		}
 	}
@@ -236,6 +236,39 @@ resource "muster_managed_cluster_set_binding" "x" {
 		}
 	}
 	if said, ok := w.Destroy(); !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+}
+
+// What another state manages is imported with a warning, and changed only with adopt.
+func TestAccAnImportTakesNothingFromAnotherState(t *testing.T) {
+	const n = "owned-import"
+	set := func(env, more string) string {
+		return fmt.Sprintf("resource \"muster_managed_cluster_set\" \"x\" {\n  name = %q\n  labels = { env = %q }\n%s\n}\n", n, env, more)
+	}
+	const block = "import {\n  to = muster_managed_cluster_set.x\n  id = \"" + n + "\"\n}\n"
+	const warned = `Warning: Managed by another Terraform resource: cluster set "` + n + `"`
+	first, second := acctest.NewWorkspace(t), acctest.NewWorkspace(t)
+	if said, ok := first.Apply(set("a", "")); !ok {
+		t.Fatal(acctest.Excerpt(said))
+	}
+	acctest.Says(t, second.Plan(block+set("c", "")), warned, "A change of it will fail here, unless adopt = true", "The apply will fail", "1 to import, 0 to add, 1 to change")
+	said, ok := second.Apply(block + set("c", ""))
+	if ok {
+		t.Error("it was taken over")
+	}
+	acctest.Says(t, said, `Error: Managed by another Terraform resource: cluster set "`+n+`"`, `metadata.labels[env] is "a" there and "c" here`, "Nothing was changed")
+	if planned := first.Plan(set("a", "")); !strings.Contains(planned, noChanges) {
+		t.Errorf("the first state lost it: %s", acctest.Excerpt(planned))
+	}
+	if said, ok := second.Apply(block + set("c", "  adopt = true")); !ok {
+		t.Fatal(acctest.Excerpt(said))
+	}
+	acctest.Says(t, first.Plan(set("a", "")), `Taken over by another owner: cluster set "`+n+`"`)
+	if said, ok := second.Apply(set("d", "")); !ok { // From now on it is its own.
+		t.Error(acctest.Excerpt(said))
+	}
+	if said, ok := second.Destroy(); !ok {
 		t.Error(acctest.Excerpt(said))
 	}
 }

@@ -20,11 +20,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/access"
 	actions "github.com/muster-fleet/terraform-provider-muster/provider/internal/action"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/addon"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/clusterset"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
 	functions "github.com/muster-fleet/terraform-provider-muster/provider/internal/function"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/logicalcloud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/managedcluster"
@@ -108,75 +109,64 @@ func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRe
 	resp.ActionData = hub
 }
 
+// kinds are the kinds of objects of the hub, each with its resource, and with its list
+// resource and its data source where it has them.
+func kinds() []crud.Declared {
+	return []crud.Declared{
+		managedcluster.Cluster(),
+		clusterset.Set(),
+		clusterset.Binding(),
+		logicalcloud.Cloud(),
+		manifestwork.Work(),
+		replicaset.Set(),
+		namespace.Namespace(),
+		placement.Placement(),
+		logicalcloud.Role(),
+		addon.AddOn(),
+		addon.InCluster(),
+		addon.Template(),
+		addon.DeploymentConfig(),
+		clusterimport.Import(),
+	}
+}
+
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{
-		managedcluster.New,
+	return append(crud.Resources(kinds()), []func() resource.Resource{
 		registration.NewAcceptance,
 		registration.NewRegistration,
 		registration.NewToken,
 		klusterlet.New,
-		clusterimport.New,
-		clusterset.New,
-		clusterset.NewBinding,
-		namespace.New,
-		placement.New,
 		placement.NewScore,
-		manifestwork.New,
 		manifestwork.NewWait,
-		replicaset.New,
 		replicaset.NewWait,
-		logicalcloud.New,
 		logicalcloud.NewWait,
-		logicalcloud.NewRole,
 		access.NewRequest,
-		addon.NewClusterAddOn,
-		addon.NewTemplate,
-		addon.NewDeploymentConfig,
-		addon.New,
-	}
+	}...)
 }
 
 func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{
-		managedcluster.NewDataSource,
-		manifestwork.NewDataSource,
+	return append(crud.DataSources(kinds()), []func() datasource.DataSource{
 		managedcluster.NewProfilesDataSource,
 		managedcluster.NewListDataSource,
 		replicaset.NewDataSource,
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
-		clusterimport.NewDataSource,
-		logicalcloud.NewDataSource,
 		access.NewSubject,
 		addon.NewDataSource,
 		addon.NewClusterAddOnsDataSource,
-	}
+	}...)
 }
 
 // ListResources are for all resources but muster_klusterlet: the hub does not know
 // how to reach the clusters' API servers.
 func (p *musterProvider) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{
-		managedcluster.NewListResource,
-		namespace.NewListResource,
+	return append(crud.ListResources(kinds()), []func() list.ListResource{
 		registration.NewAcceptanceListResource,
 		registration.NewRegistrationListResource,
 		registration.NewTokenListResource,
-		clusterset.NewListResource,
-		clusterset.NewBindingListResource,
-		placement.NewListResource,
 		placement.NewScoreListResource,
-		manifestwork.NewListResource,
-		replicaset.NewListResource,
-		clusterimport.NewListResource,
-		logicalcloud.NewListResource,
-		logicalcloud.NewRoleListResource,
 		access.NewRequestListResource,
-		addon.NewClusterAddOnListResource,
-		addon.NewTemplateListResource,
-		addon.NewDeploymentConfigListResource,
-		addon.NewListResource,
-	}
+	}...)
 }
 
 func (p *musterProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
@@ -194,6 +184,7 @@ func (p *musterProvider) Functions(context.Context) []func() function.Function {
 		functions.NewLabelSelector,
 		functions.NewParseLabelSelector,
 		functions.NewKlusterletManifests,
+		functions.NewAttributeErrors(p.Resources),
 	}
 }
 

@@ -34,7 +34,7 @@ func TestAccPlanWithoutAHub(t *testing.T) {
 
 // The hub may be made by the same apply.
 func TestAccPlanWithAHubThatIsNotKnownYet(t *testing.T) {
-	acctest.Run(t, resource.TestStep{
+	acctest.RunTerraform(t, resource.TestStep{
 		Config: fmt.Sprintf(`
 resource "terraform_data" "hub" { input = %q }
 provider "muster" { kubeconfig_path = terraform_data.hub.output }

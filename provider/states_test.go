@@ -78,7 +78,7 @@ func TestStatesOfAllVersionsLoad(t *testing.T) {
 // has of its resource, version by version: the plan has to be empty. kept are attributes
 // that no recorded state can have, such as an ID that the hub has made up, by resource:
 // only its resources are looked at.
-func plansFromRecordedStates(t *testing.T, w *acctest.Workspace, config string, kept map[string][]string) {
+func plansFromRecordedStates(t *testing.T, w *acctest.Terraform, config string, kept map[string][]string) {
 	t.Helper()
 	file := filepath.Join(w.Dir, "terraform.tfstate")
 	original, err := os.ReadFile(file)

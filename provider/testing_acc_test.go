@@ -14,7 +14,7 @@ import (
 // The example of how to test one's own modules has to pass, as it is what people
 // copy.
 func TestAccTheExampleOfTerraformTestPasses(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	testkit.Must(t, err)
 	examples := t.TempDir()

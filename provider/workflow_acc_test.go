@@ -18,7 +18,7 @@ import (
 // example of a module with tests. Only the installation is left out, as Terraform and
 // muster are here.
 func TestAccWorkflow(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	testkit.Must(t, err)
 	terraform, err := exec.LookPath(os.Getenv("TF_ACC_TERRAFORM_PATH"))

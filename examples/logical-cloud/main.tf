@@ -5,7 +5,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }

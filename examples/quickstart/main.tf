@@ -5,7 +5,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }
@@ -23,11 +24,11 @@ module "fleet" {
   agent_image = var.agent_image
 
   clusters = {
-    for name, cluster in var.clusters : name => {
+    for name, cluster in var.clusters : name => merge(cluster, {
       connection  = { kubeconfig_path = "${var.fleet_dir}/clusters/${name}/admin.kubeconfig" }
       cluster_set = muster_managed_cluster_set.production.name
-      labels      = merge({ environment = "production" }, cluster.labels)
-    }
+      labels      = merge({ environment = "production" }, try(cluster.labels, {}))
+    })
   }
 }
 

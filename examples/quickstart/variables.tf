@@ -5,8 +5,8 @@ variable "fleet_dir" {
 }
 
 variable "clusters" {
-  description = "The clusters to register. Their names are those of the folders in the data directory."
-  type        = map(object({ labels = optional(map(string), {}) }))
+  description = "The clusters to register, as of the module fleet-onboarding. Their names are those of the folders in the data directory."
+  type        = any
   default = {
     cluster1 = {}
     cluster2 = {}

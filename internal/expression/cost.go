@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"errors"
 	"math"
 
 	"github.com/google/cel-go/checker"
@@ -12,11 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// estimator computes what calls cost: as Kubernetes does, and by the size of what
-// they are given and return. Kubernetes and CEL count the elements of a list but
-// not what is in them, so that comparing two lists of lists of lists would cost
-// as little as it is long in writing; and they count a function that they don't
-// know as one, whatever it reads.
+// estimator computes what calls cost: as Kubernetes does, and by their price and
+// what they return. Kubernetes and CEL count the elements of a list but not what is
+// in them, so that comparing two lists of lists of lists would cost as little as it
+// is long in writing; and they count a function that they don't know as one,
+// whatever it reads.
 type estimator struct {
 	library.CostEstimator
 	// limit is what an evaluation may cost.
@@ -26,25 +27,22 @@ type estimator struct {
 // negligible is what a call costs at the most without being counted by size.
 const negligible = 20
 
-// constant are functions that take the same time whatever they are given, or
-// that hand on what they are given.
-var constant = sets.New(
-	"size", "_[_]", "_[?_]", "_?._", "@not_strictly_false", "dyn", "type",
-	"hasValue", "value", "or", "orValue", "first", "last", "hasConditions",
-)
+// handsOn are functions whose result is made of what they are given, which has been
+// counted when it was made.
+var handsOn = sets.New("_+_", "cel.@mapInsert", "dyn", listLiteral, mapLiteral)
 
 // CallCost implements interpreter.ActualCostEstimator.
 func (e *estimator) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	known := e.CostEstimator.CallCost(function, overload, args, result)
 	if constant.Has(function) {
-		return known
+		return nil
 	}
-	cost := 0
-	for _, v := range counted(function, args) {
-		cost += weigh(v, e.limit-cost)
+	known := e.known(function, overload, args, result)
+	cost, err := priceOf(function)(args, e.limit)
+	if refusal, refused := result.(*types.Err); err != nil || refused && errors.Is(refusal, ErrCall) {
+		// The call was not made, but what it was given has been looked at.
+		cost, _ = sum(args, maxCall)
 	}
-	if function != "_+_" && function != "cel.@mapInsert" {
-		// These add to what there is, whose making has been counted.
+	if !handsOn.Has(function) {
 		cost += weigh(result, e.limit-cost)
 	}
 	if cost <= negligible {
@@ -57,20 +55,18 @@ func (e *estimator) CallCost(function, overload string, args []ref.Val, result r
 	return &sum
 }
 
-// counted are the arguments of a call whose size makes it slow.
-func counted(function string, args []ref.Val) []ref.Val {
-	switch {
-	case len(args) < 2:
-	case function == "_+_" || function == "cel.@mapInsert" || function == "scores":
-		if _, list := args[0].(traits.Lister); list || function != "_+_" {
-			return args[1:]
-		}
-	case function == "@in":
-		if _, ok := args[1].(traits.Mapper); ok {
-			return nil // one look-up
-		}
+// known is what Kubernetes and CEL say that a call costs, nil for what CEL says by
+// itself.
+func (e *estimator) known(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	cost := uint64(common.ListCreateBaseCost)
+	switch function {
+	case listLiteral:
+		return &cost
+	case mapLiteral:
+		cost = common.MapCreateBaseCost
+		return &cost
 	}
-	return args
+	return e.CostEstimator.CallCost(function, overload, args, result)
 }
 
 // weigh counts the values in a value, texts by their length, up to the first
@@ -106,7 +102,9 @@ func weigh(v ref.Val, limit int) int {
 
 // EstimateCallCost implements checker.CostEstimator, with the least that reading
 // a text costs for the functions that Kubernetes does not have.
-func (e *estimator) EstimateCallCost(function, overload string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+func (e *estimator) EstimateCallCost(
+	function, overload string, target *checker.AstNode, args []checker.AstNode,
+) *checker.CallEstimate {
 	if function == "parseJSON" && target != nil {
 		size := checker.SizeEstimate{Max: math.MaxUint64}
 		if s := (*target).ComputedSize(); s != nil {

@@ -11,13 +11,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/lru"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
 )
 
 const (
@@ -47,7 +50,9 @@ var ErrTimeout = fmt.Errorf("the expression took longer than %s", Timeout)
 
 // TooCostly reports whether an evaluation ended because of what it cost: its
 // expression is at fault, or what it was given.
-func TooCostly(err error) bool { return errors.Is(err, ErrBudget) || errors.Is(err, ErrTimeout) }
+func TooCostly(err error) bool {
+	return errors.Is(err, ErrBudget) || errors.Is(err, ErrTimeout) || errors.Is(err, ErrCall)
+}
 
 // Env compiles expressions, each once, and evaluates them. It is safe for
 // concurrent use.
@@ -114,7 +119,8 @@ func (e *Env) get(expression string) compiled {
 	return c
 }
 
-func (e *Env) compile(expression string) (*Program, error) {
+func (e *Env) compile(expression string) (_ *Program, err error) {
+	defer recovery.Into(&err)
 	if err := checkText(expression); err != nil {
 		return nil, err
 	}
@@ -138,15 +144,17 @@ func (e *Env) compile(expression string) (*Program, error) {
 	if cost, err := e.env.EstimateCost(checked, costs); err == nil && cost.Min > uint64(e.limit) {
 		return nil, fmt.Errorf("%w: it costs at least %d units on any object, and %d are allowed: loop over less, or nest fewer loops", ErrLimits, cost.Min, e.limit)
 	}
-	program, err := e.env.Program(checked, cel.CostTracking(costs), cel.CostLimit(uint64(e.limit)), cel.InterruptCheckFrequency(checkFrequency), guarded(e.env))
+	program, err := e.env.Program(checked, cel.CostTracking(costs), cel.CostLimit(uint64(e.limit)), cel.InterruptCheckFrequency(checkFrequency), guarded(e.env, e.limit))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCompile, err)
 	}
 	return &Program{program: program, limit: e.limit}, nil
 }
 
-// Evaluate returns an expression's value and takes its cost from the budget.
-func (e *Env) Evaluate(ctx context.Context, expression string, variables map[string]any, budget *Budget) (any, error) {
+// evaluate returns an expression's value and takes its cost from the budget.
+func (e *Env) evaluate(
+	ctx context.Context, expression string, variables map[string]any, budget *Budget,
+) (ref.Val, error) {
 	c := e.get(expression)
 	if c.err != nil {
 		return nil, c.err
@@ -156,18 +164,18 @@ func (e *Env) Evaluate(ctx context.Context, expression string, variables map[str
 
 // True reports whether an expression holds.
 func (e *Env) True(ctx context.Context, expression string, variables map[string]any, budget *Budget) (bool, error) {
-	return asBool(e.Evaluate(ctx, expression, variables, budget))
+	return asBool(e.evaluate(ctx, expression, variables, budget))
 }
 
 // Text is an expression's value, which has to be a string.
 func (e *Env) Text(ctx context.Context, expression string, variables map[string]any, budget *Budget) (string, error) {
-	value, err := e.Evaluate(ctx, expression, variables, budget)
+	value, err := e.evaluate(ctx, expression, variables, budget)
 	if err != nil {
 		return "", err
 	}
-	text, ok := value.(string)
+	text, ok := value.(types.String)
 	if !ok {
-		return "", fmt.Errorf("expected string result, got %v", reflect.TypeOf(value))
+		return "", fmt.Errorf("expected string result, got %s", typeOf(value))
 	}
-	return text, nil
+	return string(text), nil
 }

@@ -44,7 +44,7 @@ func TestTrue(t *testing.T) {
 					t.Fatalf("got %v, %v, want the error %q", got, err, problem)
 				}
 				if strings.HasPrefix(problem, "compilation") != errors.Is(err, expression.ErrCompile) || (env.Check(text) == nil) == errors.Is(err, expression.ErrCompile) {
-					t.Errorf("whether it can be compiled is told wrongly: %v", err)
+					t.Errorf("whether it can be compiled is reported wrongly: %v", err)
 				}
 				return
 			}

@@ -1,68 +1,53 @@
 package expression
 
 import (
-	"regexp"
-	"strconv"
-	"strings"
+	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 )
 
-// guard looks at the arguments of a call before it is made, and returns an error
-// for those that would take too long or too much memory. Arguments of other types
-// than it knows are the function's business.
-type guard func(args []ref.Val) ref.Val
+// The names under which lists and maps that are written out are charged.
+const (
+	listLiteral = "@list"
+	mapLiteral  = "@map"
+)
 
-// guards are those of the functions that can do much by one call.
-var guards = map[string]guard{
-	"replace":         guardReplace,
-	"join":            guardJoin,
-	"format":          guardFormat,
-	"lists.range":     guardRange,
-	"distinct":        guardPairs,
-	"sets.contains":   guardPairs,
-	"sets.equivalent": guardPairs,
-	"sets.intersects": guardPairs,
-	"matches":         guardPattern,
-	"find":            guardPattern,
-	"findAll":         guardPattern,
-	"quantity":        guardQuantity,
-	"isQuantity":      guardQuantity,
-}
-
-// guarded puts the guards before the calls of a program.
-func guarded(env *cel.Env) cel.ProgramOption {
-	return cel.CustomDecorator(func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+// guarded has the price of each call of a program looked at before it is made, but
+// for those of functions that are known to be quick. An evaluation notices what a
+// call has cost only when it is over, so that no single call may take long.
+func guarded(env *cel.Env, limit int) cel.ProgramOption {
+	limit = min(limit, maxCall)
+	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		if c, ok := i.(interpreter.InterpretableConstructor); ok {
+			return literalOf(c), nil
+		}
 		call, ok := i.(interpreter.InterpretableCall)
-		if !ok {
+		if ok && call.Function() == operators.NotStrictlyFalse {
+			return &condition{call, append([]interpreter.InterpretableV2{call}, call.Args()...)}, nil
+		}
+		if !ok || len(call.Args()) == 0 || constant.Has(call.Function()) || unguarded.Has(call.Function()) {
 			return i, nil
 		}
-		check, ok := guards[call.Function()]
-		if !ok {
-			return i, nil
+		if args := call.Args(); call.Function() == operators.Equals || call.Function() == operators.NotEquals {
+			return &guardedEquality{call, args[0], args[1], call.Function() == operators.NotEquals, limit}, nil
 		}
-		run := matcher(call.Function())
-		if !matchers.Has(call.Function()) {
-			var err error
-			if run, err = implementation(env, call.Function(), call.OverloadID()); err != nil {
-				return nil, err
-			}
+		g := &guardedCall{
+			id: call.ID(), function: call.Function(),
+			price: priceOf(call.Function()), always: isPriced(call.Function()), limit: limit,
 		}
-		args := make([]interpreter.InterpretableV2, 0, len(call.Args()))
 		for _, a := range call.Args() {
-			args = append(args, plain{a})
+			g.args = append(g.args, plain{a})
 		}
-		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), args, func(values ...ref.Val) ref.Val {
-			if refusal := check(values); refusal != nil {
-				return refusal
-			}
-			return run(values)
-		}), nil
+		var err error
+		g.run, err = implementation(env, call.Function(), call.OverloadID())
+		return g, err
 	})
 }
 
@@ -70,11 +55,163 @@ func guarded(env *cel.Env) cel.ProgramOption {
 // regular expression and call that instead, past the guard.
 type plain struct{ interpreter.InterpretableV2 }
 
+// condition is that of a loop. CEL keeps what each round has evaluated for its cost
+// tracker until the loop ends, and looks for values in all of that: a loop over a
+// long list would take the square of its length. So the condition takes the one of
+// the round before for one of its arguments, which removes that and all that came
+// after it.
+type condition struct {
+	interpreter.InterpretableCall
+	args []interpreter.InterpretableV2
+}
+
+// Args implements interpreter.InterpretableCall.
+func (c *condition) Args() []interpreter.InterpretableV2 { return c.args }
+
+// literal is a list or map that is written out, as a call: so it is charged by what
+// is in it. A few bytes could make a list of lists of the same lists otherwise.
+type literal struct {
+	interpreter.InterpretableV2
+	function string
+	values   []interpreter.InterpretableV2
+}
+
+// literalOf makes a literal; one of constants is a constant itself.
+func literalOf(c interpreter.InterpretableConstructor) interpreter.InterpretableV2 {
+	variable := func(v interpreter.InterpretableV2) bool { _, ok := v.(interpreter.InterpretableConst); return !ok }
+	if values := c.InitVals(); c.Type() == types.ListType && len(values) > 0 && !slices.ContainsFunc(values, variable) {
+		return interpreter.NewConstValue(c.ID(), c.Eval(interpreter.EmptyActivation()))
+	}
+	switch c.Type() {
+	case types.ListType:
+		return &literal{c, listLiteral, c.InitVals()}
+	case types.MapType:
+		return &literal{c, mapLiteral, c.InitVals()}
+	}
+	return c
+}
+
+func (l *literal) Function() string                    { return l.function }
+func (l *literal) OverloadID() string                  { return l.function }
+func (l *literal) Args() []interpreter.InterpretableV2 { return l.values }
+
+// guardedCall is a call that is only made if its price is not too high.
+type guardedCall struct {
+	id       int64
+	function string
+	args     []interpreter.InterpretableV2
+	price    price
+	always   bool // its price is reckoned for small values, too
+	limit    int  // of its price
+	run      func(args []ref.Val) ref.Val
+}
+
+func (g *guardedCall) ID() int64                           { return g.id }
+func (g *guardedCall) Function() string                    { return g.function }
+func (g *guardedCall) Args() []interpreter.InterpretableV2 { return g.args }
+
+// OverloadID implements interpreter.InterpretableCall. It names none, as libraries
+// have costs of their own for theirs, which would count and not those of estimator.
+func (g *guardedCall) OverloadID() string { return "" }
+
+// Eval implements interpreter.Interpretable.
+func (g *guardedCall) Eval(vars interpreter.Activation) ref.Val {
+	return g.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (g *guardedCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	args := make([]ref.Val, len(g.args))
+	large := false
+	for i, a := range g.args {
+		args[i] = a.Exec(frame)
+		if types.IsUnknownOrError(args[i]) {
+			return args[i]
+		}
+		large = large || !small(args[i])
+	}
+	if _, growing := args[0].(traits.MutableLister); growing {
+		large = false // what a loop adds to its list
+	}
+	if large || g.always {
+		if err := affordable(g.function, g.price, args, g.limit); err != nil {
+			return types.LabelErrNode(g.id, types.WrapErr(err))
+		}
+	}
+	return types.LabelErrNode(g.id, g.run(args))
+}
+
+// guardedEquality is == or !=, which are frequent: it compares small values at once.
+type guardedEquality struct {
+	interpreter.InterpretableCall
+	left, right interpreter.InterpretableV2
+	not         bool
+	limit       int // of its price
+}
+
+// Eval implements interpreter.Interpretable.
+func (g *guardedEquality) Eval(vars interpreter.Activation) ref.Val {
+	return g.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (g *guardedEquality) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	a, b := g.left.Exec(frame), g.right.Exec(frame)
+	switch {
+	case types.IsUnknownOrError(a):
+		return a
+	case types.IsUnknownOrError(b):
+		return b
+	case small(a) || small(b):
+	default:
+		if err := affordable(g.Function(), sum, []ref.Val{a, b}, g.limit); err != nil {
+			return types.LabelErrNode(g.ID(), types.WrapErr(err))
+		}
+	}
+	return types.Bool((types.Equal(a, b) == types.True) != g.not)
+}
+
+// affordable is why a call is not made, if its price is above the limit.
+func affordable(function string, price price, args []ref.Val, limit int) error {
+	units, err := price(args, limit)
+	if err == nil && units > limit {
+		return tooMuch("a call of %s with what it is given costs more than %d units: give it less", spoken(function), limit)
+	}
+	return err
+}
+
+// small reports whether a value is a plain one of a few bytes.
+func small(v ref.Val) bool {
+	switch x := v.(type) {
+	case types.Int, types.Bool, types.Double, types.Uint, types.Null:
+		return true
+	case types.String:
+		return len(x) <= smallText
+	}
+	return false
+}
+
+// spoken is a function's name as it is written in expressions.
+func spoken(function string) string {
+	switch function {
+	case "@in":
+		return "in"
+	case "@sortByAssociatedKeys":
+		return "sortBy"
+	case "_==_", "_!=_", "_+_":
+		return function[1 : len(function)-1]
+	}
+	return function
+}
+
 // implementation is what a function does.
 func implementation(env *cel.Env, function, overload string) (func([]ref.Val) ref.Val, error) {
+	if matchers.Has(function) {
+		return matcher(function), nil
+	}
 	bindings, err := env.Functions()[function].Bindings()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find the function %s: %w", function, err)
 	}
 	var found *functions.Overload
 	for _, b := range bindings {
@@ -82,9 +219,22 @@ func implementation(env *cel.Env, function, overload string) (func([]ref.Val) re
 			found = b
 		}
 	}
-	return func(args []ref.Val) ref.Val {
+	call := func(args []ref.Val) ref.Val { return callOf(found, function, overload, args) }
+	if function == "_+_" {
+		return func(args []ref.Val) ref.Val {
+			if list := concatenated(args); list != nil {
+				return list
+			}
+			return call(args)
+		}, nil
+	}
+	return call, nil
+}
+
+// callOf calls an overload as CEL's own planner does.
+func callOf(found *functions.Overload, function, overload string, args []ref.Val) ref.Val {
+	if found != nil && (found.OperandTrait == 0 || args[0].Type().HasTrait(found.OperandTrait)) {
 		switch {
-		case found == nil:
 		case len(args) == 1 && found.Unary != nil:
 			return found.Unary(args[0])
 		case len(args) == 2 && found.Binary != nil:
@@ -92,114 +242,28 @@ func implementation(env *cel.Env, function, overload string) (func([]ref.Val) re
 		case found.Function != nil:
 			return found.Function(args...)
 		}
-		if receiver, ok := args[0].(traits.Receiver); ok {
-			return receiver.Receive(function, overload, args[1:])
+	}
+	if args[0].Type().HasTrait(traits.ReceiverType) {
+		return args[0].(traits.Receiver).Receive(function, overload, args[1:])
+	}
+	return types.NewErr("no such overload: %s", function)
+}
+
+// concatenated is a list of two lists, nil for other values and for a list that a
+// loop makes. CEL's own is a view of both, and views of views take ever longer for
+// each look at an element.
+func concatenated(args []ref.Val) ref.Val {
+	a, okA := args[0].(traits.Lister)
+	b, okB := args[1].(traits.Lister)
+	_, growing := args[0].(traits.MutableLister)
+	if !okA || !okB || growing {
+		return nil
+	}
+	out := make([]ref.Val, 0, sizeOf(args[0])+sizeOf(args[1]))
+	for _, list := range []traits.Lister{a, b} {
+		for i := range types.Int(sizeOf(list.(ref.Val))) {
+			out = append(out, list.Get(i))
 		}
-		return types.NewErr("no such overload: %s", function)
-	}, nil
-}
-
-func tooMuch(format string, args ...any) ref.Val {
-	return types.NewErr("more than an expression may do: "+format, args...)
-}
-
-func textAt(args []ref.Val, i int) (string, bool) {
-	if i >= len(args) {
-		return "", false
 	}
-	s, ok := args[i].(types.String)
-	return string(s), ok
-}
-
-func sizeOf(v ref.Val) int {
-	if list, ok := v.(traits.Lister); ok {
-		n, _ := list.Size().(types.Int)
-		return int(n)
-	}
-	return 0
-}
-
-func guardReplace(args []ref.Val) ref.Val {
-	in, ok := textAt(args, 0)
-	old, okOld := textAt(args, 1)
-	by, okBy := textAt(args, 2)
-	if ok && okOld && okBy && len(in)+strings.Count(in, old)*len(by) > maxText {
-		return tooMuch("replace would make a text of more than %d bytes", maxText)
-	}
-	return nil
-}
-
-func guardJoin(args []ref.Val) ref.Val {
-	between, _ := textAt(args, 1)
-	if list, ok := args[0].(traits.Lister); ok && sizeOf(list)*(1+len(between)) > maxText {
-		return tooMuch("join would make a text of more than %d bytes", maxText)
-	}
-	return nil
-}
-
-// precision is that of a number in a format, of four digits or more.
-var precision = regexp.MustCompile(`%\.[0-9]{4}`)
-
-func guardFormat(args []ref.Val) ref.Val {
-	text, ok := textAt(args, 0)
-	if !ok || len(args) < 2 {
-		return nil
-	}
-	if precision.MatchString(text) {
-		return tooMuch("format would write a number with a thousand digits or more")
-	}
-	if weigh(args[1], maxList)+len(text)/10 > maxList {
-		return tooMuch("format would write more than %d values", maxList)
-	}
-	return nil
-}
-
-func guardRange(args []ref.Val) ref.Val {
-	if n, ok := args[0].(types.Int); ok && n > maxList {
-		return tooMuch("lists.range would make a list of more than %d elements", maxList)
-	}
-	return nil
-}
-
-// guardPairs is for functions that compare each element of a list with each of
-// another one, or of the same.
-func guardPairs(args []ref.Val) ref.Val {
-	n := sizeOf(args[0])
-	m := n
-	if len(args) > 1 {
-		m = sizeOf(args[1])
-	}
-	// What is in the elements counts, too: comparing them reads all of it.
-	weight := weigh(args[0], maxPairs)
-	if n*m > maxPairs || weight*max(1, m) > 10*maxPairs {
-		return tooMuch("it would compare %s pairs of elements", strconv.Itoa(n*m))
-	}
-	return nil
-}
-
-// exponent is one of four digits or more, whose powers of ten are written out when
-// quantities are compared.
-var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
-
-func guardQuantity(args []ref.Val) ref.Val {
-	if text, ok := textAt(args, 0); ok && (len(text) > maxQuantity || exponent.MatchString(text)) {
-		return tooMuch("a quantity with thousands of digits")
-	}
-	return nil
-}
-
-func guardPattern(args []ref.Val) ref.Val {
-	text, ok := textAt(args, 0)
-	pattern, okPattern := textAt(args, 1)
-	if !ok || !okPattern {
-		return nil
-	}
-	states, err := states(pattern)
-	switch {
-	case err != nil:
-		return types.WrapErr(err)
-	case states*(1+len(text)) > maxSteps:
-		return tooMuch("a regular expression of about %d states on a text of %d bytes", states, len(text))
-	}
-	return nil
+	return types.NewRefValList(types.DefaultTypeAdapter, out)
 }

@@ -41,6 +41,15 @@ func doubled(times int, one, body, last string) string {
 	return one + strings.Repeat(".map(a, "+body+")", times) + last
 }
 
+// bound has a value change again and again by loops over lists of one element, which
+// cost nothing by themselves.
+func bound(times int, one, body, last string) string {
+	for range times {
+		last = "[" + body + "].all(a, " + last + ")"
+	}
+	return one + ".all(a, " + last + ")"
+}
+
 // What is written to take long, or much memory, ends soon, and says that it cost
 // too much. Some of these would take longer than the universe has been there.
 func TestBombs(t *testing.T) {
@@ -52,10 +61,11 @@ func TestBombs(t *testing.T) {
 	long := strings.Repeat("a", 200_000)
 	object := map[string]any{
 		"text": long, "json": "[" + strings.Repeat("1,", 20_000) + "1]", "ten": []any{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5), int64(6), int64(7), int64(8), int64(9)},
-		"names": make([]any, 5000), "pattern": "((a{30}){30}b?)*", "name": "a",
+		"wide": map[string]any{}, "names": make([]any, 5000), "pattern": "((a{30}){30}b?)*", "name": "a",
 	}
 	for i := range object["names"].([]any) {
 		object["names"].([]any)[i] = fmt.Sprintf("name-%d", i)
+		object["wide"].(map[string]any)[fmt.Sprintf("name-%d", i)] = "x"
 	}
 	for what, text := range map[string]string{
 		"loops in loops over what is written out":  nested(6, ten, "v0+v1+v2+v3+v4+v5>=0"),
@@ -71,11 +81,11 @@ func TestBombs(t *testing.T) {
 		"maps by two variables":                    `[[1]]` + strings.Repeat(".transformList(i, a, [a,a])", 30) + ".all(a, a == a)",
 		"optionals of optionals":                   doubled(30, "[optional.of([1])]", "optional.of([a, a])", ".all(a, a == a)"),
 		"lists of lists of lists, made flat":       doubled(30, "[[1]]", "[a,a]", ".all(a, a.flatten(60).size() > 0)"),
-		"lists of lists of lists, told apart":      doubled(30, "[[1]]", "[a,a]", ".all(a, [a,a].distinct().size() > 0)"),
+		"lists of lists of lists, distinct":        doubled(30, "[[1]]", "[a,a]", ".all(a, [a,a].distinct().size() > 0)"),
 		"lists of lists of lists, as sets":         doubled(30, "[[1]]", "[a,a]", ".all(a, sets.contains([a,a],[a]))"),
 		"a long list of numbers":                   `lists.range(1000000000).size() > 0`,
 		"long lists of numbers in loops":           nested(5, "lists.range(9999)", "v0 >= 0"),
-		"long lists told apart":                    `object.names.distinct().size() > 0`,
+		"long lists, distinct":                     `object.names.distinct().size() > 0`,
 		"long lists as sets":                       `sets.contains(object.names, object.names)`,
 		"text that is replaced by more":            `object.text.replace("a", object.text).size() > 0`,
 		"text that is replaced by more, each time": `object.name` + strings.Repeat(`.replace("a", "aaaaaaaaaaaaaaaa")`, 20) + ` == "b"`,
@@ -90,6 +100,15 @@ func TestBombs(t *testing.T) {
 		"characters in loops":                      nested(6, "object.ten", `object.text.charAt(v0) == "a"`),
 		"conversions in loops":                     nested(6, "object.ten", `object.text.split("").size() > 0`),
 		"a search in loops":                        nested(6, "object.ten", `object.text.indexOf("b") < 0`),
+		"a search letter by letter":                `[object.text].all(a, [a+a].all(b, [b+b].all(c, (c+c).indexOf(c+'b') == -1)))`,
+		"a search from the end":                    `[object.text].all(a, (a+a).lastIndexOf('b'+a) == -1)`,
+		"lists of lists, by loops alone":           bound(30, "[[1]]", "[a, a]", "a == a"),
+		"lists that double, by loops alone":        bound(30, "[[1]]", "a + a", "a == a"),
+		"lists of lists as a result":               bound(30, "[[1]]", "[a, a]", "a"),
+		"the length of a long text in loops":       nested(6, "object.ten", `object.text.size() > 0`),
+		"time zones in loops":                      nested(6, "object.ten", `timestamp("2026-01-01T00:00:00Z").getHours("Europe/Berlin") > 0`),
+		"a map in loops":                           nested(5, "object.ten", `object.wide.exists(k, true)`),
+		"all that a regular expression tries":      `object.text.findAll("(?:a*b)|a").size() > 0`,
 		"comparisons in loops":                     nested(6, "object.ten", `object == object`),
 		"a great quantity":                         `quantity("1e1000000000").isGreaterThan(quantity("1"))`,
 		"a small quantity":                         `quantity("1e-" + "1000000000").isGreaterThan(quantity("1"))`,
@@ -196,7 +215,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", what, err, x.want)
 		}
 	}
-	if got := expression.Excerpt("a\n  == " + strings.Repeat("ä", 100)); got != "a == "+strings.Repeat("ä", 55)+"…" {
+	if got := expression.Excerpt("a\n  == " + strings.Repeat("ä", 100)); got != "a == "+strings.Repeat("ä", 26)+"..." {
 		t.Errorf("got %s", got)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 )
 
 // What an expression may cost. Costs are in CEL's units. Kubernetes reckons
@@ -38,8 +39,8 @@ const (
 	MaxNumber = 64
 	MaxTotal  = 16 << 10
 
-	// excerpt is how much of an expression errors show, in characters, shownErrors
-	// how many errors in it, and longestError how long these are together, in bytes.
+	// excerpt is how much of an expression errors show, shownErrors
+	// how many errors in it, and longestError how long these are together; lengths are in bytes.
 	excerpt      = 60
 	shownErrors  = 3
 	longestError = 3 << 10
@@ -48,18 +49,21 @@ const (
 // What functions may be given. An evaluation notices what a call has cost only
 // when it is over, so that no single call may take long.
 const (
-	// maxText is how long a text may get that a function makes or reads, in bytes.
-	maxText = 256 << 10
-	// maxList is how long a list may get that a function makes.
-	maxList = 10_000
-	// maxPairs is how many pairs of elements a function may compare.
-	maxPairs = 100_000
-	// maxQuantity is how long the text of a quantity may be, in bytes.
+	// maxCall is what a call may cost: some hundredths of a second.
+	maxCall = 250_000
+	// smallText is how long a text may be for which no price is reckoned, in bytes.
+	smallText = 64
+	// maxQuantity is how long the text of a quantity, a version, an address or a range
+	// of addresses may be, in bytes, and maxURL that of a URL.
 	maxQuantity = 1_000
+	maxURL      = 16 << 10
 	// maxPattern is how many states a regular expression may have, about, and
-	// maxSteps how many steps a match may take: its states times the text's length.
-	maxPattern = 2_000
-	maxSteps   = 5_000_000
+	// stepsPerUnit how many steps of a match cost a unit: its states times the text's
+	// length is how many it may take.
+	maxPattern   = 2_000
+	stepsPerUnit = 20
+	// lettersPerUnit is how many letters are compared in a search for a unit.
+	lettersPerUnit = 20
 )
 
 // ErrLimits marks an expression that is refused because of its length or of what
@@ -97,19 +101,16 @@ func checkLength(text string) error {
 // compileError says what is wrong with an expression. CEL shows all of the
 // expression with every error in it, which for a long one with many errors makes
 // megabytes.
-func compileError(text string, issues *cel.Issues) error {
+func compileError(expression string, issues *cel.Issues) error {
 	all := issues.Errors()
-	if len(all) <= shownErrors && len(text) <= shortExpression {
-		if text := issues.String(); len(text) <= longestError {
-			return fmt.Errorf("%w: %s", ErrCompile, text)
+	if len(all) <= shownErrors && len(expression) <= shortExpression {
+		if whole := issues.String(); len(whole) <= longestError {
+			return fmt.Errorf("%w: %s", ErrCompile, whole)
 		}
 	}
 	var shown []string
 	for _, e := range all[:min(len(all), shownErrors)] {
-		message := e.Message
-		if len(message) > longestError/shownErrors {
-			message = strings.ToValidUTF8(message[:longestError/shownErrors], "") + "…"
-		}
+		message := text.Cut(e.Message, longestError/shownErrors)
 		shown = append(shown, fmt.Sprintf("ERROR: <input>:%d:%d: %s", e.Location.Line(), e.Location.Column()+1, message))
 	}
 	if more := len(all) - len(shown); more > 0 {
@@ -120,10 +121,6 @@ func compileError(text string, issues *cel.Issues) error {
 
 // Excerpt is as much of an expression as errors and conditions show of it, on
 // one line.
-func Excerpt(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if utf8.RuneCountInString(text) <= excerpt {
-		return text
-	}
-	return string([]rune(text)[:excerpt]) + "…"
+func Excerpt(s string) string {
+	return text.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "), excerpt)
 }

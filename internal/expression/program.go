@@ -7,7 +7,11 @@ import (
 	"reflect"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
 )
 
 // Program is an expression that is ready to run. Its holder needs no look-up, and
@@ -30,7 +34,8 @@ func (p *Program) True(ctx context.Context, variables map[string]any, budget *Bu
 	return asBool(p.evaluate(ctx, variables, budget))
 }
 
-func (p *Program) evaluate(ctx context.Context, variables map[string]any, budget *Budget) (any, error) {
+func (p *Program) evaluate(ctx context.Context, variables map[string]any, budget *Budget) (_ ref.Val, err error) {
+	defer recovery.Into(&err)
 	if err := ctx.Err(); err != nil {
 		return nil, err // a short evaluation never looks
 	}
@@ -53,20 +58,29 @@ func (p *Program) evaluate(ctx context.Context, variables map[string]any, budget
 	case budget.left < 0:
 		return nil, budget.exhausted()
 	}
-	return out.Value(), nil
+	return out, nil
 }
 
 func (b *Budget) exhausted() error {
 	return fmt.Errorf("%w: the expressions about one object cost more than %d units together", ErrBudget, b.limit)
 }
 
-func asBool(value any, err error) (bool, error) {
+func asBool(value ref.Val, err error) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	holds, ok := value.(bool)
+	holds, ok := value.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("expected bool result, got %v", reflect.TypeOf(value))
+		return false, fmt.Errorf("expected bool result, got %s", typeOf(value))
 	}
-	return holds, nil
+	return bool(holds), nil
+}
+
+// typeOf names the type of a value: as Go does for plain ones, and without a look
+// into others.
+func typeOf(value ref.Val) string {
+	if small(value) {
+		return reflect.TypeOf(value.Value()).String()
+	}
+	return value.Type().TypeName()
 }

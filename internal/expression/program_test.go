@@ -33,7 +33,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestCompileTellsWhatIsWrong(t *testing.T) {
+func TestCompileSaysWhatIsWrong(t *testing.T) {
 	env, err := expression.NewEnv(expression.CallLimit, nil)
 	if err != nil {
 		t.Fatal(err)

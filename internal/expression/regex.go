@@ -11,12 +11,32 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/lru"
 )
 
 // states is about how many states a regular expression has once its repetitions
 // are written out, which is what makes compiling and matching it slow: `(a{50}){20}`
 // is short in writing and has a thousand. One with more than maxPattern is an error.
 func states(pattern string) (int, error) {
+	if c, ok := counts.Get(pattern); ok {
+		return c.(counted).states, c.(counted).err
+	}
+	n, err := countStates(pattern)
+	if len(pattern) <= maxPattern {
+		counts.Add(pattern, counted{n, err})
+	}
+	return n, err
+}
+
+// counts are the states of the regular expressions that were last used.
+var counts = lru.New(compiledExpressions)
+
+type counted struct {
+	states int
+	err    error
+}
+
+func countStates(pattern string) (int, error) {
 	if len(pattern) > maxPattern {
 		return 0, fmt.Errorf("%w: a regular expression has %d bytes, and %d are allowed", ErrLimits, len(pattern), maxPattern)
 	}

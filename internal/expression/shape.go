@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 )
 
 // What an expression may be made of. CEL's checker follows the types of all that
@@ -56,7 +57,7 @@ func checkShape(a *ast.AST) error {
 
 // loosen hides types from CEL's checker behind dyn, which leaves the values as
 // they are: those of the keys of maps, and those of what loops run over where it
-// is not simply a field or written out. A map's type has its key's type in it and
+// is not written out. It also is where loops over maps are charged for their keys. A map's type has its key's type in it and
 // its value's, and a loop over what another loop has made has that one's types in
 // its own: without this, a few bytes could double the types, again and again.
 func loosen(a *ast.AST) {
@@ -69,6 +70,7 @@ func loosen(a *ast.AST) {
 			}
 		case ast.ComprehensionKind:
 			l.hide(e.AsComprehension().IterRange())
+			l.condition(e.AsComprehension().LoopCondition())
 		}
 	}))
 }
@@ -81,28 +83,38 @@ type loosener struct {
 
 // hide puts an expression into dyn.
 func (l *loosener) hide(e ast.Expr) {
-	if isPlain(e) {
-		return
+	if !isPlain(e) {
+		l.into("dyn", e)
 	}
+}
+
+// condition makes a loop's condition that is always true a call, which all other
+// loops have.
+func (l *loosener) condition(e ast.Expr) {
+	if e.Kind() == ast.LiteralKind {
+		l.into(operators.NotStrictlyFalse, e)
+	}
+}
+
+// into puts an expression into a call of a function.
+func (l *loosener) into(function string, e ast.Expr) {
 	l.last++
 	was := l.factory.NewUnspecifiedExpr(l.last)
 	was.SetKindCase(l.factory.CopyExpr(e))
 	if at, ok := l.ast.SourceInfo().GetOffsetRange(e.ID()); ok {
 		l.ast.SourceInfo().SetOffsetRange(l.last, at)
 	}
-	e.SetKindCase(l.factory.NewCall(e.ID(), "dyn", was))
+	e.SetKindCase(l.factory.NewCall(e.ID(), function, was))
 }
 
-// isPlain reports whether an expression is a field, or written out in full.
+// isPlain reports whether an expression is written out in full.
 func isPlain(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		return true
-	case ast.SelectKind:
-		return e.AsSelect().Operand().Kind() == ast.IdentKind || isPlain(e.AsSelect().Operand())
 	case ast.ListKind:
 		for _, x := range e.AsList().Elements() {
-			if !isPlain(x) || x.Kind() == ast.SelectKind {
+			if !isPlain(x) {
 				return false
 			}
 		}

@@ -2,14 +2,17 @@ package fieldpath
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"reflect"
 )
+
+// errIncomparable marks two values of types that have no order.
+var errIncomparable = errors.New("they cannot be compared")
 
 // compare compares two plain values of one type, numbers with numbers. What
 // cannot be compared is an error.
-func compare(a any, operator string, b any) (bool, error) {
-	order, err := compareSameType(a, b)
+func (e evaluation) compare(a any, operator string, b any) (bool, error) {
+	order, err := e.compareSameType(a, b)
 	if err != nil {
 		return false, err
 	}
@@ -37,11 +40,11 @@ func compare(a any, operator string, b any) (bool, error) {
 
 // compareSameType is negative, 0 or positive, as cmp.Compare is. Truth values are
 // equal or not.
-func compareSameType(a, b any) (int, error) {
+func (e evaluation) compareSameType(a, b any) (int, error) {
 	switch a := a.(type) {
 	case string:
 		if b, ok := b.(string); ok {
-			return cmp.Compare(a, b), nil
+			return cmp.Compare(a, b), e.take(min(len(a), len(b)) / textUnit)
 		}
 	case bool:
 		if b, ok := b.(bool); ok {
@@ -65,23 +68,23 @@ func compareSameType(a, b any) (int, error) {
 			return cmp.Compare(a, b), nil
 		}
 	}
-	return 0, fmt.Errorf("%s and %s cannot be compared", kindOf(a), kindOf(b))
+	return 0, fmt.Errorf("%s and %s: %w", kindOf(a), kindOf(b), errIncomparable)
 }
 
 // jqOrder compares values of any type as jq does: null, false, true, numbers,
-// texts, lists, objects. Two lists or objects are only
-// compared for equality.
-func jqOrder(a, b any) int {
-	if c := cmp.Compare(jqTypeRank(a), jqTypeRank(b)); c != 0 {
-		return c
+// texts, lists, objects. Two lists or objects are only compared for equality.
+func (e evaluation) jqOrder(a, b any) (int, error) {
+	if c := cmp.Compare(jqTypeRank(a), jqTypeRank(b)); c != 0 || a == nil {
+		return c, nil
 	}
-	if c, err := compareSameType(a, b); err == nil {
-		return c
+	c, err := e.compareSameType(a, b)
+	if !errors.Is(err, errIncomparable) {
+		return c, err
 	}
-	if a == nil || reflect.DeepEqual(a, b) {
-		return 0
+	if same, err := e.same(a, b); err != nil || same {
+		return 0, err
 	}
-	return -1
+	return -1, nil
 }
 
 // jqTypeRank orders values of different types.

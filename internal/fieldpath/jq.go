@@ -1,6 +1,7 @@
 package fieldpath
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -43,10 +44,15 @@ func ParseJQ(path string) (*JQPath, error) {
 }
 
 // Delete removes from an object what the path leads to, items of lists included.
-// The object is changed in place as far as maps go; lists are replaced. ErrLimit
-// is for a path that looks at too much, and nothing is removed then.
-func (p *JQPath) Delete(object map[string]any) error {
-	e := &jqEvaluation{newVisits()}
+// The object is changed in place as far as maps go; lists are replaced. What it
+// costs is taken from the budget. Its error is ErrLimit when that is not enough,
+// and the context's when that has ended; nothing is removed then.
+func (p *JQPath) Delete(ctx context.Context, object map[string]any, budget *Budget) error {
+	walk, err := begin(ctx, budget)
+	if err != nil {
+		return err
+	}
+	e := &jqEvaluation{walk}
 	places, err := e.path(p.query, []place{{value: object}})
 	if err != nil {
 		return err
@@ -55,6 +61,9 @@ func (p *JQPath) Delete(object map[string]any) error {
 	for _, at := range places {
 		if at.path == nil {
 			return errors.New("it leads to the whole object, so nothing would be left of it")
+		}
+		if err := e.take(at.weight()); err != nil {
+			return err
 		}
 		removed.add(at)
 	}
@@ -73,11 +82,27 @@ type place struct {
 type step struct {
 	before *step
 	key    any // a string or an int
+	depth  int // how many steps there are up to this one
 }
 
 type window struct{ start, end int }
 
-func (p place) child(key, value any) place { return place{value: value, path: &step{p.path, key}} }
+func (p place) child(key, value any) place {
+	s := &step{before: p.path, key: key, depth: 1}
+	if p.path != nil {
+		s.depth += p.path.depth
+	}
+	return place{value: value, path: s}
+}
+
+// weight is how many steps there are to a place and, if it is a part of a list,
+// into that.
+func (p place) weight() int {
+	if p.window == nil {
+		return p.path.depth
+	}
+	return p.path.depth + p.window.end - p.window.start
+}
 
 // list is the list that a place is, and where in it the place begins and ends.
 func (p place) list() (list []any, start, end int, ok bool) {
@@ -117,7 +142,7 @@ func (r *removal) add(p place) {
 		return
 	}
 	for i := p.window.start; i < p.window.end; i++ {
-		n.node(&step{nil, i}).whole = true
+		n.node(&step{key: i}).whole = true
 	}
 }
 

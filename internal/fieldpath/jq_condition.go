@@ -11,7 +11,7 @@ import (
 // condition evaluates what select() is given at a place. It may have several
 // results.
 func (e *jqEvaluation) condition(q *gojq.Query, at place) ([]any, error) {
-	if err := e.visits.take(1); err != nil {
+	if err := e.take(1); err != nil {
 		return nil, err
 	}
 	if v, ok := literal(q); ok {
@@ -81,33 +81,39 @@ func (e *jqEvaluation) operator(q *gojq.Query, at place) ([]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range right {
-			out = append(out, combine(q.Op, l, r))
-		}
-		if err := e.visits.take(len(right)); err != nil {
+		if err := e.take(len(right)); err != nil {
 			return nil, err
+		}
+		for _, r := range right {
+			holds, err := e.combine(q.Op, l, r)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, holds)
 		}
 	}
 	return out, nil
 }
 
 // combine applies an operator to two values.
-func combine(op gojq.Operator, l, r any) bool {
+func (e *jqEvaluation) combine(op gojq.Operator, l, r any) (bool, error) {
+	if op == gojq.OpAnd || op == gojq.OpOr {
+		return truth(r), nil
+	}
+	order, err := e.jqOrder(l, r)
 	switch op {
 	case gojq.OpEq:
-		return jqOrder(l, r) == 0
+		return order == 0, err
 	case gojq.OpNe:
-		return jqOrder(l, r) != 0
+		return order != 0, err
 	case gojq.OpLt:
-		return jqOrder(l, r) < 0
+		return order < 0, err
 	case gojq.OpLe:
-		return jqOrder(l, r) <= 0
+		return order <= 0, err
 	case gojq.OpGt:
-		return jqOrder(l, r) > 0
-	case gojq.OpGe:
-		return jqOrder(l, r) >= 0
+		return order > 0, err
 	}
-	return truth(r) // and, or
+	return order >= 0, err
 }
 
 // function calls one of the functions that a condition may have.

@@ -1,7 +1,6 @@
 package fieldpath
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,10 +8,10 @@ import (
 )
 
 // jqEvaluation walks an object along a path that the grammar has let through.
-type jqEvaluation struct{ visits *visits }
+type jqEvaluation struct{ evaluation }
 
 func (e *jqEvaluation) path(q *gojq.Query, from []place) ([]place, error) {
-	if err := e.visits.take(len(from) + 1); err != nil {
+	if err := e.take(len(from) + 1); err != nil {
 		return nil, err
 	}
 	if q.Term != nil {
@@ -56,7 +55,7 @@ func (e *jqEvaluation) suffix(s *gojq.Suffix, from []place) ([]place, error) {
 	return e.items(from)
 }
 
-// optional is a term with "?" behind it: what goes wrong at a place is no error,
+// optional is a term with "?" behind it: what goes wrong at a place is not an error,
 // and leaves out that place only. The "?" is about the last step.
 func (e *jqEvaluation) optional(t *gojq.Term, from []place) ([]place, error) {
 	attempt := func(p []place) ([]place, error) { return e.term(t, p) }
@@ -72,19 +71,19 @@ func (e *jqEvaluation) optional(t *gojq.Term, from []place) ([]place, error) {
 	var out []place
 	for _, p := range from {
 		found, err := attempt([]place{p})
-		if errors.Is(err, ErrLimit) {
+		if e.ended(err) {
 			return nil, err
 		}
 		out = append(out, found...)
 	}
-	return out, e.visits.take(len(from))
+	return out, e.take(len(from))
 }
 
 // head evaluates a term without its suffixes.
 func (e *jqEvaluation) head(t *gojq.Term, from []place) ([]place, error) {
 	switch t.Type {
 	case gojq.TermTypeIdentity:
-		return from, e.visits.take(len(from))
+		return from, e.take(len(from))
 	case gojq.TermTypeIndex:
 		return e.index(t.Index, from)
 	case gojq.TermTypeQuery:
@@ -108,7 +107,7 @@ func (e *jqEvaluation) items(from []place) ([]place, error) {
 	var out []place
 	for _, p := range from {
 		if list, start, end, ok := p.list(); ok {
-			if err := e.visits.take(end - start); err != nil {
+			if err := e.take(end - start); err != nil {
 				return nil, err
 			}
 			for i := start; i < end; i++ {
@@ -120,7 +119,7 @@ func (e *jqEvaluation) items(from []place) ([]place, error) {
 		if !ok {
 			return nil, fmt.Errorf("cannot iterate over %s", kindOf(p.value))
 		}
-		if err := e.visits.take(len(m)); err != nil {
+		if err := e.take(len(m)); err != nil {
 			return nil, err
 		}
 		for k, v := range m {
@@ -131,7 +130,7 @@ func (e *jqEvaluation) items(from []place) ([]place, error) {
 }
 
 func (e *jqEvaluation) index(i *gojq.Index, from []place) ([]place, error) {
-	if err := e.visits.take(len(from)); err != nil {
+	if err := e.take(len(from)); err != nil {
 		return nil, err
 	}
 	var out []place

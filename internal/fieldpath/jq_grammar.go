@@ -3,9 +3,10 @@ package fieldpath
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 )
 
 // grammar checks that an expression is a path.
@@ -194,10 +195,4 @@ func number(text string) (any, bool) {
 }
 
 // excerpt is the beginning of a text.
-func excerpt(text string) string {
-	const enough = 40
-	if len(text) <= enough {
-		return text
-	}
-	return strings.ToValidUTF8(text[:enough], "") + "..."
-}
+func excerpt(s string) string { return text.Cut(s, 40) }

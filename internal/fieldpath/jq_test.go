@@ -1,6 +1,7 @@
 package fieldpath_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -103,7 +104,7 @@ func TestJQPathsRemoveWhatJQDoes(t *testing.T) {
 			}
 			object := read(t, document)
 			want, wantErr := byLibrary(t, path)
-			err = p.Delete(object)
+			err = p.Delete(context.Background(), object, fieldpath.NewBudget())
 			if (err != nil) != (wantErr != nil) {
 				t.Fatalf("got %v, jq says %v", err, wantErr)
 			}
@@ -157,7 +158,7 @@ func TestJQPathsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Delete(wide); !errors.Is(err, fieldpath.ErrLimit) {
+		if err := p.Delete(context.Background(), wide, fieldpath.NewBudget()); !errors.Is(err, fieldpath.ErrLimit) {
 			t.Errorf("%s: got %v, want the limit", text, err)
 		}
 		if len(wide["a"].([]any)) != len(list) {
@@ -175,7 +176,7 @@ func FuzzJQ(f *testing.F) {
 			return
 		}
 		object := read(t, document)
-		err = p.Delete(object)
+		err = p.Delete(context.Background(), object, fieldpath.NewBudget())
 		want, wantErr := byLibrary(t, text)
 		if err == nil && wantErr == nil && want != "null" {
 			if got, _ := json.Marshal(object); string(got) != want {
@@ -183,4 +184,108 @@ func FuzzJQ(f *testing.F) {
 			}
 		}
 	})
+}
+
+// long is an object of two lists of so many numbers, which are equal.
+func long(n int) map[string]any {
+	out := map[string]any{"metadata": map[string]any{"x": "y"}}
+	for _, name := range []string{"a", "b"} {
+		list := make([]any, n)
+		for i := range list {
+			list[i] = int64(i)
+		}
+		out[name] = list
+	}
+	return out
+}
+
+// What a path does costs as much as it looks at: comparisons by what is compared,
+// removals by how many places there are.
+func TestJQPathsCostWhatTheyLookAt(t *testing.T) {
+	const n = 10_000
+	text := map[string]any{"a": strings.Repeat("x", 64*n), "b": strings.Repeat("x", 64*n)}
+	for path, x := range map[string]struct {
+		object map[string]any
+		least  int
+	}{
+		`select(.a == .b) | .metadata`:            {long(n), n},
+		`select(.a != .b) | .metadata`:            {long(n), n},
+		`select(.a < .b) | .metadata`:             {long(n), n},
+		`select(.a == .b) | .metadata.y`:          {text, n},
+		`.a[0:]`:                                  {long(n), n},
+		`(.,.,.,.,.,.,.,.,.,.) | .a[0:]`:          {long(n), 10 * n},
+		`.a[] | select(. == 1)`:                   {long(n), n},
+		`.a[1:3], .metadata.x`:                    {long(n), 4},
+		`select(.metadata == .metadata) | .a[0:]`: {long(n), n},
+	} {
+		p, err := fieldpath.ParseJQ(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		budget := fieldpath.NewBudget()
+		if err := p.Delete(context.Background(), x.object, budget); err != nil || budget.Spent() < x.least || budget.Spent() > 20*x.least {
+			t.Errorf("%s: %v, cost %d, want at least %d", path, err, budget.Spent(), x.least)
+		}
+	}
+}
+
+// The paths of one object share a budget: many that cost little are too much, too.
+func TestPathsShareABudget(t *testing.T) {
+	budget, object := fieldpath.NewBudget(), long(20_000)
+	bomb, err := fieldpath.ParseJQ("." + strings.Repeat("|(.,.)", 12) + "|select(.a==.b)|.metadata.x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bomb.Delete(context.Background(), object, budget); !errors.Is(err, fieldpath.ErrLimit) {
+		t.Errorf("got %v", err)
+	}
+	// What was noticed only when it was done is little.
+	if spent := budget.Spent(); spent > fieldpath.ObjectBudget+30_000 {
+		t.Errorf("it has cost %d", spent)
+	}
+	small, err := fieldpath.ParseJSONPath(".metadata.x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := small.Find(context.Background(), object, budget); !errors.Is(err, fieldpath.ErrLimit) {
+		t.Errorf("the next path: got %v", err)
+	}
+}
+
+// ending is a context that ends when it is asked for the third time.
+type ending struct {
+	context.Context
+	asked int
+}
+
+func (c *ending) Err() error {
+	if c.asked++; c.asked > 2 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *ending) Value(any) any { return nil }
+
+// A path ends with its context, in the middle of a loop.
+func TestPathsEndWithTheirContext(t *testing.T) {
+	object := long(50_000)
+	jq, err := fieldpath.ParseJQ(`.a[]?, .b[]? | select(. == 1)?, .x?`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	json, err := fieldpath.ParseJSONPath(`.a[?(@ > 1)]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, walk := range map[string]func(context.Context, *fieldpath.Budget) error{
+		"jq":       func(ctx context.Context, b *fieldpath.Budget) error { return jq.Delete(ctx, object, b) },
+		"JSONPath": func(ctx context.Context, b *fieldpath.Budget) error { _, err := json.Find(ctx, object, b); return err },
+	} {
+		budget := fieldpath.NewBudget()
+		err := walk(&ending{Context: context.Background()}, budget)
+		if !errors.Is(err, context.Canceled) || budget.Spent() > 120_000 {
+			t.Errorf("%s: got %v after %d units", name, err, budget.Spent())
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package fieldpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,7 +70,7 @@ func (c *pathSize) count(nodes []jsonpath.Node, filters int) error {
 				return errors.New("it has more than one \"..\": name the fields between them")
 			}
 		case *jsonpath.IdentifierNode:
-			return fmt.Errorf("it has %q, which is no path: name the fields, as in .items[0].name", n.Name)
+			return fmt.Errorf("it has %q, which is not a path: name the fields, as in .items[0].name", n.Name)
 		case *jsonpath.ListNode:
 			err = c.count(n.Nodes, filters)
 		case *jsonpath.UnionNode:
@@ -95,9 +96,14 @@ func (c *pathSize) count(nodes []jsonpath.Node, filters int) error {
 
 // Find returns the values to which the path leads in an object as JSON decodes
 // it. The values are the object's own, not copies. The fields of a map come in
-// no particular order. A field that is missing yields no value and no error;
-// ErrLimit is for a path that looks at too much.
-func (p *JSONPath) Find(object any) ([]any, error) {
-	e := &jsonPathEvaluation{newVisits()}
+// no particular order. A field that is missing yields no value and no error. What
+// the path costs is taken from the budget. Its error is ErrLimit when that is not
+// enough, and the context's when that has ended.
+func (p *JSONPath) Find(ctx context.Context, object any, budget *Budget) ([]any, error) {
+	walk, err := begin(ctx, budget)
+	if err != nil {
+		return nil, err
+	}
+	e := &jsonPathEvaluation{walk}
 	return e.all(p.steps, []any{object})
 }

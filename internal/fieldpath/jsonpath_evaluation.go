@@ -9,13 +9,13 @@ import (
 )
 
 // jsonPathEvaluation walks an object along a JSONPath.
-type jsonPathEvaluation struct{ visits *visits }
+type jsonPathEvaluation struct{ evaluation }
 
 // all takes the steps one after the other.
 func (e *jsonPathEvaluation) all(steps []jsonpath.Node, from []any) ([]any, error) {
 	var err error
 	for _, step := range steps {
-		if err = e.visits.take(len(from) + 1); err != nil {
+		if err = e.take(len(from) + 1); err != nil {
 			return nil, err
 		}
 		if from, err = e.step(step, from); err != nil {
@@ -51,7 +51,7 @@ func (e *jsonPathEvaluation) step(step jsonpath.Node, from []any) ([]any, error)
 		var out []any
 		for _, v := range from {
 			below := children(v)
-			if err := e.visits.take(len(below)); err != nil {
+			if err := e.take(len(below)); err != nil {
 				return nil, err
 			}
 			out = append(out, below...)
@@ -71,6 +71,9 @@ func (e *jsonPathEvaluation) step(step jsonpath.Node, from []any) ([]any, error)
 		for _, branch := range n.Nodes {
 			found, err := e.all(branch.Nodes, from)
 			if err != nil {
+				return nil, err
+			}
+			if err := e.take(len(found)); err != nil {
 				return nil, err
 			}
 			out = append(out, found...)
@@ -105,7 +108,7 @@ func (e *jsonPathEvaluation) descend(v any, out []any) ([]any, error) {
 	if text, ok := v.(string); len(inside) == 0 && (!ok || text == "") {
 		return out, nil
 	}
-	if err := e.visits.take(1 + len(inside)); err != nil {
+	if err := e.take(1 + len(inside)); err != nil {
 		return nil, err
 	}
 	out = append(out, v)
@@ -157,7 +160,7 @@ func (e *jsonPathEvaluation) items(n *jsonpath.ArrayNode, from []any) ([]any, er
 				return nil, errors.New("step must be > 0")
 			}
 		}
-		if err := e.visits.take((end - start) / step); err != nil {
+		if err := e.take((end - start) / step); err != nil {
 			return nil, err
 		}
 		for i := start; i < end; i += step {
@@ -176,8 +179,11 @@ func (e *jsonPathEvaluation) filter(n *jsonpath.FilterNode, from []any) ([]any, 
 			return nil, fmt.Errorf("%s is not array or slice and cannot be filtered", kindOf(v))
 		}
 		for _, item := range list {
+			if err := e.take(1); err != nil {
+				return nil, err
+			}
 			left, err := e.all(n.Left.Nodes, []any{item})
-			if errors.Is(err, ErrLimit) {
+			if e.ended(err) {
 				return nil, err
 			}
 			if n.Operator == "exists" {
@@ -199,7 +205,7 @@ func (e *jsonPathEvaluation) filter(n *jsonpath.FilterNode, from []any) ([]any, 
 			case len(left) > 1 || len(right) > 1:
 				return nil, errors.New("can only compare one element at a time")
 			}
-			holds, err := compare(left[0], n.Operator, right[0])
+			holds, err := e.compare(left[0], n.Operator, right[0])
 			if err != nil {
 				return nil, err
 			}

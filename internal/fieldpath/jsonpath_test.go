@@ -1,6 +1,7 @@
 package fieldpath_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -63,7 +64,7 @@ func TestJSONPathsFindWhatKubectlDoes(t *testing.T) {
 			var got []string
 			if err == nil {
 				var values []any
-				values, err = p.Find(object)
+				values, err = p.Find(context.Background(), object, fieldpath.NewBudget())
 				got = texts(values)
 			}
 			if (err != nil) != (wantErr != nil) {
@@ -108,7 +109,7 @@ func TestJSONPathsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		values, err := p.Find(object)
+		values, err := p.Find(context.Background(), object, fieldpath.NewBudget())
 		if err != nil && !errors.Is(err, fieldpath.ErrLimit) && !strings.Contains(err.Error(), "not array") && !strings.Contains(err.Error(), "out of bounds") || len(values) > 200_000 {
 			t.Errorf("%s: got %d values, %v", path, len(values), err)
 		}
@@ -124,7 +125,7 @@ func FuzzJSONPath(f *testing.F) {
 			return
 		}
 		object := read(t, document)
-		values, err := p.Find(object)
+		values, err := p.Find(context.Background(), object, fieldpath.NewBudget())
 		want, wantErr := found(strings.TrimSpace(path), object)
 		if err == nil && wantErr == nil && !slices.Equal(texts(values), want) {
 			t.Errorf("%s: got\n%s\nkubectl says\n%s", path, texts(values), want)

@@ -31,7 +31,7 @@ const (
 	// Under load as many bytes as headroom may be allocated between two collections,
 	// with GOGC between busyPercent, for a small live heap, and leastBusyPercent.
 	busyPercent, leastBusyPercent = 300, 75
-	headroom                      = 256 << 20
+	headroom                      = 128 << 20
 
 	// busyShare is the share of one processor from which on collecting counts as
 	// load, and restShare the one below which the load is over. Between them lies
@@ -141,7 +141,7 @@ func (t *tuner) observe(now time.Time) {
 	t.apply(percentFor(t.busy, u.live))
 	if before && !t.busy {
 		// Otherwise Go gives it back in the course of minutes, and only after the next
-		// collection, which may be two minutes away. This one is no load.
+		// collection, which may be two minutes away. This one is not a load.
 		t.free()
 		t.last = t.read()
 		t.last.at = now

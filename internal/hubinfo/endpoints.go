@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// EndpointsName is the config map in which a hub tells its agents where it is
+	// EndpointsName is the config map in which a hub publishes to its agents where it is
 	// from now on, and by which authorities to verify it. An upstream hub has
 	// none.
 	EndpointsName = "muster-hub-endpoints"
@@ -71,7 +71,7 @@ func ParseEndpoints(data map[string]string) (Endpoints, error) {
 		return Endpoints{}, fmt.Errorf("its %s %q is not a whole number from 1 on", generationKey, data[generationKey])
 	}
 	if e.HubUID == "" {
-		return Endpoints{}, fmt.Errorf("it has no %s, without which another hub can't be told apart", hubUIDKey)
+		return Endpoints{}, fmt.Errorf("it has no %s, without which another hub can't be distinguished", hubUIDKey)
 	}
 	if len(e.URLs) > maxURLs || len(e.FormerURLs) > maxFormerURLs {
 		return Endpoints{}, fmt.Errorf("it has %d %s and %d %s, and may have %d and %d",

@@ -52,6 +52,21 @@ const FleetSnapshot = "FleetSnapshot"
 // SnapshotPath is where a hub with the feature FleetSnapshot serves it.
 const SnapshotPath = "/fleet/snapshot"
 
+// StorePath is where a hub answers administrators how full its store is, by a Store.
+const StorePath = "/fleet/store"
+
+// Store is how full a hub's store is, in bytes.
+type Store struct {
+	// InUse is what objects and their recent versions take, File what the store takes
+	// on the disk, and Quota how large the file may grow.
+	InUse int64 `json:"inUseBytes"`
+	File  int64 `json:"fileBytes"`
+	Quota int64 `json:"quotaBytes"`
+	// Filling is whether so much is in use that clusters and bootstrap tokens can
+	// create nothing.
+	Filling bool `json:"filling"`
+}
+
 // ClusterRegistration is the feature of a hub at which agents can register by a
 // client ID, without knowing their cluster's name.
 const ClusterRegistration = "ClusterRegistration"
@@ -62,7 +77,7 @@ const ClusterImport = "ClusterImport"
 // UserAccess is the feature of a hub with logical clouds and access requests.
 const UserAccess = "UserAccess"
 
-// EndpointPropagation is the feature of a hub that tells its agents of a new URL
+// EndpointPropagation is the feature of a hub that publishes a new URL to its agents
 // and CA.
 const EndpointPropagation = "EndpointPropagation"
 

@@ -34,7 +34,7 @@ func badProxy(address string) string {
 	}
 	switch u, err := url.Parse(address); {
 	case err != nil || u.Host == "":
-		return "is no URL"
+		return "is not a URL"
 	case !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme):
 		return fmt.Sprintf("has the scheme %q, which no proxy has", u.Scheme)
 	}

@@ -102,7 +102,7 @@ func Objects(o Options) []Object {
 }
 
 // Obsolete are the objects that an agent with these options does not have, and may
-// have had with others: delete them. They are rights, so leaving them is no choice.
+// have had with others: delete them. They are rights, so they can't be left.
 func Obsolete(o Options) []Object {
 	return slices.DeleteFunc(Objects(o), func(object Object) bool { return !o.obsolete(object) })
 }

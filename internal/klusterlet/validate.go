@@ -174,7 +174,8 @@ func validateResources(resources *corev1.ResourceRequirements, at *field.Path) f
 			at := at.Child(kind).Key(string(name))
 			known := slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}, name)
 			if !known && !strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
-				problems = append(problems, field.Invalid(at, string(name), "it is no resource of containers; use cpu, memory, ephemeral-storage, or a name with a domain"))
+				problems = append(problems, field.Invalid(at, string(name),
+					"it is not a resource of containers; use cpu, memory, ephemeral-storage, or a name with a domain"))
 			}
 			if quantity.Sign() < 0 {
 				problems = append(problems, field.Invalid(at, quantity.String(), "it can't be less than 0"))

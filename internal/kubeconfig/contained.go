@@ -79,7 +79,7 @@ func serverOf(to *clientcmdapi.Cluster) (*url.URL, error) {
 	u, err := url.Parse(to.Server)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "":
-		return nil, fmt.Errorf("its server is no URL of an API server, such as https://api.example.com:6443")
+		return nil, fmt.Errorf("its server is not a URL of an API server, such as https://api.example.com:6443")
 	case u.Scheme != "https":
 		return nil, fmt.Errorf("its server %s has the scheme %q, by which credentials would be sent in clear: give its URL with https://", u.Host, u.Scheme)
 	case to.InsecureSkipTLSVerify:
@@ -96,7 +96,7 @@ func proxyOf(to *clientcmdapi.Cluster) (*url.URL, error) {
 	}
 	u, err := url.Parse(to.ProxyURL)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
-		return nil, errors.New("its proxy-url is no URL of a proxy, such as http://proxy.example.com:3128")
+		return nil, errors.New("its proxy-url is not a URL of a proxy, such as http://proxy.example.com:3128")
 	}
 	return u, nil
 }
@@ -142,7 +142,7 @@ func RefusedAddress(ip netip.Addr, own []netip.Addr, loopback bool) string {
 	ip = embedded(ip.Unmap().WithZone(""))
 	switch {
 	case !ip.IsValid():
-		return "it is no address"
+		return "it is not an address"
 	case ip.IsUnspecified() || ip.IsLoopback() || slices.Contains(own, ip):
 		if loopback {
 			return ""

@@ -28,8 +28,8 @@ func TestContainRefusesWhatRunsReadsOrListens(t *testing.T) {
 		"insecure-skip-tls-verify":            func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.InsecureSkipTLSVerify = true },
 		`the scheme "http"`:                   func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "http://api.example.com" },
 		`the scheme "unix"`:                   func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "unix://x/var/run/docker.sock" },
-		"no URL of an API server":             func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://user:pw@api.example.com" },
-		"proxy-url is no URL of a proxy":      func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.ProxyURL = "file:///etc/passwd" },
+		"not a URL of an API server":          func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://user:pw@api.example.com" },
+		"proxy-url is not a URL of a proxy":   func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.ProxyURL = "file:///etc/passwd" },
 		"certificate authority can't be read": func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.CertificateAuthorityData = []byte("x") },
 		"more than 65536 are not read":        func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) { u.Token = strings.Repeat("x", 70000) },
 	} {

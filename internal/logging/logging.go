@@ -23,7 +23,7 @@ const MaxVerbosity = 6
 // CheckVerbosity says why a verbosity that a user asks for is none.
 func CheckVerbosity(verbosity int) error {
 	if verbosity < 0 || verbosity > MaxVerbosity {
-		return fmt.Errorf("-v %d is no level of logging: use 0 to %d; above, the bodies of requests would be logged, with the secrets in them",
+		return fmt.Errorf("-v %d is not a level of logging: use 0 to %d; above, the bodies of requests would be logged, with the secrets in them",
 			verbosity, MaxVerbosity)
 	}
 	return nil
@@ -71,10 +71,22 @@ func Library(log *slog.Logger) logr.Logger {
 	return logr.FromSlogHandler(h)
 }
 
-// NewContext returns a context that makes libraries write to log, with its
-// attributes, what they log in calls with that context.
+// contextKey is where a context has the program's logger.
+type contextKey struct{}
+
+// NewContext returns a context that makes libraries, and what logs by FromContext,
+// write to log, with its attributes.
 func NewContext(ctx context.Context, log *slog.Logger) context.Context {
-	return logr.NewContext(ctx, Library(log))
+	return context.WithValue(logr.NewContext(ctx, Library(log)), contextKey{}, log)
+}
+
+// FromContext returns the logger that NewContext has put into ctx; that of the program
+// where there is none.
+func FromContext(ctx context.Context) *slog.Logger {
+	if log, ok := ctx.Value(contextKey{}).(*slog.Logger); ok {
+		return log
+	}
+	return slog.Default()
 }
 
 // levelName writes the levels below debug, which slog calls "DEBUG+3" or

@@ -137,6 +137,6 @@ func TestOnce(t *testing.T) {
 	}
 	var each retry.OnceEach[string]
 	if !each.Changed("x", "a") || !each.Changed("y", "a") || each.Changed("x", "a") || !each.Clear("x") || each.Clear("z") || each.Changed("y", "a") {
-		t.Error("keys are not told apart")
+		t.Error("keys are not distinguished")
 	}
 }

@@ -3,12 +3,15 @@ package useraccess
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -26,8 +29,25 @@ type Credential struct {
 	NotAfter time.Time
 }
 
-// ErrNoEndpoint tells that nobody knows where a cluster's API server is.
+// ErrNoEndpoint says that nobody knows where a cluster's API server is.
 var ErrNoEndpoint = errors.New("the hub does not know where the cluster's API server is: its agent has to report it (--spoke-external-server-urls)")
+
+// noEndpointError is ErrNoEndpoint for a request, in the words of the hub where it says why
+// there is none, such as an annotation that can't be read.
+type noEndpointError struct{ why string }
+
+func (e noEndpointError) Error() string { return e.why }
+func (noEndpointError) Unwrap() error   { return ErrNoEndpoint }
+
+// NoEndpoint is why a request that is issued has no endpoint. It is an ErrNoEndpoint.
+func NoEndpoint(request *v1alpha1.AccessRequest) error {
+	if issued := meta.FindStatusCondition(request.Status.Conditions, muster.ConditionIssued); issued != nil {
+		if _, why, found := strings.Cut(issued.Message, muster.ReasonEndpointUnknown+": "); found {
+			return noEndpointError{why}
+		}
+	}
+	return ErrNoEndpoint
+}
 
 // Open makes a credential of a request that is issued. A certificate that is not for
 // the key and the user, and a token that is not sealed to the key, are refused. Where
@@ -63,7 +83,7 @@ func Open(request *v1alpha1.AccessRequest, keys Keys, hubID string) (Credential,
 		return c, errors.New("there is neither a certificate nor a token in the answer")
 	}
 	if len(status.Endpoints) == 0 {
-		return c, ErrNoEndpoint
+		return c, NoEndpoint(request)
 	}
 	c.Endpoint = status.Endpoints[0]
 	return c, nil

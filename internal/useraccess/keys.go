@@ -48,7 +48,7 @@ func (k Keys) KeyPEM() ([]byte, error) {
 func ParseKey(data []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != privateKeyType {
-		return nil, errors.New("it is no private key in PEM (PKCS 8)")
+		return nil, errors.New("it is not a private key in PEM (PKCS 8)")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 // cloud may have been made a moment ago.
 const grace = 20 * time.Second
 
-// Progress tells what has become of a request, in a state and in words: what it waits
+// Progress says what has become of a request, in a state and in words: what it waits
 // for, or why there will be nothing and what to do about it.
 func Progress(request *v1alpha1.AccessRequest, now time.Time) (state State, text string) {
 	find := func(kind string) *metav1.Condition { return meta.FindStatusCondition(request.Status.Conditions, kind) }
@@ -59,7 +59,7 @@ func Progress(request *v1alpha1.AccessRequest, now time.Time) (state State, text
 	return Waiting, "the hub has not decided yet"
 }
 
-// lasting tells reasons that do not go away by waiting.
+// lasting finds the reasons that do not go away by waiting.
 func lasting(reason string) bool {
 	switch reason {
 	case muster.ReasonNotGranted, muster.ReasonClusterNotSelected, muster.ReasonClusterNotAccepted, muster.ReasonAgentOffline:
@@ -97,6 +97,8 @@ func remedy(reason string) string {
 		return "Ask for a token instead (mode Token or Auto), if the cloud allows tokens"
 	case muster.ReasonNamespaceExists:
 		return "The cloud needs another namespace, or existing = \"Adopt\""
+	case muster.ReasonAccountNamespaceExists:
+		return "Ask the cluster's owner, or for a certificate (mode Certificate) of a cloud that allows no tokens"
 	}
 	return ""
 }

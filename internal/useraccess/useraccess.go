@@ -94,7 +94,7 @@ const (
 // default.
 func CheckLifetime(d time.Duration) error {
 	if d != 0 && (d < MinLifetime || d > MaxLifetime || d%time.Second != 0) {
-		return fmt.Errorf("%s is no lifetime of access: it takes whole seconds, from 10m to 8760h", d)
+		return fmt.Errorf("%s is not a lifetime of access: it takes whole seconds, from 10m to 8760h", d)
 	}
 	return nil
 }

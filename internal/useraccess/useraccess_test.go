@@ -76,6 +76,10 @@ func TestCredentialIsForItsKeyOnly(t *testing.T) {
 	if _, err := useraccess.Open(request, keys, hub); !errors.Is(err, useraccess.ErrNoEndpoint) {
 		t.Errorf("without an address: %v", err)
 	}
+	request.Status.Conditions = []metav1.Condition{{Type: muster.ConditionIssued, Message: "the cluster has issued a certificate; EndpointUnknown: the annotation x: it is not a list"}}
+	if _, err := useraccess.Open(request, keys, hub); !errors.Is(err, useraccess.ErrNoEndpoint) || err.Error() != "the annotation x: it is not a list" {
+		t.Errorf("with an annotation that can't be read: %v", err)
+	}
 	request.Status.Endpoints = []v1alpha1.Endpoint{{URL: "https://paris:6443", CABundle: []byte("ca")}}
 	credential, err := useraccess.Open(request, keys, hub)
 	testkit.Must(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -34,6 +35,10 @@ func Options(field string, options []workv1.ManifestConfigOption) error {
 	}
 	for i, o := range options {
 		at := fmt.Sprintf("%s[%d]", field, i)
+		if id := o.ResourceIdentifier; max(len(id.Name), len(id.Namespace)) > workv1.MaxPattern {
+			return fmt.Errorf("%s.resourceIdentifier: name or namespace has more than %d bytes, and would match nothing: shorten it",
+				at, workv1.MaxPattern)
+		}
 		if err := feedback(at, o.FeedbackRules); err != nil {
 			return err
 		}
@@ -128,10 +133,4 @@ func JQ(path string) error {
 }
 
 // quoted is a text for a message, cut where it is long.
-func quoted(text string) string {
-	const enough = 100
-	if len(text) > enough {
-		return fmt.Sprintf("%.*q...", enough, text)
-	}
-	return fmt.Sprintf("%q", text)
-}
+func quoted(s string) string { return fmt.Sprintf("%q", text.Cut(s, 100)) }

@@ -36,8 +36,10 @@ func TestOptions(t *testing.T) {
 		options []workv1.ManifestConfigOption
 		want    string
 	}{
-		"none":           {nil, ""},
-		"usual ones":     {[]workv1.ManifestConfigOption{feedback(".status.phase", `{.status.conditions[?(@.type=="Ready")].status}`, "..image"), ruled(3, 3), ignoring(workv1.IgnoreField{JQPathExpressions: []string{`.webhooks[]?.clientConfig.caBundle`}, JSONPaths: []string{".spec.replicas"}, JSONPointers: []string{"/spec/replicas"}})}, ""},
+		"none":       {nil, ""},
+		"usual ones": {[]workv1.ManifestConfigOption{feedback(".status.phase", `{.status.conditions[?(@.type=="Ready")].status}`, "..image"), ruled(3, 3), ignoring(workv1.IgnoreField{JQPathExpressions: []string{`.webhooks[]?.clientConfig.caBundle`}, JSONPaths: []string{".spec.replicas"}, JSONPointers: []string{"/spec/replicas"}})}, ""},
+		"a long pattern": {[]workv1.ManifestConfigOption{{ResourceIdentifier: workv1.ResourceIdentifier{Name: strings.Repeat("*", 513)}}},
+			"options[0].resourceIdentifier: name or namespace has more than 512 bytes"},
 		"a bomb in jq":   {[]workv1.ManifestConfigOption{{}, ignoring(workv1.IgnoreField{JQPathExpressions: []string{`.data[(reduce range(34) as $i ("x"; . + .))]`}})}, `options[1].updateStrategy.serverSideApply.ignoreFields[0].jqPathExpressions[0]: the jq path expression ".data[(reduce range(34) as $i (\"x\"; . + .))]" cannot be used: the index (reduce range(34) as $i`},
 		"a JSONPath":     {[]workv1.ManifestConfigOption{feedback(".a", `{...*...*...*}`)}, `options[0].feedbackRules[0].jsonPaths[1].path: the JSONPath "{...*...*...*}" cannot be used: it has more than one ".."`},
 		"of the ignored": {[]workv1.ManifestConfigOption{ignoring(workv1.IgnoreField{JSONPaths: []string{"..a..b"}})}, `ignoreFields[0].jsonPaths[0]: the JSONPath "..a..b" cannot be used`},

@@ -26,7 +26,7 @@ func TestOf(t *testing.T) {
 		"other order and spaces":         {spec(`{ "n":10000000000000001, "metadata":{"name":"x"},"kind":"A" }`), true},
 		"an empty creationTimestamp":     {spec(`{"kind":"A","metadata":{"name":"x","creationTimestamp":null},"n":10000000000000001}`), true},
 		"a creationTimestamp":            {spec(`{"kind":"A","metadata":{"name":"x","creationTimestamp":"2026-01-01T00:00:00Z"},"n":10000000000000001}`), false},
-		"a null that is no timestamp":    {spec(`{"kind":"A","metadata":{"name":"x"},"n":10000000000000001,"x":null}`), false},
+		"a null that is not a timestamp": {spec(`{"kind":"A","metadata":{"name":"x"},"n":10000000000000001,"x":null}`), false},
 		"a number too great for a float": {spec(`{"kind":"A","metadata":{"name":"x"},"n":10000000000000000}`), false},
 		"another manifest":               {spec(`{"kind":"A","metadata":{"name":"x"},"n":10000000000000001}`, `{}`), false},
 		"no manifest":                    {spec(), false},

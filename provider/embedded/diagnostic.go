@@ -32,15 +32,15 @@ func (d Diagnostic) Error() string {
 func (p *Provider) report(diagnostics []*tfprotov6.Diagnostic) error {
 	var failed []error
 	for _, d := range diagnostics {
-		told := Diagnostic{Summary: d.Summary, Detail: d.Detail}
+		reported := Diagnostic{Summary: d.Summary, Detail: d.Detail}
 		if d.Attribute != nil && len(d.Attribute.Steps()) > 0 {
-			told.Attribute = d.Attribute.String()
+			reported.Attribute = d.Attribute.String()
 		}
 		switch {
 		case d.Severity == tfprotov6.DiagnosticSeverityError:
-			failed = append(failed, told)
+			failed = append(failed, reported)
 		case p.Warn != nil:
-			p.Warn(told)
+			p.Warn(reported)
 		}
 	}
 	return errors.Join(failed...)

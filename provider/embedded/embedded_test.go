@@ -55,8 +55,8 @@ func TestErrorsAreThoseOfTheProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = provider.Import(t.Context(), "muster_placement", "shop/other")
-	var told embedded.Diagnostic
-	if !errors.As(err, &told) || told.Summary == "" || !strings.Contains(told.Detail, "no rights") {
+	var reported embedded.Diagnostic
+	if !errors.As(err, &reported) || reported.Summary == "" || !strings.Contains(reported.Detail, "no rights") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func TestAccAnExportedHubIsAdoptedWithoutChange(t *testing.T) {
 	someone.Apply(secret)
 	someone.Apply(script)
 
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	p := provider(t)
 	exported, err := export.Write(t.Context(), p, export.Options{Dir: w.Dir, Kinds: append(export.DefaultKinds(p), "bootstrap_token")})
 	if err != nil {

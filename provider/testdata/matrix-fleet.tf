@@ -27,7 +27,7 @@ resource "muster_klusterlet" "x" {
 
 resource "muster_cluster_registration" "x" {
   managed_cluster = muster_cluster_acceptance.x.managed_cluster
-  depends_on      = [muster_klusterlet.x]
+  agent_ready     = muster_klusterlet.x.ready
 
   timeouts {
     create = "${length(local.value)}m"

@@ -20,6 +20,8 @@ import (
 const (
 	userPrefix = "muster:"
 	keyPrefix  = "muster-key:"
+	// accountPrefix is what the names of service accounts begin with.
+	accountPrefix = "muster-access-"
 )
 
 // maxCommonName is how long a common name may be: OpenSSL refuses longer ones.
@@ -66,10 +68,10 @@ func KeyHash(publicKey any) (string, error) {
 // the organisation in the subject of its certificates.
 func KeyGroup(keyHash string) string { return keyPrefix + keyHash }
 
-// ServiceAccount is the name of the service account of a key, in the namespace of
-// a logical cloud, whose tokens are issued where certificates are not. The key is
-// the one that the token is sealed to.
-func ServiceAccount(keyHash string) string { return "muster-access-" + keyHash }
+// ServiceAccount is the name of the service account of a key, in the namespace
+// muster.AccountNamespace of a logical cloud, whose tokens are issued where
+// certificates are not. The key is the one that the token is sealed to.
+func ServiceAccount(keyHash string) string { return accountPrefix + keyHash }
 
 // Subject is the subject that a certificate for a user with a key must have.
 func Subject(hubID, user, keyHash string) pkix.Name {

@@ -161,11 +161,11 @@ func TestKeyThatTokensAreSealedTo(t *testing.T) {
 		key, request []byte
 		want         string
 	}{
-		"too short":              {public[:31], nil, "no X25519 public key"},
+		"too short":              {public[:31], nil, "not an X25519 public key"},
 		"zero":                   {make([]byte, 32), nil, "nothing is secret"},
 		"one":                    {append([]byte{1}, make([]byte, 31)...), nil, "nothing is secret"},
 		"the certificate's key":  {x, csr, "for tokens"},
-		"a long one with a tail": {append(bytes.Clone(public), 0), nil, "no X25519 public key"},
+		"a long one with a tail": {append(bytes.Clone(public), 0), nil, "not an X25519 public key"},
 	} {
 		if _, err := access.CheckSealTo(tc.key, tc.request); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, tc.want)

@@ -89,7 +89,7 @@ func strongKey(key any) error {
 func ReadCertificate(chain []byte, hubID, user, keyHash string) (*x509.Certificate, error) {
 	block, rest := pem.Decode(chain)
 	if block == nil || block.Type != certificateType {
-		return nil, errors.New("the answer is no certificate in PEM")
+		return nil, errors.New("the answer is not a certificate in PEM")
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -97,7 +97,7 @@ func ReadCertificate(chain []byte, hubID, user, keyHash string) (*x509.Certifica
 	}
 	for len(bytes.TrimSpace(rest)) > 0 {
 		if block, rest = pem.Decode(rest); block == nil || block.Type != certificateType {
-			return nil, errors.New("something that is no certificate follows the certificate")
+			return nil, errors.New("something that is not a certificate follows the certificate")
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 			return nil, fmt.Errorf("a certificate of the chain can't be read: %w", err)

@@ -22,7 +22,7 @@ func Seal(publicKey, token []byte, context string) ([]byte, error) {
 	}
 	key, err := hpke.NewDHKEMPublicKey(raw)
 	if err != nil {
-		return nil, fmt.Errorf("sealTo is no X25519 public key: %w", err)
+		return nil, fmt.Errorf("sealTo is not an X25519 public key: %w", err)
 	}
 	return hpke.Seal(key, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(sealInfo+"\x00"+context), token)
 }
@@ -31,7 +31,7 @@ func Seal(publicKey, token []byte, context string) ([]byte, error) {
 func Open(privateKey *ecdh.PrivateKey, sealed []byte, context string) ([]byte, error) {
 	key, err := hpke.NewDHKEMPrivateKey(privateKey)
 	if err != nil {
-		return nil, fmt.Errorf("the key is no X25519 private key: %w", err)
+		return nil, fmt.Errorf("the key is not an X25519 private key: %w", err)
 	}
 	token, err := hpke.Open(key, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(sealInfo+"\x00"+context), sealed)
 	if err != nil {
@@ -60,7 +60,7 @@ func CheckSealTo(publicKey, request []byte) (keyHash string, err error) {
 func sealKey(publicKey []byte) (*ecdh.PublicKey, error) {
 	key, err := ecdh.X25519().NewPublicKey(publicKey)
 	if err != nil {
-		return nil, fmt.Errorf("sealTo is no X25519 public key: %w", err)
+		return nil, fmt.Errorf("sealTo is not an X25519 public key: %w", err)
 	}
 	any, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{1}, 32))
 	if err != nil {

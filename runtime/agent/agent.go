@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
@@ -61,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 	metrics := newMetrics()
 	options.Metrics = metrics.registration()
 	installed := newInstallation(local.config, o.Clock, log)
-	options.Ready = installed.tried
+	options.Ready, options.Answered = installed.tried, o.Ready
 	options.Accepted = o.accepted(local.config, installed, log, work.NewMetrics(metrics.registry))
 	reg := registration.New(options)
 
@@ -103,13 +104,16 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer end(nil)
+		part := o.part(local, hub, log)
 		if o.UserAccess {
-			running.Go(func() { end(o.letUsersIn(ctx, local, hub, log)) })
+			running.Go(func() {
+				end(access.Run(ctx, access.Options{Part: part, HubHost: hub.Host, Annotate: hub.Annotate}))
+			})
 		} else {
 			hub.Annotate(muster.UserAccessAnnotation, "")
 		}
 		if o.Features.Enabled(features.AddonManagement) {
-			running.Go(func() { end(o.registerAddOns(ctx, local, hub, log)) })
+			running.Go(func() { end(o.registerAddOns(ctx, part, hub)) })
 		}
 		err := o.Work(ctx, work.Options{
 			ClusterName:         o.ClusterName,
@@ -131,35 +135,28 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 	}
 }
 
-// letUsersIn lets users of the hub in until ctx ends.
-func (o Options) letUsersIn(ctx context.Context, local *rest.Config, hub registration.Hub, log *slog.Logger) error {
-	return access.Run(ctx, access.Options{
+// part is what add-ons and user access need.
+func (o Options) part(local *rest.Config, hub registration.Hub, log *slog.Logger) engine.Part {
+	return engine.Part{
 		ClusterName:    o.ClusterName,
 		Namespace:      o.Namespace,
-		HubHost:        hub.Host,
 		Hub:            hub.Config,
 		ManagedCluster: local,
-		Annotate:       hub.Annotate,
 		Clock:          o.Clock,
 		Log:            log,
-	})
+	}
 }
 
 // registerAddOns looks after the add-ons of the cluster until ctx ends.
-func (o Options) registerAddOns(ctx context.Context, local *rest.Config, hub registration.Hub, log *slog.Logger) error {
+func (o Options) registerAddOns(ctx context.Context, part engine.Part, hub registration.Hub) error {
 	return addon.Run(ctx, addon.Options{
-		ClusterName:    o.ClusterName,
-		Namespace:      o.Namespace,
-		Hub:            hub.Config,
-		ManagedCluster: local,
+		Part: part,
 		Endpoint: addon.Endpoint{
 			Cluster: hub.Endpoint.Cluster, Server: hub.Endpoint.Server, CAData: hub.Endpoint.CAData,
 			ProxyURL: hub.Endpoint.ProxyURL, TLSServerName: hub.Endpoint.TLSServerName,
 		},
 		Driver:          o.AddOnKubeClientRegistrationAuth,
 		TokenExpiration: time.Duration(o.AddOnTokenExpirationSeconds) * time.Second,
-		Clock:           o.Clock,
-		Log:             log,
 	})
 }
 

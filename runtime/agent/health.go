@@ -68,16 +68,27 @@ func (o Options) healthServer(m *metrics, reg *registration.Registration) (serve
 	}, nil
 }
 
-// healthHandler says yes to /livez and /readyz as long as the process works: an
-// agent that waits for the hub is to be left alone, and a restart would not
-// help it. What it waits for is in the answer. /healthz asks more: it fails, by
-// its check hub-kube-config, while the certificate has expired and no other one
-// could be had, for monitoring.
+// healthHandler says yes to /livez as long as the process works: an agent that waits
+// for the hub is to be left alone, and a restart would not help it. What it waits for is
+// in the answer.
+//
+// /readyz says yes from the hub's first answer on, so that an upgrade with which the
+// agent can't reach the hub does not take the place of the agent from before. It does
+// not go back: nothing but rollouts depends on it, and a hub that is away is not a reason
+// for one.
+//
+// /healthz asks more: it fails, by its check hub-kube-config, while the certificate has
+// expired and no other one could be had, for monitoring.
 func healthHandler(m *metrics, reg *registration.Registration) http.Handler {
 	mux := http.NewServeMux()
-	say := func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok:", reg.State()) }
-	mux.HandleFunc("GET /livez", say)
-	mux.HandleFunc("GET /readyz", say)
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok:", reg.State()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !reg.Reached() {
+			http.Error(w, "the hub has not answered since the agent was started: "+reg.State(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok:", reg.State())
+	})
 	healthz.InstallPathHandler(mux, "/healthz", healthz.PingHealthz, healthz.NamedCheck("hub-kube-config", func(*http.Request) error {
 		if reg.Expired() {
 			return fmt.Errorf("the client certificate expires and rebootstrap is required. %s", reg.State())

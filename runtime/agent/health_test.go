@@ -56,6 +56,28 @@ func TestHealthAndMetrics(t *testing.T) {
 	f.awaitAnswer("/healthz?verbose", http.StatusOK, "[+]hub-kube-config ok")
 }
 
+// An agent is ready from the hub's first answer on, and stays so while the hub is away.
+func TestAgentIsReadyOnceTheHubHasAnswered(t *testing.T) {
+	f := newCluster(t, "ready-later")
+	good, err := os.ReadFile(f.options.BootstrapKubeconfig)
+	must(t, err)
+	nowhere := strings.ReplaceAll(string(good), fleet.url, "https://"+freeAddress(t))
+	if nowhere == string(good) {
+		t.Fatalf("the bootstrap kubeconfig does not lead to %s", fleet.url)
+	}
+	f.options.BootstrapKubeconfig = t.TempDir() + "/kubeconfig"
+	must(t, os.WriteFile(f.options.BootstrapKubeconfig, []byte(nowhere), 0o600))
+	f.options.HealthAddress = freeAddress(t)
+	ready := make(chan struct{})
+	f.options.Ready = func() { close(ready) }
+	f.start()
+	f.awaitAnswer("/livez", http.StatusOK, "cannot be reached")
+	f.awaitAnswer("/readyz", http.StatusServiceUnavailable, "cannot be reached")
+	must(t, os.WriteFile(f.options.BootstrapKubeconfig, good, 0o600))
+	f.awaitAnswer("/readyz", http.StatusOK, "ok: ")
+	<-ready
+}
+
 func TestExpiredCertificateShowsInHealthz(t *testing.T) {
 	f := newCluster(t, "unhealthy")
 	f.options.ClientCertExpirationSeconds = 3600

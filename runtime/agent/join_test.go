@@ -120,7 +120,7 @@ func TestJoining(t *testing.T) {
 		})
 	})
 
-	t.Run("an event tells the hub's people", func(t *testing.T) {
+	t.Run("an event informs the hub's people", func(t *testing.T) {
 		list := &eventsv1.EventList{}
 		testenv.Eventually(t, func() error {
 			if err := fleet.client.List(t.Context(), list, client.InNamespace(f.name)); err != nil {

@@ -92,7 +92,7 @@ func TestDeniedClusterComesBackWithItsCertificate(t *testing.T) {
 	f.awaitCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse)
 	f.accept(true)
 	f.awaitCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue)
-	// Only an agent that is let in again can tell that this is not so.
+	// Only an agent that is let in again can know that this is not so.
 	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: "Test"})
 	})
@@ -204,7 +204,7 @@ func TestCertificateIsRenewedWhenTheHubAsksForIt(t *testing.T) {
 		}
 		was = now
 	}
-	// Another change of the cluster is no request.
+	// Another change of the cluster is not a request.
 	f.annotate("note", "x")
 	if n := len(f.requests()); n != 3 {
 		t.Errorf("%d certificate requests, want the first one and one for each time that it was asked", n)
@@ -260,7 +260,7 @@ func TestHubOutage(t *testing.T) {
 	}
 }
 
-// Another way to the same hub is no reason to register again.
+// Another way to the same hub is not a reason to register again.
 func TestChangedBootstrapSecretLeadsToTheOtherEndpoint(t *testing.T) {
 	f := newCluster(t, "moved")
 	must(t, env.Client().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.options.Namespace}}))

@@ -121,8 +121,8 @@ func TestAgentStaysWhenTheNewEndpointIsNotItsHub(t *testing.T) {
 	f.expectRequests(1)
 }
 
-// The agent is killed after the first of the two writes of a move, as far as one can
-// tell: its identity leads to the new endpoint, and the bootstrap kubeconfig to the
+// The agent is killed after the first of the two writes of a move, as it looks
+// from outside: its identity leads to the new endpoint, and the bootstrap kubeconfig to the
 // old one.
 func TestAKillBetweenTheWritesOfAMoveDoesNoHarm(t *testing.T) {
 	h := newMovingHub(t)
@@ -166,14 +166,14 @@ func TestAnAgentThatMissedTheMoveComesBackWithoutRegistering(t *testing.T) {
 	if f.identity()[cluster.TLSCertKey] != identity[cluster.TLSCertKey] {
 		t.Error("the agent has another certificate")
 	}
-	// And a file or Secret that nobody rewrites is no reason to register either.
+	// And a file or Secret that nobody rewrites is not a reason to register either.
 	f.stopAgent()
 	f.putBootstrap(h.old.url())
 	f.startBeating()
 	f.expectRequests(1)
 }
 
-// A new endpoint that is lost again within a day is no dead end, and one that comes
+// A new endpoint that is lost again within a day is not a dead end, and one that comes
 // and goes does not make the agent go back and forth with it.
 func TestAnAgentGoesBackWhenTheNewEndpointIsLost(t *testing.T) {
 	h := newMovingHub(t)

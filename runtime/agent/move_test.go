@@ -324,7 +324,7 @@ func (f *fleetCluster) awaitWork(value string) {
 	})
 }
 
-// observe tells apart every write to what works have made.
+// observe distinguishes all writes to what works have made.
 func observe(t *testing.T, clusters []*fleetCluster) []string {
 	t.Helper()
 	var all []string

@@ -44,7 +44,7 @@ type Options struct {
 	// cluster has registered (--delete-bootstrap-secret), so that nobody in the
 	// cluster can register by it again.
 	DeleteBootstrapSecret bool
-	// AgentID tells the agent from others of the cluster (--agent-id). By
+	// AgentID distinguishes the agent from others of the cluster (--agent-id). By
 	// default it keeps the one of its stored identity, or takes a random one.
 	AgentID string
 	// Namespace of the managed cluster that holds the agent's Secrets
@@ -112,12 +112,16 @@ type Options struct {
 	// default; or token, by tokens of service accounts.
 	AddOnKubeClientRegistrationAuth string
 	// AddOnTokenExpirationSeconds is the lifetime to ask for with the latter
-	// (--addon-token-expiration-seconds); 31536000, a year, by default.
+	// (--addon-token-expiration-seconds); 31536000, a year, by default. The hub may give
+	// less, and a muster hub gives a day at most: what it answers counts.
 	AddOnTokenExpirationSeconds int64
 
 	// HealthAddress, such as ":8000", serves /livez, /readyz, /healthz and
 	// /metrics (--health-address). Empty means that nothing is served.
 	HealthAddress string
+	// Ready, if set, is called once, when the hub has answered for the first time:
+	// when /readyz begins to succeed.
+	Ready func()
 
 	// Features are the agent's feature gates (--feature-gates);
 	// features.NewAgent by default.
@@ -127,7 +131,7 @@ type Options struct {
 	// nothing is logged by default.
 	Log *slog.Logger
 	// Clock is the real one by default.
-	Clock clock.Clock
+	Clock clock.WithTicker
 	// Work carries out the hub's works; that of runtime/agent/work by default.
 	Work Work
 }

@@ -48,7 +48,7 @@ func TestValidate(t *testing.T) {
 		{"hubs in two flags", func(o *agent.Options) {
 			o.Features, o.BootstrapKubeconfigs, o.BootstrapKubeconfig = gates("MultipleHubs=true"), []string{"a", "b"}, "c"
 		}, []string{"--bootstrap-kubeconfig c", "exclude each other"}},
-		{"an impatient agent", func(o *agent.Options) { o.HubConnectionTimeoutSeconds = 5 }, []string{"--hub-connection-timeout-seconds 5", "10 or more"}},
+		{"a timeout that is too short", func(o *agent.Options) { o.HubConnectionTimeoutSeconds = 5 }, []string{"--hub-connection-timeout-seconds 5", "10 or more"}},
 		{"too many checks", func(o *agent.Options) { o.ClusterHealthCheckPeriod = time.Millisecond }, []string{"--cluster-healthcheck-period 1ms"}},
 		{"limits of works below zero", func(o *agent.Options) { o.EvictionGracePeriod, o.MaxJSONRawLength = -time.Hour, -1 }, []string{"--appliedmanifestwork-eviction-grace-period -1h0m0s", "--max-json-raw-length -1"}},
 		{"several at once", func(o *agent.Options) { o.ClusterName, o.ManagedCluster = "a.b", nil }, []string{"--cluster-name", "--kubeconfig"}},
@@ -94,9 +94,9 @@ func TestClientIDOptions(t *testing.T) {
 	}{
 		"a client ID":               {func(o *agent.Options) { o.ClusterName, o.ClientID = "", "store-17" }, ""},
 		"with a name":               {func(o *agent.Options) { o.ClusterName, o.ClientID = "paris", "store-17" }, "--client-id store-17 and --cluster-name paris exclude"},
-		"one that is none":          {func(o *agent.Options) { o.ClientID = "a b" }, `--client-id: "a b" is no client ID`},
+		"one that is none":          {func(o *agent.Options) { o.ClientID = "a b" }, `--client-id: "a b" is not a client ID`},
 		"labels with a name":        {func(o *agent.Options) { o.ClusterName, o.RegistrationLabels = "paris", map[string]string{"a": "b"} }, "--registration-label has no effect"},
-		"labels that are none":      {func(o *agent.Options) { o.RegistrationLabels = map[string]string{"a": "b c"} }, `--registration-label: "b c" is no value of the label "a"`},
+		"labels that are none":      {func(o *agent.Options) { o.RegistrationLabels = map[string]string{"a": "b c"} }, `--registration-label: "b c" is not a value of the label "a"`},
 		"with several hubs":         {func(o *agent.Options) { o.ClientID, o.BootstrapKubeconfigs = "a", []string{"x", "y"} }, "name it with --cluster-name"},
 		"a Secret that there isn't": {func(o *agent.Options) { o.DeleteBootstrapSecret, o.BootstrapKubeconfigs = true, []string{"x", "y"} }, "--delete-bootstrap-secret excludes"},
 	} {

@@ -87,7 +87,7 @@ func TestPropertiesAreReportedOnceTheClusterServesThem(t *testing.T) {
 	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
 	f := newCluster(t, "properties")
 	f.options.Features = gates("ClusterProperty=true,ClusterClaim=false")
-	f.join() // the kind is not there yet, which is no reason to say nothing
+	f.join() // the kind is not there yet, which is not a reason to say nothing
 	if got := f.get().Status; got.Version.Kubernetes == "" || len(got.ClusterClaims) != 0 {
 		t.Errorf("the first report is %+v", got)
 	}

@@ -77,7 +77,7 @@ func (o *Options) validateHubs() error {
 		return fmt.Errorf("--bootstrap-kubeconfig %s and --bootstrap-kubeconfigs exclude each other: put all hubs into the latter",
 			o.BootstrapKubeconfig)
 	case o.HubConnectionTimeoutSeconds < 10:
-		return fmt.Errorf("--hub-connection-timeout-seconds %d is too short to tell an outage from a hiccup: use 10 or more",
+		return fmt.Errorf("--hub-connection-timeout-seconds %d is too short to distinguish an outage from a hiccup: use 10 or more",
 			o.HubConnectionTimeoutSeconds)
 	}
 	return nil
@@ -181,7 +181,7 @@ func (o *Options) validateAddOns() error {
 			d, addonregistration.DriverCSR, addonregistration.DriverToken))
 	}
 	if n := o.AddOnTokenExpirationSeconds; n < addonregistration.MinTokenExpiration || n > math.MaxInt32 {
-		problems = append(problems, fmt.Errorf("--addon-token-expiration-seconds %d is no lifetime of a token: use %d to %d, or leave it out for %d",
+		problems = append(problems, fmt.Errorf("--addon-token-expiration-seconds %d is not a lifetime of a token: use %d to %d, or leave it out for %d",
 			n, addonregistration.MinTokenExpiration, math.MaxInt32, addonregistration.DefaultTokenExpiration))
 	}
 	return errors.Join(problems...)

@@ -14,7 +14,7 @@ func TestServerDoesNotAnnounceItselfInItsStore(t *testing.T) {
 	}
 	checks := string(body)
 	if !strings.Contains(checks, "poststarthook/") {
-		t.Fatalf("the checks do not tell what runs: %s", checks)
+		t.Fatalf("the checks do not say what runs: %s", checks)
 	}
 	for _, hook := range []string{"start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector", "peer-endpoint-reconciler-controller"} {
 		if strings.Contains(checks, "poststarthook/"+hook) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/pki"
 )
@@ -37,7 +37,7 @@ func (e *LostKeysError) Error() string {
 
 // checkKeys fails when keys are missing beside a store of this process. A first
 // start makes the keys before the store, so no crash leaves it so.
-func (o *Options) checkKeys() error {
+func (o *Options) checkKeys(ctx context.Context) error {
 	if info, err := os.Stat(o.Dir.Path("etcd", "member", "snap", "db")); len(o.EtcdServers) > 0 || err != nil || info.Size() == 0 {
 		return nil //nolint:nilerr // without a store there is nothing to be missing
 	}
@@ -56,7 +56,7 @@ func (o *Options) checkKeys() error {
 		return nil
 	}
 	if o.ReplaceLostKeys {
-		slog.Warn("making new keys in the place of lost ones: what trusts those has to be given the new ones", "files", missing)
+		logging.FromContext(ctx).Warn("making new keys in the place of lost ones: what trusts those has to be given the new ones", "files", missing)
 		return nil
 	}
 	return &LostKeysError{Files: missing, Store: o.Dir.Path("etcd")}
@@ -81,7 +81,7 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 	if err := datadir.Private(o.Dir.Path("pki"), o.Dir.Path("pki")); err != nil {
 		return files, err
 	}
-	if err := o.checkKeys(); err != nil {
+	if err := o.checkKeys(ctx); err != nil {
 		return files, err
 	}
 	// Clients verify the authority and the serving certificate, by the real time.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -36,6 +37,10 @@ import (
 
 // serviceAccountIssuer is the issuer in service-account tokens.
 const serviceAccountIssuer = "https://kubernetes.default.svc"
+
+// maxTokenLife is how long the token of a service account lives at most, where there are
+// no pods that need more.
+const maxTokenLife = 24 * time.Hour
 
 // buildChain puts the three API servers of a control plane behind each other:
 // aggregation, the built-in resources, custom resources.
@@ -116,6 +121,9 @@ func registerPlugins(s *options.Options, plugins []AdmissionPlugin) {
 func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregatorapiserver.APIAggregator, error) {
 	s.Admission.GenericAdmission.DefaultOffPlugins = genericsample.DefaultOffAdmissionPlugins()
 	s.Authentication.ServiceAccounts.OptionalTokenGetter = newTokenGetter
+	// Who asks for more gets this much, and no refusal.
+	s.Authentication.ServiceAccounts.MaxExpiration = maxTokenLife
+	s.Authentication.ServiceAccounts.ExtendExpiration = false
 	completed, err := s.Complete(ctx, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("complete the API server's options: %w", err)
@@ -129,6 +137,7 @@ func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregat
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
+	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}
@@ -157,6 +166,7 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 	}
 	convertInProcess(extensions, o.Conversions)
 	withFirstStatus(extensions, o.FirstStatuses)
+	extensions.ExtraConfig.CRDRESTOptionsGetter = metered(extensions.ExtraConfig.CRDRESTOptionsGetter, o.Meter)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)
 	if err != nil {
 		return nil, fmt.Errorf("configure aggregation: %w", err)
@@ -206,8 +216,12 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	// They publish their addresses in others, written straight to the store: six
 	// more, which no count of requests shows.
 	generic.DisabledPostStartHooks.Insert("peer-endpoint-reconciler-controller")
+	generic.RESTOptionsGetter = metered(generic.RESTOptionsGetter, o.Meter)
 	if o.FlowOf != nil {
-		generic.FlowControl = newFairness(o.FlowOf)
+		fair := newFairness(o.FlowOf)
+		generic.FlowControl = fair
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler { return build(fair.hold(h), c) }
 	}
 	if o.Guard != nil {
 		build := generic.BuildHandlerChainFunc

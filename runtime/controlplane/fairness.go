@@ -2,12 +2,19 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing"
@@ -17,9 +24,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// maxWaiting is how many requests of one flow may wait. More are told to come
-// back later.
-const maxWaiting = 1000
+// maxWaiting is how many requests of one flow may wait. More are asked to come
+// back later. The server reads up to 256 KiB of a body before anything asks for it,
+// so these are what a flow may keep in memory beside Flow.Bytes.
+const maxWaiting = 400
+
+// watchRetrySeconds is when a client may ask again for a watch that was refused.
+const watchRetrySeconds = 5
 
 // Flow is whose requests count together, and how many of them are carried out at
 // a time.
@@ -29,6 +40,10 @@ type Flow struct {
 	// Reads and Writes are how many run at a time. The rest wait for their turn, in
 	// order. A watch counts as a read until the client has got what is there.
 	Reads, Writes int
+	// Watches is how many may be open at a time. More are refused.
+	Watches int
+	// Bytes is how much of requests' bodies is in memory at a time. The rest wait.
+	Bytes int64
 }
 
 // fairness keeps one flow's requests from slowing down those of others. It takes
@@ -49,7 +64,9 @@ type fairness struct {
 type flow struct {
 	requests      int // protected by fairness.mu
 	waiting       atomic.Int32
+	watches       atomic.Int32
 	reads, writes *semaphore.Weighted
+	bytes         *semaphore.Weighted
 }
 
 var _ flowcontrol.Interface = &fairness{}
@@ -68,7 +85,7 @@ func (f *fairness) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 	_ func() flowcontrolrequest.WorkEstimate, queued fairqueuing.QueueNoteFn, execute func(),
 ) {
 	share := f.flowOf(digest.User)
-	if share.Name == "" {
+	if share.Name == "" || isProbe(digest.RequestInfo) {
 		execute()
 		return
 	}
@@ -88,6 +105,75 @@ func (f *fairness) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 	execute()
 }
 
+// isProbe reports whether a request asks for the server's health, which everybody
+// may do at any time.
+func isProbe(r *request.RequestInfo) bool {
+	return !r.IsResourceRequest && slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.Path)
+}
+
+// hold wraps the handler of requests whose turn it is. It limits what a flow keeps in
+// memory: bodies, and watches, which go on when their turn is over.
+func (f *fairness) hold(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		u, known := request.UserFrom(ctx)
+		info, described := request.RequestInfoFrom(ctx)
+		if !known || !described {
+			next.ServeHTTP(w, r)
+			return
+		}
+		share := f.flowOf(u)
+		if share.Name == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		own := f.enter(share)
+		defer f.leave(share.Name, own)
+		if info.Verb == "watch" {
+			defer own.watches.Add(-1)
+			if int(own.watches.Add(1)) > share.Watches {
+				refuseWatch(w, share)
+				return
+			}
+		}
+		if size := bodySize(r, share.Bytes); size > 0 {
+			if own.bytes.Acquire(ctx, size) != nil {
+				return // the client has gone
+			}
+			defer own.bytes.Release(size)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bodySize is how much memory a request's body may take, at most all.
+func bodySize(r *http.Request, all int64) int64 {
+	if r.Body == nil || r.Body == http.NoBody {
+		return 0
+	}
+	if r.ContentLength < 0 {
+		return all
+	}
+	return min(r.ContentLength, all)
+}
+
+func refuseWatch(w http.ResponseWriter, share Flow) {
+	Refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%s has %d watches open, and may have no more: close some, or try again later",
+		share.Name, share.Watches), watchRetrySeconds))
+}
+
+// Refuse answers a request as the API server does.
+func Refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w.Header().Set("Content-Type", "application/json")
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
 // wait reports whether it has become the request's turn.
 func (f *flow) wait(ctx context.Context, turn *semaphore.Weighted, queued fairqueuing.QueueNoteFn) bool {
 	defer f.waiting.Add(-1)
@@ -104,7 +190,10 @@ func (f *fairness) enter(share Flow) *flow {
 	defer f.mu.Unlock()
 	own := f.flows[share.Name]
 	if own == nil {
-		own = &flow{reads: semaphore.NewWeighted(int64(share.Reads)), writes: semaphore.NewWeighted(int64(share.Writes))}
+		own = &flow{
+			reads: semaphore.NewWeighted(int64(share.Reads)), writes: semaphore.NewWeighted(int64(share.Writes)),
+			bytes: semaphore.NewWeighted(share.Bytes),
+		}
 		f.flows[share.Name] = own
 	}
 	own.requests++

@@ -22,7 +22,7 @@ func (s *turnstile) handle(ctx context.Context, name, verb string, queued func(b
 }
 
 func newTurnstile() *turnstile {
-	return &turnstile{fairness: newFairness(func(u user.Info) Flow { return Flow{Name: u.GetName(), Reads: 1, Writes: 2} })}
+	return &turnstile{fairness: newFairness(func(u user.Info) Flow { return Flow{Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1} })}
 }
 
 func TestOneFlowsRequestsWaitForEachOther(t *testing.T) {

@@ -34,7 +34,7 @@ func withFirstStatus(extensions *apiextensionsapiserver.Config, first []FirstSta
 	}
 }
 
-// firstStatusGetter tells how custom resources are stored.
+// firstStatusGetter says how custom resources are stored.
 type firstStatusGetter struct {
 	generic.RESTOptionsGetter
 	first []FirstStatus

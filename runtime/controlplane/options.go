@@ -80,6 +80,8 @@ type Options struct {
 	// FlowOf, if set, is whose requests wait for each other, so that they don't
 	// slow down those of others. Without it only their sum is limited.
 	FlowOf func(user.Info) Flow
+	// Meter, if set, decides whether what users write is stored.
+	Meter Meter
 	// Guard, if set, is put in front of what carries out requests that were
 	// authorized.
 	Guard func(http.Handler) http.Handler

@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/rest"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/etcd"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/inprocess"
@@ -109,7 +110,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		stop()
 		_ = listener.Close()
-		return nil, explainDiskFull(err, o.Dir)
+		return nil, explainDiskFull(ctx, err, o.Dir)
 	}
 	return s, nil
 }
@@ -142,6 +143,31 @@ func startStore(ctx context.Context, o Options) (store, error) {
 	return store{endpoints: []string{embedded.Endpoint}, stop: embedded.Stop, failed: embedded.Err()}, nil
 }
 
+// meter lets the meter, if there is one, ask the store.
+func (s *store) meter(o Options) error {
+	if o.Meter == nil {
+		return nil
+	}
+	client, err := newStoreClient(o, s.endpoints)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var room sync.WaitGroup
+	if len(o.EtcdServers) == 0 { // an external one is its administrator's
+		room.Go(func() { client.keepRoom(ctx) })
+	}
+	stop := s.stop
+	s.stop = func() {
+		end()
+		_ = client.Close()
+		room.Wait()
+		stop()
+	}
+	o.Meter.SetStore(client)
+	return nil
+}
+
 // start starts everything. What it starts runs until ctx ends; startCtx ends only
 // the start.
 func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Listener) error {
@@ -151,6 +177,10 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 	}
 	objects, err := startStore(startCtx, o)
 	if err != nil {
+		return err
+	}
+	if err := objects.meter(o); err != nil {
+		objects.stop()
 		return err
 	}
 	aggregator, err := buildChain(ctx, o, listener, files, objects.endpoints)
@@ -185,8 +215,9 @@ func (s *Server) serve(ctx context.Context, o Options, run func(context.Context)
 	go func() {
 		if err, ok := <-objects.failed; ok && err != nil {
 			close(storeFailed)
-			stopServer(explainDiskFull(fmt.Errorf("the store in %s stopped: %w: start again; "+
-				"if that doesn't help, put the data directory back from a backup", o.Dir.Path("etcd"), err), o.Dir))
+			err = fmt.Errorf("the store in %s stopped: %w: start again; "+
+				"if that doesn't help, put the data directory back from a backup", o.Dir.Path("etcd"), err)
+			stopServer(explainDiskFull(ctx, err, o.Dir))
 		}
 	}()
 	ended := make(chan error, 1)
@@ -301,13 +332,13 @@ func listen(address net.IP, port int) (net.Listener, error) {
 }
 
 // explainDiskFull adds the remedy to an error that a full disk caused.
-func explainDiskFull(err error, dir *datadir.Dir) error {
+func explainDiskFull(ctx context.Context, err error, dir *datadir.Dir) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		slog.Debug("disk full", "err", err)
+		logging.FromContext(ctx).Debug("disk full", "err", err)
 		return fmt.Errorf("the disk of the data directory %s is full: free some room, or choose another --data-dir", dir.Path())
 	case errors.Is(err, syscall.EFBIG):
-		slog.Debug("file too large", "err", err)
+		logging.FromContext(ctx).Debug("file too large", "err", err)
 		return fmt.Errorf("a file in the data directory %s may grow no more: raise the limit on the size of files (ulimit -f), and start again", dir.Path())
 	}
 	return err

@@ -167,7 +167,7 @@ func TestStartRefusesInOneLine(t *testing.T) {
 		{"no port", controlplane.Options{SecurePort: 70000}, []string{"70000", "--secure-port"}},
 		{"an address of another machine", controlplane.Options{BindAddress: net.IPv4(192, 0, 2, 1)}, []string{"192.0.2.1", "--bind-address"}},
 		{"an external URL without https", controlplane.Options{ExternalURL: "hub.example.org"}, []string{"hub.example.org", "--external-url", "https://"}},
-		{"an etcd server that is no URL", controlplane.Options{EtcdServers: []string{"etcd:2379"}}, []string{"etcd:2379", "--etcd-servers"}},
+		{"an etcd server that is not a URL", controlplane.Options{EtcdServers: []string{"etcd:2379"}}, []string{"etcd:2379", "--etcd-servers"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.o.Name = "test"

@@ -11,7 +11,7 @@ import (
 	musterversion "github.com/muster-fleet/terraform-provider-muster/internal/version"
 )
 
-// servedVersion makes /version tell the release of Kubernetes that is inside.
+// servedVersion makes /version report the release of Kubernetes that is inside.
 // Kubernetes takes it from linker flags, which go install does not set, and
 // without which kubectl refuses to compare versions.
 type servedVersion struct {

@@ -25,10 +25,10 @@ const (
 	// Secret changes before.
 	setupRetry = 10 * time.Second
 
-	// readyAfter is how long an agent has to run to count as running: one that
+	// runsAfter is how long an agent has to run to count as running: one that
 	// can't start, as with an argument that it does not know, never does, like a
 	// pod whose probe never succeeds.
-	readyAfter = 200 * time.Millisecond
+	runsAfter = 200 * time.Millisecond
 
 	// stopTimeout is how long an agent may take to end. One that takes longer is
 	// left behind, so that it does not hold up its cluster.
@@ -49,9 +49,11 @@ var errEnded = errors.New("the agent ended by itself")
 // agentPod is the agent of one pod.
 type agentPod struct {
 	*agents
-	log     *slog.Logger
-	pod     *corev1.Pod
-	args    []string
+	log  *slog.Logger
+	pod  *corev1.Pod
+	args []string
+	// probed says that a readiness probe asks the agent.
+	probed  bool
 	file    func(string) (string, error)
 	volumes []secretVolume
 	dir     string
@@ -102,7 +104,7 @@ func (p *agentPod) live(ctx context.Context) {
 		}
 		started := p.clock.Now()
 		p.log.Info("starting the agent of a klusterlet", "args", p.args)
-		err = p.once(ctx, token, process{running: true, startedAt: started, restarts: restarts})
+		err = p.once(ctx, token, process{running: true, ready: !p.probed, startedAt: started, restarts: restarts})
 		if ctx.Err() != nil {
 			return
 		}
@@ -130,18 +132,21 @@ func (p *agentPod) setUp(ctx context.Context) (renewToken time.Time, err error) 
 	return p.writeToken(ctx)
 }
 
-// once runs the agent until it ends, reports that it runs once it does, and keeps
-// its files up to date meanwhile.
+// once runs the agent until it ends, reports that it runs once it does, and that it is
+// ready once it says so, and keeps its files up to date meanwhile.
 func (p *agentPod) once(ctx context.Context, renewToken time.Time, running process) error {
 	config := rest.CopyConfig(&p.server)
 	config.BearerTokenFile = p.tokenFile()
-	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx, AgentPod{Args: p.args, Config: config, File: p.file, Log: p.log}) }()
+	ended, ready := make(chan error, 1), make(chan struct{}, 1)
+	sayReady := sync.OnceFunc(func() { ready <- struct{}{} })
+	go func() {
+		ended <- p.run(ctx, AgentPod{Args: p.args, Config: config, File: p.file, Ready: sayReady, Log: p.log})
+	}()
 	token := p.clock.NewTimer(renewToken.Sub(p.clock.Now()))
 	defer token.Stop()
-	ready := p.clock.NewTimer(readyAfter)
-	defer ready.Stop()
-	for {
+	runningYet := p.clock.NewTimer(runsAfter)
+	defer runningYet.Stop()
+	for runs := false; ; {
 		select {
 		case err := <-ended:
 			return err
@@ -153,8 +158,14 @@ func (p *agentPod) once(ctx context.Context, renewToken time.Time, running proce
 				p.log.Warn("an agent does not end and is left behind", "after", stopTimeout)
 			}
 			return ctx.Err()
-		case <-ready.C():
+		case <-runningYet.C():
+			runs = true
 			p.set(running)
+		case <-ready:
+			running.ready = true
+			if runs {
+				p.set(running)
+			}
 		case <-p.renewed:
 			if err := p.writeVolumes(); err != nil {
 				p.log.Warn("update the files of an agent's pod", "err", err)

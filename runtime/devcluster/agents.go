@@ -81,7 +81,7 @@ func (a *agents) start(ctx context.Context, pod *corev1.Pod, c corev1.Container,
 		cancel:  cancel,
 		renewed: make(chan struct{}, 1),
 	}
-	p.args = args
+	p.args, p.probed = args, c.ReadinessProbe != nil
 	p.file = func(name string) (string, error) { return hostPath(name, c.VolumeMounts, p.volumes, p.volumesDir()) }
 	a.pods[pod.UID] = p
 	a.running.Go(func() {

@@ -130,6 +130,30 @@ func TestKlusterletStartsAnAgent(t *testing.T) {
 	})
 }
 
+// A pod of an agent that waits for its hub runs and is not ready, and an upgrade leaves
+// the pod from before in place.
+func TestPodIsReadyWhenItsAgentSaysSo(t *testing.T) {
+	admin := install(t, shared, unreadyAgents)
+	one := launches.next(t, unreadyAgents)
+	first := agentPodIs(t, admin, unreadyAgents, "the pod runs", func(p corev1.Pod, c corev1.ContainerStatus) bool {
+		return p.Status.Phase == corev1.PodRunning && c.State.Running != nil && !c.Ready
+	})
+	one.ready()
+	agentPodIs(t, admin, unreadyAgents, "the pod is ready", ready)
+	another := []byte(`{"spec":{"template":{"metadata":{"annotations":{"v":"2"}}}}}`)
+	if _, err := admin.AppsV1().Deployments(unreadyAgents).Patch(t.Context(), klusterlet.Name, types.MergePatchType, another, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	two := launches.next(t, unreadyAgents)
+	if pods := podsOf(t, admin, unreadyAgents); len(pods) != 2 || one.ctx.Err() != nil {
+		t.Errorf("there are %d pods while the new agent is not ready", len(pods))
+	}
+	two.ready()
+	agentPodIs(t, admin, unreadyAgents, "the new pod is the only one", func(p corev1.Pod, c corev1.ContainerStatus) bool {
+		return p.Name != first.Name && c.Ready
+	})
+}
+
 func TestAgentThatEndsIsStartedAgainAndThePodSaysWhy(t *testing.T) {
 	admin := install(t, shared, "agent-ends")
 	one := launches.next(t, "agent-ends")

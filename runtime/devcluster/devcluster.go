@@ -63,9 +63,11 @@ type AgentPod struct {
 	Args []string
 	// Config reaches the cluster as the pod's service account.
 	Config *rest.Config
-	// File tells where a file of the pod is on this machine. It fails for all that
+	// File says where a file of the pod is on this machine. It fails for all that
 	// is in no Secret that the pod mounts.
 	File func(name string) (string, error)
+	// Ready says that the agent is ready, as its readiness probe would find out.
+	Ready func()
 	// Log is the dev cluster's logger, with the pod's name.
 	Log *slog.Logger
 }

@@ -59,8 +59,12 @@ type launch struct {
 	args   []string
 	config *rest.Config
 	ctx    context.Context
+	ready  func()
 	end    chan error // what it is sent ends the agent
 }
+
+// unreadyAgents is the namespace whose agents are ready only when their test says so.
+const unreadyAgents = "agent-waits"
 
 // launchpad hands each agent that starts to the test of its namespace.
 type launchpad struct {
@@ -81,7 +85,10 @@ func (l *launchpad) pad(namespace string) chan launch {
 }
 
 func (l *launchpad) run(ctx context.Context, pod AgentPod) error {
-	one := launch{config: pod.Config, ctx: ctx, end: make(chan error, 1)}
+	one := launch{config: pod.Config, ctx: ctx, ready: pod.Ready, end: make(chan error, 1)}
+	if flagValue(pod.Args, "namespace") != unreadyAgents {
+		pod.Ready()
+	}
 	for _, a := range pod.Args {
 		name, value, _ := strings.Cut(a, "=")
 		if file, err := pod.File(value); err == nil {
@@ -312,7 +319,7 @@ func TestDataDirectoryIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestClusterThatIsToldToStopBeforeItIsReadyStops(t *testing.T) {
+func TestClusterThatIsStoppedBeforeItIsReadyStops(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	listening := make(chan struct{})

@@ -64,9 +64,11 @@ type process struct {
 	// running says that it runs, since startedAt.
 	running   bool
 	startedAt time.Time
-	// failed says that it ran and ended; message tells why, exitCode how.
+	// ready says that its readiness probe succeeds.
+	ready bool
+	// failed says that it ran and ended; message says why, exitCode how.
 	// When it neither runs nor failed it has not started yet, and message
-	// tells what it waits for.
+	// says what it waits for.
 	failed   bool
 	message  string
 	exitCode int32
@@ -79,7 +81,7 @@ func simulated(pod *corev1.Pod, now time.Time) process {
 	if message, ok := pod.Annotations[FailAnnotation]; ok {
 		return process{failed: true, message: message, exitCode: 1, startedAt: now}
 	}
-	return process{running: true, startedAt: now}
+	return process{running: true, ready: true, startedAt: now}
 }
 
 // observe is the status that a pod has after one more step of its life.
@@ -98,7 +100,7 @@ func observe(pod *corev1.Pod, agentContainer string, real process, now time.Time
 	once := pod.Spec.RestartPolicy != corev1.RestartPolicyAlways
 	// A pod that runs to an end has been seen running first.
 	ended := once && pod.Status.Phase == corev1.PodRunning || pod.DeletionTimestamp != nil
-	ready, failed := true, false
+	ready, failed, started := true, false, false
 	statuses := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for _, c := range pod.Spec.Containers {
 		p := simulated(pod, s.StartTime.Time)
@@ -107,7 +109,7 @@ func observe(pod *corev1.Pod, agentContainer string, real process, now time.Time
 		}
 		status := containerStatus(c, p, once, ended, find(pod.Status.ContainerStatuses, c.Name), now)
 		ready = ready && status.Ready
-		failed = failed || p.failed
+		failed, started = failed || p.failed, started || p.running
 		statuses = append(statuses, status)
 	}
 	s.ContainerStatuses = statuses
@@ -118,7 +120,7 @@ func observe(pod *corev1.Pod, agentContainer string, real process, now time.Time
 		s.Phase = corev1.PodFailed
 	case ended:
 		s.Phase = corev1.PodSucceeded
-	case ready || failed || pod.Status.Phase == corev1.PodRunning:
+	case ready || failed || started || pod.Status.Phase == corev1.PodRunning:
 		s.Phase = corev1.PodRunning
 	default:
 		s.Phase = corev1.PodPending
@@ -151,7 +153,7 @@ func containerStatus(c corev1.Container, p process, once, ended bool, old *corev
 		status.Started = ptr.To(false)
 		status.State.Terminated = terminated()
 	case p.running:
-		status.Ready = true
+		status.Ready = p.ready
 		status.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
 	case p.failed && once:
 		// It will end in the next step; until then it counts as running.
@@ -242,5 +244,5 @@ func podIP(pod *corev1.Pod) string {
 	return net.IPv4(10, 244+byte(sum>>16)%4, byte(sum>>8), 1+byte(sum)%254).String()
 }
 
-// same tells whether writing the status would change nothing.
+// same reports whether writing the status would change nothing.
 func same(a, b *corev1.PodStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }

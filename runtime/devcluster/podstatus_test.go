@@ -75,7 +75,8 @@ func TestObserve(t *testing.T) {
 	gateOpen := func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: "example.org/ready", Status: corev1.ConditionTrue}}
 	}
-	up := process{running: true, startedAt: noon}
+	up := process{running: true, ready: true, startedAt: noon}
+	alone := process{running: true, startedAt: noon}
 	crashed := process{failed: true, message: "boom", exitCode: 1, startedAt: noon}
 	for _, tc := range []struct {
 		name    string
@@ -100,6 +101,7 @@ func TestObserve(t *testing.T) {
 		{name: "an open readiness gate does not", pod: pod(readinessGate, gateOpen), phase: corev1.PodRunning, ready: true},
 		{name: "an agent not started yet", pod: pod(), agentIn: "main", agent: process{message: "no secret"}, phase: corev1.PodPending, waiting: "ContainerCreating", message: "no secret"},
 		{name: "a running agent", pod: pod(), agentIn: "main", agent: up, phase: corev1.PodRunning, ready: true},
+		{name: "an agent without a hub", pod: pod(), agentIn: "main", agent: alone, phase: corev1.PodRunning},
 		{name: "an agent that ended", pod: pod(running), agentIn: "main", agent: crashed, phase: corev1.PodRunning, waiting: "CrashLoopBackOff", message: "boom"},
 		{name: "an ended agent beside a simulated container", pod: pod(running, sidecar), agentIn: "main", agent: crashed, phase: corev1.PodRunning, waiting: "CrashLoopBackOff", message: "boom"},
 	} {
@@ -151,7 +153,7 @@ func TestObserveTwiceChangesNothing(t *testing.T) {
 func TestRestartsAreCountedAndTheLastEndIsKept(t *testing.T) {
 	p := pod()
 	p.Status = observe(p, "main", process{failed: true, message: "boom", exitCode: 1, startedAt: noon}, noon.Add(time.Second))
-	p.Status = observe(p, "main", process{running: true, startedAt: noon.Add(2 * time.Second), restarts: 1}, noon.Add(2*time.Second))
+	p.Status = observe(p, "main", process{running: true, ready: true, startedAt: noon.Add(2 * time.Second), restarts: 1}, noon.Add(2*time.Second))
 	c := p.Status.ContainerStatuses[0]
 	if c.RestartCount != 1 || !c.Ready {
 		t.Errorf("restarts %d, ready %t", c.RestartCount, c.Ready)

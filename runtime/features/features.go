@@ -37,6 +37,12 @@ const (
 	// nothing yields it for then never count as done.
 	RolloutNeedsProgressing featuregate.Feature = "RolloutNeedsProgressing"
 
+	// BoundClusterSets, which upstream does not have, counts a cluster that a
+	// placement's decision names only if one of its sets is bound to the placement's
+	// namespace, for replica sets and add-ons. Off is as upstream: who may write
+	// decisions chooses among all clusters.
+	BoundClusterSets featuregate.Feature = "BoundClusterSets"
+
 	// PlacementDebugServer serves /debug/placements/. It explains how a placement
 	// is decided, and which clusters a new one would choose, to users who may read
 	// placements.
@@ -92,7 +98,7 @@ const (
 // Gates of both.
 const (
 	// AddonManagement has a hub install and configure add-ons, and an agent get the
-	// agents of add-ons their credentials and tell the hub how the add-ons are. While
+	// agents of add-ons their credentials and report to the hub how the add-ons are. While
 	// it is off at a hub, that is left to upstream's own manager of add-ons beside it.
 	AddonManagement featuregate.Feature = "AddonManagement"
 	// v1beta1CSRAPICompatibility is for clusters without certificates v1, which
@@ -112,6 +118,7 @@ func about() map[featuregate.Feature]string {
 		CleanUpCompletedManifestWork: "delete works that are complete, ttlSecondsAfterFinished later",
 		ManifestWorkReplicaSet:       "keep a work of one template in every cluster that a placement selects, and roll changes of it out step by step",
 		RolloutNeedsProgressing:      "have rollouts wait for the condition Progressing even of works that nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream",
+		BoundClusterSets:             "give works of replica sets and add-ons only to clusters of sets that are bound to the placement's namespace, whatever its decisions say; muster's own, off is as upstream: for schedulers that choose without sets. Those who may write decisions then choose among all clusters",
 		PlacementDebugServer:         "explain at /debug/placements/ how placements are decided, to users who may read them",
 		PreferNoSelect:               "choose clusters with an untolerated taint of the effect PreferNoSelect after all others; muster's own, off is as upstream",
 		ClusterRegistration:          "let agents register by a client ID, without knowing their cluster's name; muster's own",
@@ -122,7 +129,7 @@ func about() map[featuregate.Feature]string {
 		MultipleHubs:                 "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
 		ExecutorValidatingCaches:     "remember what the executors of works may do, and watch roles and bindings for changes of that",
 		RawFeedbackJSONString:        "report values of any type in the feedback of works, as JSON",
-		DerivedProgressing:           "tell how the works of replica sets progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
+		DerivedProgressing:           "report how the works of replica sets and add-ons progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
 		AddonManagement:              "look after add-ons. At a hub: install, configure and register them; to be turned off where upstream's own manager of add-ons runs beside it. At an agent: get them credentials for the hub, and report their health",
 		v1beta1CSRAPICompatibility:   noEffect,
 		sigPlacementDecision:         noEffect,
@@ -158,6 +165,7 @@ func NewHub() featuregate.MutableFeatureGate {
 		NilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
 		ManifestWorkReplicaSet:       {Default: true, PreRelease: featuregate.Beta},
 		RolloutNeedsProgressing:      {Default: false, PreRelease: featuregate.Alpha},
+		BoundClusterSets:             {Default: true, PreRelease: featuregate.Beta},
 		cloudEventsDrivers:           {Default: false, PreRelease: featuregate.Alpha},
 		CleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},
 		ClusterRegistration:          {Default: true, PreRelease: featuregate.Beta},

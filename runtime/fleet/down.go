@@ -14,7 +14,7 @@ import (
 // containers are removed.
 func (f *Fleet) Down(ctx context.Context) (stopped []string, err error) {
 	type stop func(context.Context) (bool, error)
-	stops := map[string]stop{HubName: f.hub(hubAddress{}).stop}
+	stops := map[string]stop{HubName: f.hub(hubAddress{}, hubSettings{}).stop}
 	local := f.devclusters()
 	running, err := local.List(ctx)
 	if err != nil {

@@ -48,6 +48,8 @@ func playMuster(command string, args []string) error {
 	port := flags.Int("secure-port", 0, "")
 	flags.String("name", "", "")
 	flags.String("bind-address", "", "")
+	flags.String("feature-gates", "", "")
+	flags.Bool("cluster-import-allow-loopback", false, "")
 	externalURL := flags.String("external-url", "", "")
 	if err := flags.Parse(args); err != nil {
 		return err

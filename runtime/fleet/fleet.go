@@ -44,6 +44,8 @@ type Member struct {
 	Kubeconfig string
 	// Found says that it ran already.
 	Found bool
+	// Revived says that it was there, and parts of it had to be started again.
+	Revived bool
 }
 
 // Driver makes clusters of one kind.
@@ -51,7 +53,7 @@ type Driver interface {
 	// Start makes the cluster of that name run and returns once it is ready. A
 	// cluster that runs is left alone; one that was stopped carries on.
 	Start(ctx context.Context, name string) (Member, error)
-	// Stop makes it stop. Stopping one that does not run is no error.
+	// Stop makes it stop. Stopping one that does not run is not an error.
 	Stop(ctx context.Context, name string) error
 	// List names the clusters that run.
 	List(ctx context.Context) ([]string, error)
@@ -72,7 +74,7 @@ type Fleet struct {
 	program string
 	state   *state
 	drivers map[string]func(UpOptions) (Driver, error)
-	// local tells whether this machine has an address.
+	// local reports whether this machine has an address.
 	local func(net.IP) bool
 }
 
@@ -157,7 +159,7 @@ func (f *Fleet) driver(name string, o UpOptions) (Driver, error) {
 }
 
 // hub is the hub's process.
-func (f *Fleet) hub(a hubAddress) process {
+func (f *Fleet) hub(a hubAddress, s hubSettings) process {
 	args := []string{"hub"}
 	if a.Bind != "" {
 		args = append(args, "--bind-address="+a.Bind)
@@ -165,7 +167,7 @@ func (f *Fleet) hub(a hubAddress) process {
 	if a.External != "" {
 		args = append(args, "--external-url="+a.External)
 	}
-	return process{name: HubName, program: f.program, args: args, dir: filepath.Join(f.dir, hubFolder), host: a.Bind}
+	return process{name: HubName, program: f.program, args: append(args, s.args()...), dir: filepath.Join(f.dir, hubFolder), host: a.Bind}
 }
 
 // clusterName is the name of the i-th cluster, from 1.

@@ -289,7 +289,7 @@ func TestOneChangeAtATime(t *testing.T) {
 	open(t, path).Close()
 }
 
-func TestHubIsToldWhereItIsReached(t *testing.T) {
+func TestHubGetsTheURLAtWhichItIsReached(t *testing.T) {
 	f, _ := testFleet(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -366,5 +366,52 @@ func TestKubeconfigsAreShownByTheUsersName(t *testing.T) {
 	m := f.RelativeTo(".demo", Member{Kubeconfig: filepath.Join(path, "hub", "admin.kubeconfig")})
 	if m.Kubeconfig != ".demo/hub/admin.kubeconfig" {
 		t.Errorf("got %s", m.Kubeconfig)
+	}
+}
+
+// The gates of the hub are remembered; others start it again, and "" are the defaults.
+func TestHubKeepsItsGates(t *testing.T) {
+	f, path := testFleet(t)
+	gates, none, on := "ClusterImport=true", "", true
+	var notices []string
+	run := func(o UpOptions) (pid int, args string) {
+		t.Helper()
+		o.Driver = DriverDevcluster
+		o.Notice = func(line string) { notices = append(notices, line) }
+		members, err := f.Up(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(memberDir(path, HubName), argsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pids(t, path, members)[0], string(text)
+	}
+	has := func(args string) bool {
+		return strings.Contains(args, "--feature-gates=ClusterImport=true") && strings.Contains(args, "--cluster-import-allow-loopback")
+	}
+	first, args := run(UpOptions{})
+	if strings.Contains(args, "--feature-gates") {
+		t.Errorf("the hub was started with %q", args)
+	}
+	second, args := run(UpOptions{HubGates: &gates, HubImportLoopback: &on})
+	if second == first || !has(args) || len(notices) != 1 || !strings.Contains(notices[0], "ClusterImport=true") {
+		t.Errorf("the hub was started with %q, after %q", args, notices)
+	}
+	f.Close()
+	f = open(t, path)
+	defer f.Close()
+	if third, args := run(UpOptions{}); third != second || !has(args) {
+		t.Errorf("the hub was started again, with %q", args)
+	}
+	if _, err := f.Down(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, args := run(UpOptions{}); !has(args) {
+		t.Errorf("after it was down, the hub has %q", args)
+	}
+	if _, args := run(UpOptions{HubGates: &none}); strings.Contains(args, "--feature-gates") || !strings.Contains(args, "--cluster-import-allow-loopback") {
+		t.Errorf("with the default gates the hub has %q", args)
 	}
 }

@@ -55,7 +55,7 @@ func NewImage(program, name string) (*Image, error) {
 	return i, err
 }
 
-// architectureOf tells for what a program is built, by the name that images use.
+// architectureOf says for what a program is built, by the name that images use.
 func architectureOf(program string) (string, error) {
 	f, err := elf.Open(program)
 	if err != nil {

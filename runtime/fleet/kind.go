@@ -26,7 +26,7 @@ const foundTimeout = 2 * time.Minute
 // KindUnavailableError is the error that no cluster can be made with kind on this
 // machine, by any member.
 type KindUnavailableError struct {
-	// Reason tells what is missing and how to get it.
+	// Reason says what is missing and how to get it.
 	Reason string
 }
 
@@ -80,7 +80,7 @@ func NewKind(dir string) (*Kind, error) {
 func (k *Kind) UseImage(image *Image) { k.image = image }
 
 func newKind(provider kindProvider, machines machines, dir string) *Kind {
-	// Names are shared by all that use the engine, so they tell the fleet.
+	// Names are shared by all that use the engine, so they contain that of the fleet.
 	sum := sha256.Sum256([]byte(dir))
 	return &Kind{provider: provider, machines: machines, answers: waitAnswers, dir: dir, prefix: "muster-" + hex.EncodeToString(sum[:3]) + "-"}
 }
@@ -104,7 +104,7 @@ func (k *Kind) Start(ctx context.Context, name string) (Member, error) {
 		m.Found = false
 	}
 	if m.Found {
-		err = k.revive(ctx, name)
+		m.Revived, err = k.revive(ctx, name)
 	} else {
 		err = k.build(ctx, name, m.Kubeconfig)
 	}
@@ -134,21 +134,23 @@ func (k *Kind) removal(name string) string {
 	return fmt.Sprintf("look at it with `docker logs %s-control-plane`, or remove it with `kind delete cluster --name %s` and run muster up again", k.ClusterName(name), k.ClusterName(name))
 }
 
-// revive starts the nodes of a cluster that have stopped.
-func (k *Kind) revive(ctx context.Context, name string) error {
+// revive starts the nodes of a cluster that have stopped, and says whether there were
+// any.
+func (k *Kind) revive(ctx context.Context, name string) (revived bool, err error) {
 	nodes, err := k.machines.Nodes(k.ClusterName(name))
 	if err != nil {
-		return fmt.Errorf("%s: list its nodes: %s", name, engineOutput(err))
+		return false, fmt.Errorf("%s: list its nodes: %s", name, engineOutput(err))
 	}
 	for _, node := range nodes {
 		if k.machines.Running(k.ClusterName(name), node) {
 			continue
 		}
 		if err := k.machines.Restart(ctx, node); err != nil {
-			return fmt.Errorf("%s: its node %s has stopped and does not start: %w: %s", name, node, err, k.removal(name))
+			return false, fmt.Errorf("%s: its node %s has stopped and does not start: %w: %s", name, node, err, k.removal(name))
 		}
+		revived = true
 	}
-	return nil
+	return revived, nil
 }
 
 // loadImage puts the image into the nodes that don't have it.

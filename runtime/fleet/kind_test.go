@@ -113,7 +113,7 @@ func TestKindClusterIsMadeOnceAndRemoved(t *testing.T) {
 	if names, err := k.List(t.Context()); err != nil || !slices.Equal(names, []string{"cluster1"}) {
 		t.Errorf("got %q, %v", names, err)
 	}
-	for range 2 { // stopping it again is no error
+	for range 2 { // stopping it again is not an error
 		if err := k.Stop(t.Context(), "cluster1"); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestImageIsLoadedOnceIntoEachNode(t *testing.T) {
 }
 
 // The hub is started after a cluster is there, at the gateway of its network, and
-// stays where it is told to be.
+// stays where it is.
 func TestHubListensWhereContainersReachIt(t *testing.T) {
 	f, path := testFleet(t)
 	e := &engine{gateway: "127.0.0.1"}
@@ -293,16 +293,16 @@ func TestHubListensWhereContainersReachIt(t *testing.T) {
 		t.Errorf("again: %v, the hub was started again: %q", err, notices)
 	}
 	port := strconv.Itoa(f.state.hubPort())
-	told := UpOptions{HubBindAddress: "0.0.0.0", HubExternalURL: "https://127.0.0.1:" + port}
-	if err := up(told); err != nil || len(notices) != 1 {
-		t.Errorf("told otherwise: %v, %q", err, notices)
+	changed := UpOptions{HubBindAddress: "0.0.0.0", HubExternalURL: "https://127.0.0.1:" + port}
+	if err := up(changed); err != nil || len(notices) != 1 {
+		t.Errorf("with other options: %v, %q", err, notices)
 	}
 	for range 2 { // also when it is not said any more
-		if got := hubArgs(t, path); !slices.Contains(got, "--bind-address=0.0.0.0") || !slices.Contains(got, "--external-url="+told.HubExternalURL) {
+		if got := hubArgs(t, path); !slices.Contains(got, "--bind-address=0.0.0.0") || !slices.Contains(got, "--external-url="+changed.HubExternalURL) {
 			t.Errorf("the hub was started with %q", got)
 		}
 		if err := up(UpOptions{}); err != nil || len(notices) != 1 {
-			t.Errorf("not told: %v, %q", err, notices)
+			t.Errorf("without options: %v, %q", err, notices)
 		}
 	}
 }

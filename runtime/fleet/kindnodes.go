@@ -21,7 +21,7 @@ import (
 type machines interface {
 	// Nodes names the nodes of a cluster of kind, running or not.
 	Nodes(kindName string) ([]string, error)
-	// Running tells whether a node's container runs.
+	// Running reports whether a node's container runs.
 	Running(kindName, node string) bool
 	// Restart starts a node's container that has stopped.
 	Restart(ctx context.Context, node string) error

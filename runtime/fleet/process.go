@@ -21,12 +21,12 @@ const (
 	// killTimeout is how long the kernel may take to end a process.
 	killTimeout = 5 * time.Second
 	// glance is how often a process that is not a child, or a file that it
-	// writes, is looked at: nothing tells when they change.
+	// writes, is looked at: nothing says when they change.
 	glance = 20 * time.Millisecond
 )
 
 // process is a muster process with a data directory of its own. The lock on
-// the data directory tells whether it runs.
+// the data directory shows whether it runs.
 type process struct {
 	name    string
 	program string
@@ -113,7 +113,7 @@ func (p process) spawn(ctx context.Context, port int) (url string, err error) {
 }
 
 // stop asks the process to end, makes it end when it does not, and returns once
-// it has. It tells whether there was one.
+// it has. It reports whether there was one.
 func (p process) stop(ctx context.Context) (found bool, err error) {
 	pid := datadir.Owner(p.dir)
 	if pid == 0 {

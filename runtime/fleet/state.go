@@ -26,6 +26,8 @@ type stateContent struct {
 	HubPort int `json:"hubPort,omitempty"`
 	// HubAddress is where the hub listened last.
 	HubAddress hubAddress `json:"hubAddress,omitzero"`
+	// HubSettings are what the hub was started with last.
+	HubSettings hubSettings `json:"hubSettings,omitzero"`
 	// Clusters are all clusters that were ever started and not removed since.
 	Clusters map[string]clusterState `json:"clusters,omitempty"`
 }
@@ -67,8 +69,14 @@ func (s *state) hubAddress() hubAddress {
 	return s.content.HubAddress
 }
 
-func (s *state) setHubAddress(a hubAddress) error {
-	return s.change(func(c *stateContent) { c.HubAddress = a })
+func (s *state) hubSettings() hubSettings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content.HubSettings
+}
+
+func (s *state) setHub(a hubAddress, settings hubSettings) error {
+	return s.change(func(c *stateContent) { c.HubAddress, c.HubSettings = a, settings })
 }
 
 func (s *state) cluster(name string) (clusterState, bool) {

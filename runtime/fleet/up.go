@@ -29,6 +29,11 @@ type UpOptions struct {
 	// it stays where it was, and is 127.0.0.1 at first; for clusters in containers
 	// it is the gateway of their network.
 	HubBindAddress, HubExternalURL string
+	// HubGates are the hub's feature gates, as its --feature-gates takes them, and
+	// HubImportLoopback is its --cluster-import-allow-loopback. Where they are nil the
+	// hub has those that it had last.
+	HubGates          *string
+	HubImportLoopback *bool
 	// Notice is called with a line about what happens beside the members' starts.
 	// It may be nil.
 	Notice func(string)
@@ -201,6 +206,42 @@ func (a hubAddress) decide(o UpOptions, gateway string) hubAddress {
 	return hubAddress{Bind: gateway, Chosen: true}
 }
 
+// hubSettings are what a hub is started with beside its address.
+type hubSettings struct {
+	Gates          string `json:"featureGates,omitempty"`
+	ImportLoopback bool   `json:"clusterImportAllowLoopback,omitempty"`
+}
+
+// decide is what the hub shall be started with that had s.
+func (s hubSettings) decide(o UpOptions) hubSettings {
+	if o.HubGates != nil {
+		s.Gates = *o.HubGates
+	}
+	if o.HubImportLoopback != nil {
+		s.ImportLoopback = *o.HubImportLoopback
+	}
+	return s
+}
+
+// args are the flags of the hub's command.
+func (s hubSettings) args() (args []string) {
+	if s.Gates != "" {
+		args = append(args, "--feature-gates="+s.Gates)
+	}
+	if s.ImportLoopback {
+		args = append(args, "--cluster-import-allow-loopback")
+	}
+	return args
+}
+
+// String says what the flags are.
+func (s hubSettings) String() string {
+	if args := s.args(); len(args) > 0 {
+		return strings.Join(args, " ")
+	}
+	return "its default feature gates"
+}
+
 // check explains early why a chosen address can't be listened on.
 func (a hubAddress) check(ours func(net.IP) bool) error {
 	if a.Chosen && !ours(net.ParseIP(a.Bind)) {
@@ -212,7 +253,7 @@ func (a hubAddress) check(ours func(net.IP) bool) error {
 	return nil
 }
 
-// isLocal tells whether this machine has an address.
+// isLocal reports whether this machine has an address.
 func isLocal(ip net.IP) bool {
 	all, _ := net.InterfaceAddrs()
 	return slices.ContainsFunc(all, func(a net.Addr) bool {
@@ -221,11 +262,11 @@ func isLocal(ip net.IP) bool {
 	})
 }
 
-// startHub makes the hub run at its address. One that runs at another is started
-// again there.
+// startHub makes the hub run at its address, with its settings. One that runs at
+// another, or with others, is started again.
 func (f *Fleet) startHub(ctx context.Context, o UpOptions, gateway string) (Member, error) {
-	was := f.state.hubAddress()
-	address := was.decide(o, gateway)
+	was, had := f.state.hubAddress(), f.state.hubSettings()
+	address, settings := was.decide(o, gateway), had.decide(o)
 	if err := address.check(f.local); err != nil {
 		return Member{Name: HubName}, err
 	}
@@ -236,19 +277,22 @@ func (f *Fleet) startHub(ctx context.Context, o UpOptions, gateway string) (Memb
 			return Member{Name: HubName}, err
 		}
 	}
-	if address != was {
-		stopped, err := f.hub(was).stop(ctx)
+	if address != was || settings != had {
+		stopped, err := f.hub(was, had).stop(ctx)
 		if err != nil {
 			return Member{Name: HubName}, err
 		}
-		if stopped {
-			o.notice("the hub is started again, to be reached at another address; clusters that have joined it at the one before have to join again")
+		if stopped && address != was {
+			o.notice("the hub is started again, to be reached at another address: agents of muster follow it from where they still reach it, all others have to join again")
 		}
-		if err := f.state.setHubAddress(address); err != nil {
+		if stopped && settings != had {
+			o.notice("the hub is started again, with %s", settings)
+		}
+		if err := f.state.setHub(address, settings); err != nil {
 			return Member{Name: HubName}, err
 		}
 	}
-	m, err := f.hub(address).start(ctx, port)
+	m, err := f.hub(address, settings).start(ctx, port)
 	if err != nil {
 		return m, err
 	}

@@ -225,12 +225,12 @@ func TestAccessRequestsThatAreRefused(t *testing.T) {
 	}
 
 	// Each refusal leaves an event, with who asked, for which user and where.
-	told := &eventsv1.EventList{}
-	testkit.Must(t, clientFor(t, admin).List(context.Background(), told, client.InNamespace(namespace)))
+	reported := &eventsv1.EventList{}
+	testkit.Must(t, clientFor(t, admin).List(context.Background(), reported, client.InNamespace(namespace)))
 	for _, want := range []string{
 		`requester "jo", user "system:kube-controller-manager", cluster "paris"`, `user "jo" cannot use the LogicalCloud "secret"`, "spec.request: its subject",
 	} {
-		if !slices.ContainsFunc(told.Items, func(e eventsv1.Event) bool {
+		if !slices.ContainsFunc(reported.Items, func(e eventsv1.Event) bool {
 			return e.Reason == muster.EventAccessRefused && e.Regarding.Kind == "LogicalCloud" && strings.Contains(e.Note, want)
 		}) {
 			t.Errorf("no event says %q", want)

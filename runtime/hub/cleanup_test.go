@@ -153,7 +153,7 @@ func TestWhatIsLeftOfAClusterThatWasFreedByForceIsDeleted(t *testing.T) {
 	testkit.Must(t, c.Get(context.Background(), client.ObjectKeyFromObject(kept), kept))
 }
 
-func TestHubCleansWhatItIsToldTo(t *testing.T) {
+func TestHubCleansWhatItIsAskedTo(t *testing.T) {
 	ctx := context.Background()
 	resources, err := gc.ParseResources([]string{"example.org/v1/unknowns", "v1/configmaps", "work.open-cluster-management.io/v1/manifestworks"})
 	testkit.Must(t, err)
@@ -228,7 +228,7 @@ func TestAddOnsShowInTheClustersLabels(t *testing.T) {
 	label("")
 }
 
-func TestFailedCleanupIsToldInAnEvent(t *testing.T) {
+func TestFailedCleanupIsReportedInAnEvent(t *testing.T) {
 	ctx := context.Background()
 	// Access reviews can be created and not listed, by nobody.
 	resources, err := gc.ParseResources([]string{"authorization.k8s.io/v1/localsubjectaccessreviews"})

@@ -138,7 +138,7 @@ func TestClusteradmJoinFindsItsWay(t *testing.T) {
 
 // What it would do without cluster-info, and for hubs with gRPC, must not be
 // taken for a refusal.
-func TestClusteradmJoinTellsAbsentFromForbidden(t *testing.T) {
+func TestClusteradmJoinDistinguishesAbsentFromForbidden(t *testing.T) {
 	k := clientsetFor(t, withToken(bootstrapToken(t, cluster.BootstrapGroup)))
 	for namespace, name := range map[string]string{"kube-public": "absent", "open-cluster-management-hub": "ca-bundle-configmap"} {
 		if _, err := k.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {

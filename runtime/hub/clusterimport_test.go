@@ -52,6 +52,9 @@ func TestImportsDoWhatTheirAuthorsMayDo(t *testing.T) {
 		{"5", "a protected argument", func(i *v1alpha1.ClusterImport) { i.Spec.Agent.Args = []string{"--bootstrap-kubeconfig=/x"} }, "spec.agent.args[0]"},
 		{"5", "a bad option", func(i *v1alpha1.ClusterImport) { i.Spec.Agent.Tolerations = []corev1.Toleration{{Value: "x"}} }, "spec.agent.tolerations[0].operator"},
 		{"5", "a hub in clear", func(i *v1alpha1.ClusterImport) { i.Spec.Endpoint.Server = "http://hub.example.com" }, "spec.endpoint.server"},
+		{"5", "to join again", func(i *v1alpha1.ClusterImport) { i.Spec.Rejoin = 1 }, "cannot create Secrets in the namespace kube-system"},
+		{"5", "a text as authority", func(i *v1alpha1.ClusterImport) { i.Spec.ClusterAuthority = "mine" }, "spec.clusterAuthority"},
+		{"5", "an authority", func(i *v1alpha1.ClusterImport) { i.Spec.ClusterAuthority = "dns:api.example.com" }, ""},
 		{"5", "no bundle", func(i *v1alpha1.ClusterImport) { i.Spec.Endpoint.CABundle = []byte("x") }, "spec.endpoint.caBundle"},
 	} {
 		imp := &v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: "paris"}, Spec: v1alpha1.ClusterImportSpec{KubeconfigSecret: "paris"}}

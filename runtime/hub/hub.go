@@ -22,7 +22,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
-	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
 )
@@ -53,6 +54,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	}
 	defer dir.Close()
 	agents := authorization.NewAgents()
+	o.budgets = budget.New(*o.Budgets, agents.Owners(), o.Clock)
 	authorizers := []controlplane.Authorizer{authorization.BoundBootstrapTokens(), snapshot.Authorizer()}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())
@@ -72,10 +74,11 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		ReplaceLostKeys:  o.ReplaceLostKeys,
 		FirstAuthorizers: []controlplane.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,
-		Guard:            func(next http.Handler) http.Handler { return agents.Guard(o.kubeconfigs.serve(next)) },
-		FlowOf:           authorization.FlowOf,
+		Guard:            func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },
+		FlowOf:           agents.FlowOf,
+		Meter:            o.budgets,
 		Clock:            o.Clock,
-		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()),
+		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()...),
 		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
 		FirstStatuses:    []controlplane.FirstStatus{{Resource: setstatus.Resource(), Of: o.members.FirstStatus}},
 		Open:             open.Load,

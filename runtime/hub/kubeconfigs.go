@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/hubmade"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/hubmade"
 )
 
 // accessKeyPurpose is what the key is for by which the keys that the hub makes for

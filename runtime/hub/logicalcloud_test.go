@@ -47,12 +47,18 @@ func TestLogicalCloudsGiveWhatTheirAuthorsMayGive(t *testing.T) {
 	for name, everywhere := range map[string]bool{"edit": false, "nodes": true} {
 		w.Make(&v1alpha1.AccessRole{ObjectMeta: metav1.ObjectMeta{Name: ns + "-" + name}, Rules: pods, ClusterScopeAllowed: everywhere})
 	}
-	edit, nodes := ns+"-edit", ns+"-nodes"
+	edit, nodes, tokens := ns+"-edit", ns+"-nodes", ns+"-tokens"
+	minting := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}}
+	w.Make(&v1alpha1.AccessRole{ObjectMeta: metav1.ObjectMeta{Name: tokens}, Rules: minting, ClusterScopeAllowed: true})
 	lists := rbacv1.PolicyRule{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclusters"}, Verbs: []string{"list"}}
 	grant(t, ns+"-tenant", mayWriteClouds(), lists)
 	grant(t, ns+"-lead", mayWriteClouds(), lists, onRole("bind", edit), pods[0])
 	grant(t, ns+"-owner", mayWriteClouds(), lists, onRole("bind", nodes), onRole(muster.VerbGrantClusterScope, nodes),
 		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{muster.AdoptableNamespaces}, Verbs: []string{muster.VerbAdopt}, ResourceNames: []string{"apps"}})
+	grant(t, ns+"-minter", mayWriteClouds(), lists, onRole("bind", tokens), onRole(muster.VerbGrantClusterScope, tokens))
+	grant(t, ns+"-head", mayWriteClouds(), lists, rbacv1.PolicyRule{
+		APIGroups: []string{muster.GroupName}, Resources: []string{"accessroles"}, Verbs: []string{"escalate", "bind", muster.VerbGrantClusterScope},
+	})
 	grant(t, ns+"-chief", mayWriteClouds(), lists, rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"accessroles"}, Verbs: []string{"escalate"}})
 	secrets := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 	for _, x := range []struct {
@@ -80,6 +86,16 @@ func TestLogicalCloudsGiveWhatTheirAuthorsMayGive(t *testing.T) {
 		}, "the verb grant-cluster-scope"},
 		{"owner", "the whole cluster", func(s *v1alpha1.LogicalCloudSpec) {
 			s.Grants[0].Role, s.Grants[0].Scope = nodes, v1alpha1.ScopeCluster
+		}, ""},
+		{"minter", "others' tokens in the namespace", func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Role = tokens }, ""},
+		{"minter", "others' tokens in the whole cluster", func(s *v1alpha1.LogicalCloudSpec) {
+			s.Grants[0].Role, s.Grants[0].Scope = tokens, v1alpha1.ScopeCluster
+		}, "spec.grants[0]: user \"" + ns + "-minter\" may not let users act as others: in whole clusters create serviceaccounts/token makes"},
+		{"head", "others' tokens in the whole cluster", func(s *v1alpha1.LogicalCloudSpec) {
+			s.Grants[0].Role, s.Grants[0].Scope = tokens, v1alpha1.ScopeCluster
+		}, ""},
+		{"head", "all of the whole cluster", func(s *v1alpha1.LogicalCloudSpec) {
+			s.Grants[0] = v1alpha1.Grant{Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}, Scope: v1alpha1.ScopeCluster, Users: []string{"jo"}}
 		}, ""},
 		{"lead", "somebody's namespace", func(s *v1alpha1.LogicalCloudSpec) { s.Namespace.Existing = v1alpha1.ExistingAdopt }, "the verb adopt on adoptablenamespaces \"apps\" is missing"},
 		{"owner", "somebody's namespace", func(s *v1alpha1.LogicalCloudSpec) { s.Grants, s.Namespace.Existing = nil, v1alpha1.ExistingAdopt }, ""},

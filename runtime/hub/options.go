@@ -19,9 +19,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
-	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -81,6 +82,11 @@ type Options struct {
 	// the hub accepts no other certificates.
 	ExternalSigner bool
 
+	// Budgets are what clusters, tokens and users may make the hub keep;
+	// budget.Default by default.
+	Budgets *budget.Limits
+	budgets *budget.Budgets
+
 	// kubeconfigs answers requests for kubeconfigs with keys that the hub has made.
 	kubeconfigs *kubeconfigs
 
@@ -99,6 +105,10 @@ func (o *Options) complete() error {
 	o.kubeconfigs, o.members = &kubeconfigs{}, setstatus.NewMembers()
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Budgets == nil {
+		limits := budget.Default()
+		o.Budgets = &limits
 	}
 	if len(o.CleanedResources) == 0 {
 		o.CleanedResources = gc.DefaultResources()

@@ -46,6 +46,7 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 		// Not the controllers' client, as a replica that waits for its turn has none.
 		server.HandlePrefix(debug.Path, debug.NewHandler(c, o.Clock, o.scheduling()))
 	}
+	server.HandlePath(hubinfo.StorePath, o.budgets)
 	externalCAs, err := o.externalCAs()
 	if err != nil {
 		return err

@@ -184,7 +184,7 @@ func TestUpstreamAgentReports(t *testing.T) {
 	})
 }
 
-func TestUpstreamAgentTellsOfEvents(t *testing.T) {
+func TestUpstreamAgentReportsEvents(t *testing.T) {
 	name := clusterName(t, "up-event")
 	events := clientsetFor(t, joined(t, name, "a")).EventsV1().Events(name)
 	for reason, note := range map[string]string{

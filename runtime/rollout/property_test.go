@@ -40,7 +40,7 @@ func TestRolloutsOfRandomFleets(t *testing.T) {
 	}
 }
 
-// end tells how a rollout ended: complete, or cut short by failures.
+// end says how a rollout ended: complete, or cut short by failures.
 func (s *simulation) end() (complete bool) {
 	failures, mandatory := 0, slices.ContainsFunc(s.groups, s.mandatory)
 	for c := range s.given {

@@ -135,6 +135,23 @@ func Validate(strategy clusterv1alpha1.RolloutStrategy) error {
 	return err
 }
 
+// Deadline is after how long a cluster that is not done has timed out; limited is
+// false where it never has.
+func Deadline(strategy clusterv1alpha1.RolloutStrategy) (deadline time.Duration, limited bool, err error) {
+	s, err := read(strategy)
+	return s.deadline, s.limited, err
+}
+
+// Tolerated is how many clusters of a placement that has selected total may fail until
+// no further one gets the change. A strategy that counts otherwise tolerates all.
+func Tolerated(strategy clusterv1alpha1.RolloutStrategy, total int) int {
+	s, err := read(strategy)
+	if err != nil || s.strategy != clusterv1alpha1.RolloutTypeProgressive {
+		return total
+	}
+	return s.maxFailures.of(total, 0)
+}
+
 // settings are a strategy's, parsed.
 type settings struct {
 	strategy       clusterv1alpha1.RolloutType

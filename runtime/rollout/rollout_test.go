@@ -192,7 +192,7 @@ func TestAll(t *testing.T) {
 		{"failures never stop it", all("None"), "0:a,b,c", "a=Failed@1m b=Failed@1m", "a=Failed b=Failed c=ToApply"},
 		{"only its deadline counts, not minSuccessTime and maxFailures", strategy, "0:a,b,c,d", "a=Succeeded@1m b=Failed@1m c=Failed@9m",
 			"b=Failed d=ToApply timed-out:c=TimeOut recheck:4m0s"},
-		{"no settings are no deadline", clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeAll}, "0:a,b", "a=Progressing@99h", "a=Progressing b=ToApply"},
+		{"without settings there is no deadline", clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeAll}, "0:a,b", "a=Progressing@99h", "a=Progressing b=ToApply"},
 	})
 }
 
@@ -214,12 +214,12 @@ func TestThresholds(t *testing.T) {
 			"a=TimeOut@1h b=TimeOut@1h c=TimeOut@1h d=TimeOut@1h e=TimeOut@1h f=TimeOut@1h g=TimeOut@1h h=TimeOut@1h",
 			"i=ToApply j=ToApply k=ToApply l=ToApply m=ToApply n=ToApply o=ToApply p=ToApply"},
 		{"percentages may have a fraction", progressive(concurrency("10.5%")), ten, "", first(2)},
-		{"maxConcurrency that is not set is no limit", progressive(), ten, "", first(10)},
-		{"maxConcurrency of 0 is no limit", progressive(concurrency("0")), ten, "", first(10)},
-		{"maxConcurrency of 0% is no limit", progressive(concurrency("0%")), ten, "", first(10)},
-		{"maxConcurrency below 0 is no limit", progressive(concurrency("-2")), ten, "", first(10)},
-		{"maxConcurrency beyond the clusters is no limit", progressive(concurrency("11")), ten, "", first(10)},
-		{"maxConcurrency beyond 100% is no limit", progressive(concurrency("101%")), ten, "", first(10)},
+		{"maxConcurrency that is not set means no limit", progressive(), ten, "", first(10)},
+		{"maxConcurrency of 0 means no limit", progressive(concurrency("0")), ten, "", first(10)},
+		{"maxConcurrency of 0% means no limit", progressive(concurrency("0%")), ten, "", first(10)},
+		{"maxConcurrency below 0 means no limit", progressive(concurrency("-2")), ten, "", first(10)},
+		{"maxConcurrency beyond the clusters means no limit", progressive(concurrency("11")), ten, "", first(10)},
+		{"maxConcurrency beyond 100% means no limit", progressive(concurrency("101%")), ten, "", first(10)},
 
 		{"as many failures as maxFailures do not stop it", progressive(failures("2")), ten, "a=Failed@1m b=Failed@1m c=Succeeded@1m d=Succeeded@1m e=Succeeded@1m f=Succeeded@1m g=Succeeded@1m h=Succeeded@1m", "a=Failed b=Failed i=ToApply j=ToApply"},
 		{"more failures than maxFailures stop it", progressive(failures("1")), ten, "a=Failed@1m b=Failed@1m", "a=Failed b=Failed breach"},
@@ -231,7 +231,7 @@ func TestThresholds(t *testing.T) {
 		{"maxFailures of all clusters is taken as it is", progressive(failures("10"), concurrency("3")), ten, "a=Failed@1m b=Failed@1m", "a=Failed b=Failed c=ToApply"},
 		{"maxFailures is of all clusters, the mandatory ones included", progressive(failures("50%"), concurrency("3"), mandatory(group("", 0))), "0:a,b 1:c,d,e,f", "a=Succeeded@1h b=Succeeded@1h c=TimeOut@1h d=TimeOut@1h e=TimeOut@1h", "f=ToApply"},
 		{"maxConcurrency is of the clusters that are not mandatory", progressive(concurrency("50%"), mandatory(group("", 0))), "0:a,b 1:c,d,e,f", "a=Succeeded@1h b=Succeeded@1h", "c=ToApply d=ToApply"},
-		{"maxConcurrency beyond the clusters that are not mandatory is no limit", progressive(concurrency("5"), mandatory(group("", 0))), "0:a,b 1:c,d,e,f", "a=Succeeded@1h b=Succeeded@1h", "c=ToApply d=ToApply e=ToApply f=ToApply"},
+		{"maxConcurrency beyond the clusters that are not mandatory means no limit", progressive(concurrency("5"), mandatory(group("", 0))), "0:a,b 1:c,d,e,f", "a=Succeeded@1h b=Succeeded@1h", "c=ToApply d=ToApply e=ToApply f=ToApply"},
 	})
 }
 
@@ -254,7 +254,7 @@ func TestProgressive(t *testing.T) {
 		{"once it is full, deadlines of later ones are not looked at", progressive(concurrency("1"), deadline("1m"), failures("3")), "0:a,b,c", "a=Progressing@1s b=Progressing@9m", "a=Progressing recheck:59s"},
 		{"after a breach those that have yet to take it in are left out, others not", progressive(concurrency("4")), "0:a,b,c,d,e", "a=ToApply b=Failed@1m c=ToApply d=Progressing@1m", "a=ToApply b=Failed d=Progressing breach"},
 		{"the order of what is known does not matter", progressive(concurrency("1")), "0:a,b,c", "c=Progressing@1m a=Succeeded@1m b=Progressing@1m", "b=Progressing"},
-		{"no settings are no limit", clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeProgressive}, "0:a,b", "", "a=ToApply b=ToApply"},
+		{"without settings there is no limit", clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeProgressive}, "0:a,b", "", "a=ToApply b=ToApply"},
 	})
 }
 
@@ -279,8 +279,8 @@ func TestProgressiveMandatoryGroups(t *testing.T) {
 		{"the name goes before the index", progressive(mandatory(group("last", 1))), "0:a 1:b 2/last:c", "", "c=ToApply"},
 		{"neither is the group 0", progressive(mandatory(group("", 0))), "0:a 1:b 2:c", "", "a=ToApply"},
 		{"they go by index, in whatever order they are named", progressive(mandatory(group("", 2), group("", 1))), "0:a 1:b 2:c", "", "b=ToApply"},
-		{"groups that are not there are no obstacle", progressive(mandatory(group("gone", 0), group("", 7))), "0:a 1:b", "", "a=ToApply b=ToApply"},
-		{"empty groups are no obstacle", progressive(mandatory(group("", 0))), "0: 1:b", "", "b=ToApply"},
+		{"groups that are not there are not an obstacle", progressive(mandatory(group("gone", 0), group("", 7))), "0:a 1:b", "", "a=ToApply b=ToApply"},
+		{"empty groups are not an obstacle", progressive(mandatory(group("", 0))), "0: 1:b", "", "b=ToApply"},
 	})
 }
 
@@ -323,7 +323,7 @@ func TestGapsInTheGroups(t *testing.T) {
 		{"a cluster beyond a gap is not removed", all("None"), "0:a 2:c", "a=Succeeded@1h c=Succeeded@1h", ""},
 		{"it does not count among all clusters", progressive(failures("50%"), concurrency("1")), "0:a,b,c,d 7:x,y", "a=TimeOut@1m b=TimeOut@1m c=TimeOut@1m", "breach"},
 		{"a mandatory group may be beyond a gap", progressive(mandatory(group("", 2))), "0:a 2:c", "", "c=ToApply"},
-		{"a negative index is no group's", all("None"), "-1:z 0:a", "", "a=ToApply"},
+		{"a negative index is not a group's", all("None"), "-1:z 0:a", "", "a=ToApply"},
 	})
 }
 
@@ -332,17 +332,17 @@ func TestBadStrategies(t *testing.T) {
 		strategy clusterv1alpha1.RolloutStrategy
 		want     string
 	}{
-		"no type":                          {clusterv1alpha1.RolloutStrategy{}, `incorrect rollout strategy type ""`},
-		"another type":                     {clusterv1alpha1.RolloutStrategy{Type: "Canary"}, `incorrect rollout strategy type "Canary"`},
-		"a deadline that is no duration":   {all("soon"), `progressDeadline "soon"`},
-		"a deadline without a unit":        {progressive(deadline("10")), `progressDeadline "10"`},
-		"a negative deadline":              {perGroup(deadline("-5m")), `progressDeadline "-5m" of the rollout strategy: it is negative`},
-		"minSuccessTime without a unit":    {progressive(soak("10")), `minSuccessTime "10"`},
-		"maxFailures as a word":            {perGroup(failures("few")), `maxFailures "few"`},
-		"maxFailures as an odd percentage": {progressive(failures("x%")), `maxFailures "x%"`},
-		"a percentage of no number":        {progressive(failures("NaN%")), `maxFailures "NaN%"`},
-		"maxConcurrency as a word":         {progressive(concurrency("many")), `maxConcurrency "many"`},
-		"maxConcurrency as text":           {clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeProgressive, Progressive: &clusterv1alpha1.RolloutProgressive{MaxConcurrency: intstr.FromString("3")}}, `maxConcurrency "3"`},
+		"no type":                           {clusterv1alpha1.RolloutStrategy{}, `incorrect rollout strategy type ""`},
+		"another type":                      {clusterv1alpha1.RolloutStrategy{Type: "Canary"}, `incorrect rollout strategy type "Canary"`},
+		"a deadline that is not a duration": {all("soon"), `progressDeadline "soon"`},
+		"a deadline without a unit":         {progressive(deadline("10")), `progressDeadline "10"`},
+		"a negative deadline":               {perGroup(deadline("-5m")), `progressDeadline "-5m" of the rollout strategy: it is negative`},
+		"minSuccessTime without a unit":     {progressive(soak("10")), `minSuccessTime "10"`},
+		"maxFailures as a word":             {perGroup(failures("few")), `maxFailures "few"`},
+		"maxFailures as an odd percentage":  {progressive(failures("x%")), `maxFailures "x%"`},
+		"a percentage of no number":         {progressive(failures("NaN%")), `maxFailures "NaN%"`},
+		"maxConcurrency as a word":          {progressive(concurrency("many")), `maxConcurrency "many"`},
+		"maxConcurrency as text":            {clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeProgressive, Progressive: &clusterv1alpha1.RolloutProgressive{MaxConcurrency: intstr.FromString("3")}}, `maxConcurrency "3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, err := rollout.Decide(x.strategy, groups(t, "0:a"), nil, noon)

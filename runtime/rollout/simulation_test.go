@@ -124,7 +124,7 @@ func (s *simulation) status(cluster string) rollout.ClusterStatus {
 	}
 }
 
-// timedOut tells whether a cluster's deadline has passed.
+// timedOut reports whether a cluster's deadline has passed.
 func (s *simulation) timedOut(x rollout.ClusterStatus) bool {
 	limit, limited, err := s.config().Deadline()
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *simulation) timedOut(x rollout.ClusterStatus) bool {
 	return limited && (x.Status == rollout.Progressing || x.Status == rollout.Failed) && !s.now.Before(x.Since.Add(limit))
 }
 
-// underWay tells whether a cluster takes a place.
+// underWay reports whether a cluster takes a place.
 func (s *simulation) underWay(x rollout.ClusterStatus) bool {
 	soak, err := s.config().SuccessTime()
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *simulation) checkMandatory() {
 	}
 }
 
-// wait moves on to when something happens next, and tells whether anything will.
+// wait moves on to when something happens next, and reports whether anything will.
 func (s *simulation) wait() bool {
 	var next time.Time
 	consider := func(at time.Time) {

@@ -32,7 +32,7 @@ prioritizerPolicy: {mode: X}, decisionStrategy: {groupStrategy: {clustersPerDeci
 	}
 }
 
-func TestMisconfiguredTellsWhatComesToLight(t *testing.T) {
+func TestMisconfiguredSaysWhatComesToLight(t *testing.T) {
 	bad := compiled(t, `{predicates: [{requiredClusterSelector: {claimSelector: {matchExpressions: [{key: a, operator: Like}]}}}], tolerations: [{operator: Equal}], prioritizerPolicy: {mode: X}}`)
 	badTolerations := compiled(t, `{tolerations: [{operator: Equal}]}`)
 	for name, x := range map[string]struct {
@@ -140,7 +140,7 @@ func TestDecisionsThatBelongToAPlacement(t *testing.T) {
 		"by its name":                          {p, metav1.ObjectMeta{Namespace: "ns", Name: "p-decision-12"}, true},
 		"not in another namespace":             {p, metav1.ObjectMeta{Namespace: "other", Name: "p-decision-1", Labels: labelled("p")}, false},
 		"not of another":                       {p, metav1.ObjectMeta{Namespace: "ns", Name: "q-decision-1", Labels: labelled("q")}, false},
-		"not by a name that is no number":      {p, metav1.ObjectMeta{Namespace: "ns", Name: "p-decision-x"}, false},
+		"not by a name that is not a number":   {p, metav1.ObjectMeta{Namespace: "ns", Name: "p-decision-x"}, false},
 		"one without a name has none":          {nameless, metav1.ObjectMeta{Namespace: "ns", Name: "-decision-1"}, false},
 		"one that does not exist owns nothing": {unborn, metav1.ObjectMeta{Namespace: "ns", Name: "x", OwnerReferences: owned("")}, false},
 	} {

@@ -57,12 +57,12 @@ func TestTolerationSeconds(t *testing.T) {
 		taint   clusterv1.Taint
 		want    bool
 	}{
-		"before the end":               {61, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, true},
-		"at the end":                   {60, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, false},
-		"a negative time is over":      {-1, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, false},
-		"it counts for NoSelectIfNew":  {60, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelectIfNew}, false},
-		"longer than a clock can tell": {math.MaxInt64, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, true},
-		"three hundred years":          {300 * 365 * 24 * 3600, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, true},
+		"before the end":                {61, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, true},
+		"at the end":                    {60, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, false},
+		"a negative time is over":       {-1, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, false},
+		"it counts for NoSelectIfNew":   {60, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelectIfNew}, false},
+		"longer than a clock can count": {math.MaxInt64, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, true},
+		"three hundred years":           {300 * 365 * 24 * 3600, clusterv1.Taint{Effect: clusterv1.TaintEffectNoSelect}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := clusters("a")
@@ -170,7 +170,7 @@ func TestBalanceTruncatesAndThenDoubles(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAPrioritizerIsTold(t *testing.T) {
+func TestWhatIsWrongWithAPrioritizerIsReported(t *testing.T) {
 	for name, x := range map[string]struct {
 		coordinate *clusterv1beta1.ScoreCoordinate
 		want       string
@@ -217,11 +217,11 @@ func TestWhatAMisconfigurationDoesToDecisions(t *testing.T) {
 		decisions int
 		message   string
 	}{
-		"a filter's leaves the first, empty":                {clusterv1beta1.PlacementSpec{Predicates: []clusterv1beta1.ClusterPredicate{claiming("Like", "a")}}, 1, `Predicate:"Like"`},
-		"a prioritizer's leaves the first, empty":           {clusterv1beta1.PlacementSpec{PrioritizerPolicy: clusterv1beta1.PrioritizerPolicy{Mode: "X"}}, 1, ":incorrect"},
-		"a group size's leaves none":                        {clusterv1beta1.PlacementSpec{DecisionStrategy: badSize}, 0, ":half invalid"},
-		"a group selector's leaves none":                    {clusterv1beta1.PlacementSpec{DecisionStrategy: badGroup}, 0, `:"Like"`},
-		"a group size's is told though a score is out, too": {expiredAndBadSize, 0, ":half invalid"},
+		"a filter's leaves the first, empty":                    {clusterv1beta1.PlacementSpec{Predicates: []clusterv1beta1.ClusterPredicate{claiming("Like", "a")}}, 1, `Predicate:"Like"`},
+		"a prioritizer's leaves the first, empty":               {clusterv1beta1.PlacementSpec{PrioritizerPolicy: clusterv1beta1.PrioritizerPolicy{Mode: "X"}}, 1, ":incorrect"},
+		"a group size's leaves none":                            {clusterv1beta1.PlacementSpec{DecisionStrategy: badSize}, 0, ":half invalid"},
+		"a group selector's leaves none":                        {clusterv1beta1.PlacementSpec{DecisionStrategy: badGroup}, 0, `:"Like"`},
+		"a group size's is reported though a score is out, too": {expiredAndBadSize, 0, ":half invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(x.spec, clusters("a", "b"))

@@ -39,32 +39,32 @@ func TestExpressionsSeeTheClusterAsItsJSON(t *testing.T) {
 		expression string
 		want       bool
 	}{
-		"the name":                      {`managedCluster.metadata.name == "a"`, true},
-		"labels":                        {`managedCluster.metadata.labels["env"] in ["prod", "stage"]`, true},
-		"a label that is not there":     {`managedCluster.metadata.labels["zone"] == "x"`, false},
-		"whether a label is there":      {`has(managedCluster.metadata.labels.zone)`, false},
-		"the specification":             {`managedCluster.spec.hubAcceptsClient && managedCluster.spec.leaseDurationSeconds == 60`, true},
-		"taints":                        {`managedCluster.spec.taints.exists(t, t.effect == "PreferNoSelect")`, true},
-		"claims":                        {`managedCluster.status.clusterClaims.exists(c, c.name == "platform" && c.value == "aws")`, true},
-		"conditions":                    {`managedCluster.status.conditions.exists(c, c.type == "ManagedClusterConditionAvailable" && c.status == "True")`, true},
-		"no Go names":                   {`has(managedCluster.ObjectMeta)`, false},
-		"JSON in a text":                {`managedCluster.metadata.annotations["shape"].parseJSON().cpu == 4`, true},
-		"JSON with a list":              {`"y" in managedCluster.metadata.annotations["shape"].parseJSON().zones`, true},
-		"no JSON in a text":             {`managedCluster.metadata.name.parseJSON() == 1 || true`, true},
-		"no JSON in a text, alone":      {`managedCluster.metadata.name.parseJSON() == 1`, false},
-		"optional values":               {`managedCluster.?metadata.?labels.?zone.orValue("none") == "none"`, true},
-		"strings":                       {`"A".lowerAscii() == "a" && "a-b".split("-").size() == 2`, true},
-		"lists":                         {`[1, 2, 3].sum() == 6 && [1, 2].isSorted()`, true},
-		"regular expressions":           {`"cluster-17".find("[0-9]+") == "17"`, true},
-		"URLs":                          {`url("https://h:6443/x").getHostname() == "h"`, true},
-		"quantities":                    {`quantity(managedCluster.status.allocatable.cpu).isLessThan(quantity("2")) && quantity(managedCluster.status.allocatable.memory).isGreaterThan(quantity("8Gi"))`, true},
-		"IP addresses":                  {`ip("10.1.2.3").family() == 4`, true},
-		"CIDRs":                         {`cidr("10.0.0.0/8").containsIP("10.1.2.3")`, true},
-		"formats":                       {`!format.dns1123Label().validate("a-b").hasValue()`, true},
-		"versions":                      {`semver(managedCluster.status.version.kubernetes, true).isGreaterThan(semver("1.29.0"))`, true},
-		"a failure is no match":         {`managedCluster.status.nothing == 1`, false},
-		"another result is no match":    {`"true"`, false},
-		"an unknown result is no match": {`managedCluster.metadata.name`, false},
+		"the name":                         {`managedCluster.metadata.name == "a"`, true},
+		"labels":                           {`managedCluster.metadata.labels["env"] in ["prod", "stage"]`, true},
+		"a label that is not there":        {`managedCluster.metadata.labels["zone"] == "x"`, false},
+		"whether a label is there":         {`has(managedCluster.metadata.labels.zone)`, false},
+		"the specification":                {`managedCluster.spec.hubAcceptsClient && managedCluster.spec.leaseDurationSeconds == 60`, true},
+		"taints":                           {`managedCluster.spec.taints.exists(t, t.effect == "PreferNoSelect")`, true},
+		"claims":                           {`managedCluster.status.clusterClaims.exists(c, c.name == "platform" && c.value == "aws")`, true},
+		"conditions":                       {`managedCluster.status.conditions.exists(c, c.type == "ManagedClusterConditionAvailable" && c.status == "True")`, true},
+		"no Go names":                      {`has(managedCluster.ObjectMeta)`, false},
+		"JSON in a text":                   {`managedCluster.metadata.annotations["shape"].parseJSON().cpu == 4`, true},
+		"JSON with a list":                 {`"y" in managedCluster.metadata.annotations["shape"].parseJSON().zones`, true},
+		"no JSON in a text":                {`managedCluster.metadata.name.parseJSON() == 1 || true`, true},
+		"no JSON in a text, alone":         {`managedCluster.metadata.name.parseJSON() == 1`, false},
+		"optional values":                  {`managedCluster.?metadata.?labels.?zone.orValue("none") == "none"`, true},
+		"strings":                          {`"A".lowerAscii() == "a" && "a-b".split("-").size() == 2`, true},
+		"lists":                            {`[1, 2, 3].sum() == 6 && [1, 2].isSorted()`, true},
+		"regular expressions":              {`"cluster-17".find("[0-9]+") == "17"`, true},
+		"URLs":                             {`url("https://h:6443/x").getHostname() == "h"`, true},
+		"quantities":                       {`quantity(managedCluster.status.allocatable.cpu).isLessThan(quantity("2")) && quantity(managedCluster.status.allocatable.memory).isGreaterThan(quantity("8Gi"))`, true},
+		"IP addresses":                     {`ip("10.1.2.3").family() == 4`, true},
+		"CIDRs":                            {`cidr("10.0.0.0/8").containsIP("10.1.2.3")`, true},
+		"formats":                          {`!format.dns1123Label().validate("a-b").hasValue()`, true},
+		"versions":                         {`semver(managedCluster.status.version.kubernetes, true).isGreaterThan(semver("1.29.0"))`, true},
+		"a failure is not a match":         {`managedCluster.status.nothing == 1`, false},
+		"another result is not a match":    {`"true"`, false},
+		"an unknown result is not a match": {`managedCluster.metadata.name`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := scheduling.Schedule(input(predicates(expressing(x.expression)), fleetOf(t, described)))
@@ -106,7 +106,7 @@ func TestWithoutScoresTheirFunctionFails(t *testing.T) {
 
 // costing is an expression that holds and, with 20 elements, costs some 45,000 of
 // the 100,000 that all about a cluster may. How long its outer loop is only its
-// evaluation tells.
+// evaluation reports.
 func costing(elements int) string {
 	list := "[" + strings.TrimSuffix(strings.Repeat("0,", elements), ",") + "]"
 	return fmt.Sprintf("lists.range(%d).all(a, %s.all(b, %s.all(c, c == 0)))", elements, list, list)
@@ -140,7 +140,7 @@ func TestWhatExpressionsMayCost(t *testing.T) {
 			if r.Conditions[0].Status != metav1.ConditionFalse {
 				t.Errorf("it counts as misconfigured: %s", r.Conditions[0].Message)
 			}
-			if told := strings.Contains(r.Conditions[1].Message, "; on 1 clusters, a the first, the expression \"lists.range("); told != (x.want == nil) && name != "another predicate is tried yet" {
+			if reported := strings.Contains(r.Conditions[1].Message, "; on 1 clusters, a the first, the expression \"lists.range("); reported != (x.want == nil) && name != "another predicate is tried yet" {
 				t.Errorf("the condition says: %s", r.Conditions[1].Message)
 			}
 		})
@@ -175,7 +175,7 @@ func TestExpressionsAreEvaluatedInOrderUpToTheFirstThatFails(t *testing.T) {
 	}
 }
 
-func TestAnExpressionThatCannotBeCompiledIsToldWhenThereAreClusters(t *testing.T) {
+func TestAnExpressionThatCannotBeCompiledIsReportedWhenThereAreClusters(t *testing.T) {
 	spec := predicates(labelled("name", "a"), expressing("managedCluster.metadata.name = 1"))
 	r := scheduling.Schedule(input(spec, clusters("a")))
 	mustChoose(t, r)

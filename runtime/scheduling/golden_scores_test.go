@@ -110,7 +110,7 @@ func TestGoldenGroups(t *testing.T) {
 		"0 is all":                                   {spec: size("0"), fleet: four, groups: ":a,b,c,d"},
 		"more than all is all":                       {spec: size("9"), fleet: four, groups: ":a,b,c,d"},
 		"a text without % is a misconfiguration":     {spec: size("'2'"), fleet: four, groups: "", misconfigured: bad("2 invalid type: string is not a percentage"), satisfied: noneMatched, selected: "a"},
-		"a text that is no number is one":            {spec: size("x%"), fleet: four, groups: "", misconfigured: bad("x% invalid type: string is not a percentage")},
+		"a text that is not a number is one":         {spec: size("x%"), fleet: four, groups: "", misconfigured: bad("x% invalid type: string is not a percentage")},
 		"named groups take what is not taken yet":    {spec: named("100%", xs+", {groupName: all, groupClusterSelector: {}}"), fleet: four, groups: "xs:a,c all:b,d"},
 		"they are cut into pieces of the size":       {spec: named("1", xs), fleet: four, groups: "xs:a xs:c :b :d", decisions: "p-decision-1[xs 0] p-decision-2[xs 1] p-decision-3[ 2] p-decision-4[ 3]"},
 		"the rest is in groups without a name":       {spec: named("100%", xs), fleet: four, groups: "xs:a,c :b,d", decisions: "p-decision-1[xs 0] p-decision-2[ 1]"},
@@ -164,7 +164,7 @@ func TestGoldenConditions(t *testing.T) {
 		"some are missing":                          {spec: "numberOfClusters: 3", fleet: "{a: {}}", groups: ":a", misconfigured: configured, satisfied: "False/NotAllDecisionsScheduled/2 cluster decisions unscheduled"},
 		"one is missing":                            {spec: "numberOfClusters: 2", fleet: "{a: {}}", groups: ":a", satisfied: "False/NotAllDecisionsScheduled/1 cluster decisions unscheduled"},
 		"a misconfiguration matches nothing":        {spec: "numberOfClusters: 2\nprioritizerPolicy: {mode: X}", fleet: "{a: {}}", groups: ":", misconfigured: "True/Misconfigured/:incorrect prioritizer policy mode: X", satisfied: noneMatched},
-		"what is wrong first is told first":         {spec: "prioritizerPolicy: {mode: X}\ndecisionStrategy: {groupStrategy: {clustersPerDecisionGroup: half}}", fleet: "{a: {}}", groups: "", misconfigured: "True/Misconfigured/:incorrect prioritizer policy mode: X", satisfied: noneMatched},
+		"what is wrong first is reported first":     {spec: "prioritizerPolicy: {mode: X}\ndecisionStrategy: {groupStrategy: {clustersPerDecisionGroup: half}}", fleet: "{a: {}}", groups: "", misconfigured: "True/Misconfigured/:incorrect prioritizer policy mode: X", satisfied: noneMatched},
 		"no binding goes before a misconfiguration": {spec: "prioritizerPolicy: {mode: X}", change: no(func(s *scheduling.Sets) { *s = scheduling.Sets{} }), groups: ":", misconfigured: "True/Misconfigured/:incorrect prioritizer policy mode: X", satisfied: "False/NoManagedClusterSetBindings/No valid ManagedClusterSetBindings found in placement namespace"},
 	})
 }

@@ -158,7 +158,7 @@ func TestGoldenPredicates(t *testing.T) {
 		"a bad claim selector is a misconfiguration":   {spec: with(selector(claim("{key: env, operator: Like}"))), fleet: fleet, groups: ":", misconfigured: `True/Misconfigured/Predicate:"Like" is not a valid label selector operator`, satisfied: noneMatched},
 		"a bad selector after a good predicate is one": {spec: with(selector(""), selector(claim("{key: env, operator: Like}"))), fleet: fleet, groups: ":", misconfigured: `True/Misconfigured/Predicate:"Like" is not a valid label selector operator`},
 		"a runtime error is none":                      {spec: failing("1 / 0 == 1"), fleet: fleet, groups: ":", misconfigured: configured, satisfied: noneMatched},
-		"a result that is no bool is none":             {spec: failing("1 + 1"), fleet: fleet, groups: ":", misconfigured: configured, satisfied: noneMatched},
+		"a result that is not a bool is none":          {spec: failing("1 + 1"), fleet: fleet, groups: ":", misconfigured: configured, satisfied: noneMatched},
 		"a bad selector without clusters is none":      {spec: with(selector(claim("{key: env, operator: Like}"))), fleet: "{}", groups: ":", misconfigured: configured},
 	})
 }

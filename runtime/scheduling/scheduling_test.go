@@ -261,7 +261,7 @@ func TestConditions(t *testing.T) {
 				t.Errorf("%s is %s, want %s", misconfigured.Type, got, want)
 			}
 			if misconfigured.ObservedGeneration != 3 || satisfied.ObservedGeneration != 3 {
-				t.Error("the conditions do not tell which generation they are about")
+				t.Error("the conditions do not say which generation they are about")
 			}
 		})
 	}

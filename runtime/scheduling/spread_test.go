@@ -52,7 +52,7 @@ func TestSpread(t *testing.T) {
 		"a last place without a value":                  {fmt.Sprintf(mild, 1), "3", "eu:b us:x :a", "a b x", "AllDecisionsScheduled"},
 		"no place without a value before others":        {fmt.Sprintf(mild, 1), "2", "eu:b us:x :a", "b x", "AllDecisionsScheduled"},
 		"by claim":                                      {`{topologyKey: zone, topologyKeyType: Claim, whenUnsatisfiable: DoNotSchedule}`, "3", "eu:a1,a2,b1 us:c1", "a1 b1 c1", "AllDecisionsScheduled"},
-		"a label is no claim":                           {`{topologyKey: region, topologyKeyType: Claim, whenUnsatisfiable: DoNotSchedule}`, "3", "eu:a us:b", "", "NoManagedClusterMatched"},
+		"a label is not a claim":                        {`{topologyKey: region, topologyKeyType: Claim, whenUnsatisfiable: DoNotSchedule}`, "3", "eu:a us:b", "", "NoManagedClusterMatched"},
 		"without a skew it is 1":                        {`{topologyKey: region, topologyKeyType: Label, whenUnsatisfiable: DoNotSchedule}`, "2", "eu:a,b us:x", "a x", "AllDecisionsScheduled"},
 		"without an action it is a wish":                {`{topologyKey: region, topologyKeyType: Label}`, "3", "eu:a,b us:x", "a b x", "AllDecisionsScheduled"},
 		"by two keys":                                   {fmt.Sprintf(strict, 1) + `, {topologyKey: zone, topologyKeyType: Claim, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}`, "4", "eu:a1,a2,b1 us:c1,c2,d1", "a1 b1 c1 d1", "AllDecisionsScheduled"},

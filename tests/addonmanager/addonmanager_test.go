@@ -21,6 +21,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // An add-on's manager that speaks v1beta1 gets its agent certificates, of the hub and of
@@ -108,7 +110,7 @@ func (f *fleet) goes() {
 }
 
 // A manager that speaks v1alpha1 gets its agent tokens, where the cluster's agent is
-// told to use them. The hub makes the service account, also once more.
+// made to use them. The hub makes the service account, also once more.
 func TestAManagerGetsItsAgentTokens(t *testing.T) {
 	f := newFleet(t, "tokens", "v1alpha1")
 	f.join("--addon-kubeclient-registration-auth", "token")
@@ -156,8 +158,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	running.Go(func() {
 		testkit.Must(t, addon.Run(ctx, addon.Options{
-			ClusterName: f.cluster, Hub: identity, ManagedCluster: f.config, Clock: clock,
-			Endpoint: addon.Endpoint{Cluster: "hub", Server: hub.Admin.Host, CAData: hub.Admin.CAData}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Part: engine.Part{
+				ClusterName: f.cluster, Namespace: cluster.AgentNamespace, Hub: identity, ManagedCluster: f.config,
+				Clock: clock, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			},
+			Endpoint: addon.Endpoint{Cluster: "hub", Server: hub.Admin.Host, CAData: hub.Admin.CAData},
 		}))
 	})
 	f.install()

@@ -55,7 +55,7 @@ func (m *Manager) check(r *certificatesv1.CertificateSigningRequest) (*x509.Cert
 	clusterName := r.Labels[clusterLabel]
 	block, _ := pem.Decode(r.Spec.Request)
 	if block == nil || clusterName == "" || !strings.HasPrefix(r.Spec.Username, "system:open-cluster-management:"+clusterName+":") {
-		return nil, errors.New("it is no agent's")
+		return nil, errors.New("it is not an agent's")
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {

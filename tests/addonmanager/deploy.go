@@ -56,7 +56,7 @@ func (m *Manager) subjects(a *unstructured.Unstructured) (out []rbacv1.Subject) 
 	return out
 }
 
-// deploy brings the agent into the cluster with a work, and tells how that goes by what
+// deploy brings the agent into the cluster with a work, and says how that goes by what
 // the work reports.
 func (m *Manager) deploy(ctx context.Context, a *unstructured.Unstructured) error {
 	name := "addon-" + m.Name + "-deploy-0"

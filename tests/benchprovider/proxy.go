@@ -152,7 +152,7 @@ func (p *proxy) acceptCluster(ctx context.Context, name string) error {
 	return nil
 }
 
-// create posts an object to the hub; one that is there already is no error.
+// create posts an object to the hub; one that is there already is not an error.
 func (p *proxy) create(ctx context.Context, path string, object any) error {
 	body, err := json.Marshal(object)
 	if err != nil {

@@ -79,7 +79,7 @@ type spent struct {
 	wall, cpu, hub time.Duration
 }
 
-// worked is what a process has worked so far; 0 where the system does not tell.
+// worked is what a process has worked so far; 0 where the system does not report it.
 func worked(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -62,7 +62,7 @@ func checkLink(t *testing.T, name, target string) {
 	t.Helper()
 	link, err := url.Parse(target)
 	if err != nil || link.Scheme != "" && (link.Scheme != "https" || link.Host == "") {
-		t.Errorf("%s: the link %s is no https URL: %v", name, target, err)
+		t.Errorf("%s: the link %s is not an https URL: %v", name, target, err)
 		return
 	}
 	if link.Scheme != "" {
@@ -107,7 +107,10 @@ var named = regexp.MustCompile("`((?:docs|examples|hack|internal|provider|runtim
 // TestPaths looks for every file and folder that the documents for contributors
 // name.
 func TestPaths(t *testing.T) {
-	for _, name := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/compatibility.md", "docs/security.md"} {
+	for _, name := range []string{
+		"ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md",
+		"docs/compatibility.md", "docs/performance.md", "docs/security.md",
+	} {
 		for _, match := range named.FindAllStringSubmatch(read(t, name), -1) {
 			if _, err := os.Stat(filepath.Join(root, match[1])); err != nil {
 				t.Errorf("%s names %s, which is not there", name, match[1])

@@ -15,9 +15,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of packages into ARCHITECTURE.md")
-
-const begin, end = "<!-- packages: written by make generate -->\n", "<!-- end of packages -->\n"
+var update = flag.Bool("update", false, "write what is generated: the table of packages and the tables of modules")
 
 // parts are the tables of packages, by the folders that they show. The most
 // specific folder counts.
@@ -32,26 +30,22 @@ var parts = []struct {
 	{"The agent", []string{"runtime/agent"}},
 	{"The provider", []string{"main.go", "provider"}},
 	{"Commands, and fleets on one machine", []string{"runtime/cmd", "runtime/devcluster", "runtime/fleet"}},
-	{"Tests", []string{"hubtest", "internal/testkit", "tests", "examples"}},
+	{"Tests and tools", []string{"hubtest", "internal/testkit", "tests", "examples", "hack"}},
 }
 
-// TestPackages compares the tables in ARCHITECTURE.md with the package comments and
+// TestPackages compares the tables in PACKAGES.md with the package comments and
 // imports.
 func TestPackages(t *testing.T) {
-	document := read(t, "ARCHITECTURE.md")
-	before, rest, found := strings.Cut(document, begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("ARCHITECTURE.md lacks %q or %q", begin, end)
-	}
-	wanted := before + begin + tables(t) + end + after
+	document := read(t, "PACKAGES.md")
+	introduction, _, _ := strings.Cut(document, "\n## ")
+	wanted := introduction + tables(t)
 	if wanted == document {
 		return
 	}
 	if !*update {
-		t.Fatal("the table of packages in ARCHITECTURE.md is not that of the tree: run make generate")
+		t.Fatal("PACKAGES.md does not have the packages of the tree: run make generate")
 	}
-	if err := os.WriteFile(filepath.Join(root, "ARCHITECTURE.md"), []byte(wanted), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "PACKAGES.md"), []byte(wanted), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,9 +70,10 @@ func tables(t *testing.T) string {
 	}
 	var b strings.Builder
 	for i, part := range parts {
-		fmt.Fprintf(&b, "\n### %s\n\n| package | what it does | imports |\n|---|---|---|\n%s", part.title, strings.Join(rows[i], ""))
+		fmt.Fprintf(&b, "\n## %s\n\n| package | what it does | imports |\n|---|---|---|\n%s",
+			part.title, strings.Join(rows[i], ""))
 	}
-	return b.String() + "\n"
+	return b.String()
 }
 
 // summary is the first sentence of the package comment, without the name.
@@ -150,11 +145,11 @@ func TestImports(t *testing.T) {
 			if !slices.ContainsFunc(quoted(held), lies) || slices.ContainsFunc(quoted(excepted), lies) {
 				continue
 			}
-			for _, forbidden := range quoted(cells[2]) {
-				for _, dependency := range p.Deps {
-					if within(short(dependency), forbidden) {
-						t.Errorf("%s depends on %s", p.ImportPath, dependency)
-					}
+			refused, allowed, _ := strings.Cut(cells[2], " except ")
+			for _, dependency := range p.Deps {
+				lies := func(folder string) bool { return within(short(dependency), folder) }
+				if slices.ContainsFunc(quoted(refused), lies) && !slices.ContainsFunc(quoted(allowed), lies) {
+					t.Errorf("%s depends on %s", p.ImportPath, dependency)
 				}
 			}
 		}

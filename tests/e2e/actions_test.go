@@ -22,7 +22,7 @@ func TestActionCommands(t *testing.T) {
 		{[]string{"wait", "paris", "--timeout", "2s"}, true, `The hub has no ManagedCluster "paris"`},
 		{[]string{"wait"}, true, "--cluster-set"},
 		{[]string{"deny", "paris"}, true, `There is no managed cluster "paris"`},
-		{[]string{"detach", "paris"}, false, "Nothing is to be detached."},
+		{[]string{"detach", "paris"}, true, `There is no managed cluster "paris"`},
 		{[]string{"rotate-certificate", "paris"}, true, `There is no managed cluster "paris"`},
 		{[]string{"revoke-token", "abcdef"}, false, "Nothing is to be done."},
 		{[]string{"revoke-token", "abcdef.0123456789abcdef"}, true, "A token and not its ID"},

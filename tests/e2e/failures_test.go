@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
-// endsWithin is how long a program may take that was told to end. It takes two
+// endsWithin is how long a program may take that was asked to end. It takes two
 // seconds at the most; what waits for something does so for longer than this.
 const endsWithin = 20 * time.Second
 
@@ -290,7 +290,7 @@ func TestHubRefusesADataDirectoryThatLostSomething(t *testing.T) {
 		})
 	}
 
-	t.Run("it starts when told that keys are lost for good", func(t *testing.T) {
+	t.Run("it starts with the option that keys are lost for good", func(t *testing.T) {
 		if err := remove("pki")(original); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestHubRefusesADataDirectoryThatLostSomething(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = p.Wait()
-		p = begin(t, "hub", "--data-dir", original, "--secure-port", "0") // and without being told again
+		p = begin(t, "hub", "--data-dir", original, "--secure-port", "0") // and without the option
 		p.ready(t)
 	})
 }

@@ -248,13 +248,24 @@ func TestClusterImportRepairs(t *testing.T) {
 	d := w.deployment()
 	before := d.DeepCopy()
 	d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "-v=9")
+	// An apply would leave alone what others add.
+	d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://evil:3128"}}
+	d.Spec.Template.Spec.HostPID = true
 	if err := w.managed.Patch(t.Context(), d, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	w.change("paris", func(s *v1alpha1.ClusterImportSpec) { s.Labels = map[string]string{"look": "now"} })
 	w.eventually("paris", musterapi.ConditionDrifted, musterapi.ReasonRepaired)
-	if args := w.deployment().Spec.Template.Spec.Containers[0].Args; strings.Contains(strings.Join(args, " "), "-v=9") {
-		t.Errorf("arguments %v", args)
+	pod := w.deployment().Spec.Template.Spec
+	c := pod.Containers[0]
+	if strings.Contains(strings.Join(c.Args, " "), "-v=9") || c.Env != nil || pod.HostPID {
+		t.Errorf("the pods are %+v", pod)
+	}
+	drifted := meta.FindStatusCondition(w.get("paris").Status.Conditions, musterapi.ConditionDrifted)
+	for _, what := range []string{"containers[klusterlet-agent].env[HTTPS_PROXY]", "spec.template.spec.hostPID"} {
+		if !strings.Contains(drifted.Message, what) {
+			t.Errorf("%s is not named: %s", what, drifted.Message)
+		}
 	}
 	d = w.deployment()
 	before = d.DeepCopy()

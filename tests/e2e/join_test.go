@@ -100,7 +100,7 @@ func create(t *testing.T, s side, o client.Object) {
 	}
 }
 
-// agentPods tells how the agent's pods fare, for a failure's message.
+// agentPods says how the agent's pods fare, for a failure's message.
 func agentPods(ctx context.Context, managed side) string {
 	pods := &corev1.PodList{}
 	if err := managed.List(ctx, pods, client.InNamespace(cluster.AgentNamespace)); err != nil {

@@ -158,19 +158,19 @@ func TestAgentFloodsTheStatusOfAnAddOn(t *testing.T) {
 	var conditions []metav1.Condition
 	for i := range 15 {
 		conditions = append(conditions, metav1.Condition{
-			Type: fmt.Sprintf("Flood%d", i), Status: metav1.ConditionFalse, Reason: "Flood", LastTransitionTime: metav1.Now(), Message: strings.Repeat("\x1b[2J", 8_000),
+			Type: fmt.Sprintf("Flood%d", i), Status: metav1.ConditionFalse, Reason: "Flood", LastTransitionTime: metav1.Now(), Message: strings.Repeat("\x1b[2J", 1_000),
 		})
 	}
 	conditions = append(conditions, metav1.Condition{
 		Type: addon.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "Flood", LastTransitionTime: metav1.Now(), Message: strings.Repeat("\x1b[2J", 8_000),
 	})
-	testkit.Must(t, status(map[string]any{"conditions": conditions})) // as much as the store takes
+	testkit.Must(t, status(map[string]any{"conditions": conditions})) // nearly as much as it may
 	for range 6 {
 		conditions = append(conditions, conditions...)
 	}
 	attempts.Add(1)
 	if err := status(map[string]any{"conditions": conditions}); err == nil {
-		t.Error("an agent has stored 37 MB")
+		t.Error("an agent has stored 13 MB")
 	} else {
 		refusals.Add(1)
 	}
@@ -220,7 +220,7 @@ func TestConfigurationWithoutContent(t *testing.T) {
 	harmless(t, "a manager stops the hub with a reference to nothing", nil)
 }
 
-// A tenant has all rights to add-ons in a namespace that is no cluster's.
+// A tenant has all rights to add-ons in a namespace that is not a cluster's.
 func TestTenantsAndAddOns(t *testing.T) {
 	ctx := context.Background()
 	const name, namespace, theirs = "addon-tenants", "addon-tenant", "tenants-target"

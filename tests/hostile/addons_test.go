@@ -14,7 +14,7 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
-// What one version has as a field and the other as an annotation is no way around
+// What one version has as a field and the other as an annotation is not a way around
 // the rights to either.
 func TestVersionsOfAddOnsAreNoWayAroundRights(t *testing.T) {
 	ctx := context.Background()

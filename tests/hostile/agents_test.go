@@ -149,7 +149,7 @@ func TestDeniedAgent(t *testing.T) {
 			refused(t, "a denied agent reads the work "+n, agent.Get(ctx, types.NamespacedName{Namespace: name, Name: n}, &workv1.ManifestWork{}))
 			refused(t, "a denied agent changes the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
 			refused(t, "a denied agent reports on the work "+n, agent.Status().Patch(ctx, secretWork(t, name, n), client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":[]}}`))))
-			// These would tell what is in it by their errors.
+			// These would reveal what is in it by their errors.
 			refused(t, "a denied agent compares the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"test","path":"/spec/workload/manifests/0/stringData/password","value":"guess"}]`))))
 			refused(t, "a denied agent copies within the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"copy","from":"/spec/workload/manifests/0/stringData/password","path":"/metadata/labels"}]`))))
 			refused(t, "a denied agent applies the work "+n, agent.Patch(ctx, secretWork(t, name, n), client.RawPatch(types.ApplyPatchType, []byte(`{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{"name":"`+n+`"}}`)), client.FieldOwner("x")))

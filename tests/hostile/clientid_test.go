@@ -76,7 +76,7 @@ func managedCluster(t *testing.T, name string) *clusterv1.ManagedCluster {
 	return mc
 }
 
-// A client ID is no secret. Whatever token comes with one that is not its own gets no
+// A client ID is not a secret. Whatever token comes with one that is not its own gets no
 // cluster: neither one that is prepared, nor one that has joined.
 func TestATokenAloneTakesOverNoClientID(t *testing.T) {
 	ctx := context.Background()
@@ -92,7 +92,7 @@ func TestATokenAloneTakesOverNoClientID(t *testing.T) {
 	for _, x := range []struct{ victim, id, uid, reason string }{
 		{"ci-prepared", "store-1", "uid-of-a-thief", muster.ReasonProofRequired},
 		{"ci-joined", "store-2", "uid-of-a-thief", muster.ReasonAnotherCluster},
-		{"ci-joined", "store-2", "uid-of-the-first", muster.ReasonProofRequired}, // the UID is no secret either
+		{"ci-joined", "store-2", "uid-of-the-first", muster.ReasonProofRequired}, // the UID is not a secret either
 	} {
 		holder := testfleet.Client(t, hub.WithToken(plain))
 		harmless(t, "a token for any cluster claims "+x.victim, unanswered(t, holder, claiming(x.id, x.uid, nil), x.reason))
@@ -239,7 +239,7 @@ func settled(ctx context.Context, t *testing.T, token string) error {
 	return nil
 }
 
-// Certificate requests are no secrets, agents can read all. Sent once more, one is worth
+// Certificate requests are not secret, agents can read all. Sent once more, one is worth
 // what its sender is.
 func TestOldCertificateRequestsAreReplayed(t *testing.T) {
 	ctx := context.Background()

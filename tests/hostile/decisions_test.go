@@ -90,7 +90,7 @@ func TestDecisionsOfATenant(t *testing.T) {
 				return err
 			}
 			c := meta.FindStatusCondition(set.Status.Conditions, work.ConditionPlacementVerified)
-			if want := fmt.Sprintf("placement p: its decisions name clusters that get no work: %s: no clusters of a cluster set", name); c == nil || len(c.Message) < len(want) || c.Message[:len(want)] != want {
+			if want := fmt.Sprintf("placement p: its decisions name clusters that get nothing: %s: not in a cluster set", name); c == nil || len(c.Message) < len(want) || c.Message[:len(want)] != want {
 				return fmt.Errorf("the condition is %+v, want %q", c, want)
 			}
 			return nil

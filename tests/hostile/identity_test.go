@@ -51,6 +51,10 @@ func TestNamesOfClustersThatAreSomethingElse(t *testing.T) {
 		r, _ = testfleet.CertificateRequest(t, name, "a")
 		refused(t, "a token bound to "+name+" asks for its certificate", testfleet.Client(t, hub.WithToken(bound)).Create(ctx, r))
 	}
+	// What looks like a part of the hub's own names is refused at creation, too.
+	for _, name := range []string{"cluster", "addon", "bootstrap", "managedcluster", "muster-access-keys", "muster-imports"} {
+		refusedFor(t, "a cluster called "+name, admin.Create(ctx, clusterNamed(name, false)), "choose another name")
+	}
 	for _, name := range []string{"Work", "work.", ".work", "a.b", "work:", "work/x", strings.Repeat("w", 64)} {
 		refused(t, "a cluster called "+name, admin.Create(ctx, clusterNamed(name, false)))
 	}

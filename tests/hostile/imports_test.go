@@ -201,7 +201,7 @@ func TestHostileClustersHoldUpNoOther(t *testing.T) {
 	w.importing(t, "good", content)
 	w.ends(t, "good", muster.ConditionJoined, muster.ReasonClusterJoined, "")
 	w.ends(t, "endless", muster.ConditionKubeconfigUsable, muster.ReasonUnreachable, "more than 4194304 bytes")
-	w.ends(t, "elsewhere", muster.ConditionKubeconfigUsable, muster.ReasonUnreachable, "redirect")
+	w.ends(t, "elsewhere", muster.ConditionKubeconfigUsable, muster.ReasonUnreachable, "answers with a redirect")
 	w.ends(t, "hung-0", muster.ConditionKubeconfigUsable, muster.ReasonUnreachable, "did not answer in time")
 	if came.Load() > 0 {
 		t.Error("the hub followed a redirect")
@@ -263,7 +263,7 @@ func othersClusters(t *testing.T, w *world, mine []byte) {
 		})
 	}
 	testkit.Must(t, admin.Create(ctx, secret))
-	w.ends(t, "claimed", muster.ConditionKubeconfigUsable, muster.ReasonAnotherCluster, "set spec.clusterUID")
+	w.ends(t, "claimed", muster.ConditionKubeconfigUsable, muster.ReasonAnotherCluster, "clusterAuthority")
 	tokens := &corev1.SecretList{}
 	testkit.Must(t, admin.List(ctx, tokens, client.InNamespace(metav1.NamespaceSystem)))
 	for _, token := range tokens.Items {

@@ -63,7 +63,7 @@ func listening(t *testing.T, pid int) (ports []int) {
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	testkit.Must(t, err)
 	if len(links) == 0 {
-		t.Skip("this system has no /proc: which ports a process listens on can't be told")
+		t.Skip("this system has no /proc: which ports a process listens on can't be found out")
 	}
 	for _, l := range links {
 		if to, err := os.Readlink(l); err == nil && strings.HasPrefix(to, "socket:[") {
@@ -91,7 +91,7 @@ func listening(t *testing.T, pid int) (ports []int) {
 	return ports
 }
 
-// A hub with many watchers ends when it is told to, and a killed one has lost
+// A hub with many watchers ends when it is asked to, and a killed one has lost
 // nothing that it had confirmed.
 func TestManyWatchersAndAnEnd(t *testing.T) {
 	w := ownWorld(t)

@@ -86,11 +86,22 @@ func TestCostlyPlacements(t *testing.T) {
 	} {
 		refusedFor(t, "a placement of "+what, tenant.Create(ctx, p), "spec.predicates")
 	}
-	// What can't be told beforehand is taken, and costs its author.
+	// What can't be known beforehand is accepted, and costs its author.
 	over := "managedCluster.metadata.annotations.json.split(',')"
 	for i := range 20 {
 		testkit.Must(t, tenant.Create(ctx, expressing("costly-tenant", fmt.Sprintf("costly-%d", i),
 			loops(6, ten, fmt.Sprintf("v0+v1+v2+v3+v4+v5>=%d", -i)), loops(3, over, fmt.Sprintf("v0+v1+v2 != '%d'", i)), loops(4, "managedCluster.metadata.annotations.json.parseJSON()", "v0 > 0"))))
+	}
+	search := "(v+v).indexOf(v+'b') == -1"
+	for range 4 {
+		search = "[v+v].all(v, " + search + ")"
+	}
+	for i, text := range []string{
+		"['" + strings.Repeat("a", 4000) + "'].all(v, " + search + ")",
+		over + ".all(k, managedCluster.metadata.annotations.json.size() > 0)",
+		"managedCluster.metadata.annotations.json.findAll('(?:[^a]*a)|1').size() == 0",
+	} {
+		testkit.Must(t, tenant.Create(ctx, expressing("costly-tenant", fmt.Sprintf("worst-%d", i), text)))
 	}
 	selects := func(name string, expressions ...string) {
 		t.Helper()
@@ -119,7 +130,7 @@ func TestCostlyPlacements(t *testing.T) {
 		}
 		c := meta.FindStatusCondition(costly.Status.Conditions, cluster.ConditionPlacementSatisfied)
 		if c == nil || !strings.Contains(c.Message, "was given up because it costs more than") {
-			return fmt.Errorf("the costly placement is not told what is wrong: %+v", c)
+			return fmt.Errorf("the costly placement does not say what is wrong: %+v", c)
 		}
 		return nil
 	})

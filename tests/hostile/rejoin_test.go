@@ -50,7 +50,7 @@ func ask(t *testing.T, config *rest.Config, name, agent string) (request *certif
 	return request, key
 }
 
-// notApproved tells whether the hub has looked at a request, said why it does
+// notApproved reports whether the hub has looked at a request, said why it does
 // not approve it, in these words, and left it undecided.
 func notApproved(t *testing.T, request, words string) error {
 	t.Helper()

@@ -39,7 +39,7 @@ func TestWhileAHubStarts(t *testing.T) {
 		case err == nil:
 			answers++
 		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
-			refusal = fmt.Errorf("the cluster's own agent was told: %w", err)
+			refusal = fmt.Errorf("the cluster's own agent was refused: %w", err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -180,10 +180,10 @@ func TestTenantAsksForMore(t *testing.T) {
 		err = fmt.Errorf("%d of 60 were admitted beside the first", admitted)
 	}
 	harmless(t, "a tenant floods the hub with requests", err)
-	told := &eventsv1.EventList{}
-	testkit.Must(t, x.admin.List(ctx, told, client.InNamespace(x.namespace)))
+	listed := &eventsv1.EventList{}
+	testkit.Must(t, x.admin.List(ctx, listed, client.InNamespace(x.namespace)))
 	refusals := 0
-	for _, e := range told.Items {
+	for _, e := range listed.Items {
 		if e.Reason == muster.EventAccessRefused {
 			refusals++
 		}

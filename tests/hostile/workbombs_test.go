@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ func TestWorksThatCostTooMuch(t *testing.T) {
 	))
 	t.Run("expressions that the hub refuses", func(t *testing.T) { refuseExpressions(t, author, m.name) })
 	t.Run("expressions that take long", func(t *testing.T) { slowExpressions(t, author, m) })
+	t.Run("the worst input of each language", func(t *testing.T) { worstInputs(t, author, m) })
 	t.Run("a status that is too large", func(t *testing.T) { largeStatus(t, author, m) })
 	t.Run("values that the API server prints", func(t *testing.T) { printedValues(t, author, m) })
 	memory, err := peakMemory(m.agent.PID())
@@ -104,7 +106,7 @@ func refuseExpressions(t *testing.T, author client.Client, cluster string) {
 		"many steps":                       {reporting(strings.Repeat(".*", 200)), "more than 100 steps"},
 		"many JSONPaths":                   {reporting(many...), "more than 100 paths"},
 		"more than one path":               {reporting(`{.data.a}{.data.b}`), "more than one path"},
-		"what is no JSONPath":              {reporting(`.data[(`), "cannot be used"},
+		"what is not a JSONPath":           {reporting(`.data[(`), "cannot be used"},
 		"a JSONPath of ignored fields":     {workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"}, UpdateStrategy: &workv1.UpdateStrategy{Type: "ServerSideApply", ServerSideApply: &workv1.ServerSideApplyConfig{IgnoreFields: []workv1.IgnoreField{{Condition: "OnSpokePresent", JSONPaths: []string{"..a..b.c"}}}}}}, `more than one ".."`},
 		"more condition rules than anyone": {workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"}, ConditionRules: manyRules(21)}, "more than 20"},
 	} {
@@ -184,6 +186,56 @@ func slowExpressions(t *testing.T, author client.Client, m *member) {
 	refusals.Add(1) // of keeping others' works from being carried out
 }
 
+// worstInputs has the agent evaluate, in every language that works have, what takes
+// longest for its length, in more works than it has workers.
+func worstInputs(t *testing.T, author client.Client, m *member) {
+	ctx := context.Background()
+	numbers := make([]int, 50_000)
+	object := func(name string) map[string]any {
+		return map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": name},
+			"data": map[string]any{"text": strings.Repeat("a", 100_000)}, "a": numbers, "b": numbers,
+		}
+	}
+	bind := func(last string) string {
+		for range 5 {
+			last = "[v + v].all(v, " + last + ")"
+		}
+		return `["` + strings.Repeat("a", 4000) + `"].all(v, ` + last + ")"
+	}
+	double := "." + strings.Repeat("|(.,.)", 12)
+	expressions := func(text string) workv1.ManifestConfigOption {
+		o := reporting(".data.text")
+		o.ConditionRules = manyRules(1)
+		o.ConditionRules[0].CELExpressions = []string{text}
+		o.ConditionRules[0].MessageExpression = text + ` ? "a" : "b"`
+		return o
+	}
+	for what, option := range map[string]workv1.ManifestConfigOption{
+		"comparisons by jq":   ignoring(slices.Repeat([]string{double + "|select(.a==.b)|.metadata.x"}, 99)...),
+		"removals by jq":      ignoring(slices.Repeat([]string{double + "|.a[0:]"}, 99)...),
+		"descents":            reporting(slices.Repeat([]string{"..[0]"}, 99)...),
+		"filters":             reporting(slices.Repeat([]string{".a[?(@ > 1)]"}, 99)...),
+		"a search by letters": expressions(bind("(v + v).indexOf(v + 'b') == -1")),
+		"a search from the end": expressions(
+			`["a"].all(v, object.data.text.lastIndexOf('b' + object.data.text.substring(50000)) == -1)`),
+		"matches that are tried": expressions(`object.data.text.findAll("(?:a*b)|a").size() > 0`),
+	} {
+		for i := range 4 {
+			name := fmt.Sprintf("worst-%s-%d", strings.ReplaceAll(what, " ", "-"), i)
+			w := newWork(t, m.name, strings.ToLower(name), object(name))
+			w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{option}
+			if err := author.Create(ctx, w); err != nil {
+				refused(t, what, err)
+			}
+		}
+	}
+	for i := range 3 {
+		proceeds(t, m, fmt.Sprint("beside-worst-", i))
+	}
+	harmless(t, "the worst input of each language of works", nil)
+}
+
 // largeStatus makes works whose status does not fit into the hub's store.
 func largeStatus(t *testing.T, author client.Client, m *member) {
 	ctx := context.Background()
@@ -196,7 +248,9 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 		ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"},
 		UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly},
 	}}
-	testkit.Must(t, author.Create(ctx, w))
+	// What the works before have reported counts against the same budget.
+	testkit.Must(t, hub.admin(t).DeleteAllOf(ctx, &workv1.ManifestWork{}, client.InNamespace(m.name)))
+	testkit.Eventually(t, func() error { return author.Create(ctx, w) })
 	wide := newWork(t, m.name, "wide")
 	for i := range 60 {
 		cm := configMap("default", fmt.Sprint("wide-", i))
@@ -204,7 +258,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 		wide.Spec.Workload.Manifests = append(wide.Spec.Workload.Manifests, newWork(t, "", "", cm).Spec.Workload.Manifests...)
 	}
 	wide.Spec.ManifestConfigs = []workv1.ManifestConfigOption{reporting(".data.k", ".data['k']", "..k", ".data.*")}
-	testkit.Must(t, author.Create(ctx, wide))
+	testkit.Eventually(t, func() error { return author.Create(ctx, wide) })
 	for _, w := range []*workv1.ManifestWork{w, wide} {
 		testkit.Eventually(t, func() error {
 			if err := author.Get(ctx, client.ObjectKeyFromObject(w), w); err != nil {
@@ -224,7 +278,7 @@ func largeStatus(t *testing.T, author client.Client, m *member) {
 					return nil
 				}
 			}
-			return fmt.Errorf("no event tells of the status of %s", w.Name)
+			return fmt.Errorf("no event is about the status of %s", w.Name)
 		})
 		harmless(t, "a status too large, of the work "+w.Name, nil)
 	}
@@ -245,14 +299,14 @@ func printedValues(t *testing.T, author client.Client, m *member) {
 	}
 	w := newWork(t, m.name, "printed", job("a"))
 	testkit.Must(t, author.Create(ctx, w))
-	told(t, w)
+	judged(t, w)
 	patch := client.MergeFrom(w.DeepCopy())
 	w.Spec.Workload = newWork(t, "", "", job("b")).Spec.Workload
 	testkit.Must(t, author.Patch(ctx, w, patch))
-	_, all := told(t, w)
+	_, all := judged(t, w)
 	var problem error
 	if strings.Contains(all, "supersecret") || !strings.Contains(all, "field is immutable") {
-		problem = fmt.Errorf("it is told: %s", all)
+		problem = fmt.Errorf("it is reported: %s", all)
 	}
 	harmless(t, "having a template printed", problem)
 	if strings.Contains(m.agent.Log(), "supersecret") {

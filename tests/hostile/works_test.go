@@ -149,9 +149,9 @@ func spying(t testing.TB, cluster, name, secret string, strategy workv1.UpdateSt
 	return w
 }
 
-// told waits until the agent has judged a work, and returns all that is told of
-// it: its status and its events.
-func told(t testing.TB, w *workv1.ManifestWork) (status workv1.ManifestWorkStatus, all string) {
+// judged waits until the agent has judged a work, and returns all that is reported
+// of it: its status and its events.
+func judged(t testing.TB, w *workv1.ManifestWork) (status workv1.ManifestWorkStatus, all string) {
 	t.Helper()
 	ctx, admin := context.Background(), hub.admin(t)
 	testkit.Eventually(t, func() error {
@@ -185,39 +185,41 @@ func readSecrets(t *testing.T, author client.Client, m *member, as *workv1.Manif
 			w := spying(t, m.name, strings.ToLower(string(strategy))+"-"+secret, secret, strategy)
 			w.Spec.Executor = as
 			testkit.Must(t, author.Create(ctx, w))
-			status, all := told(t, w)
-			harmless(t, fmt.Sprintf("feedback and rules on %s with the strategy %s", secret, strategy), tellsNothing(status, all))
+			status, all := judged(t, w)
+			harmless(t, fmt.Sprintf("feedback and rules on %s with the strategy %s", secret, strategy), revealsNothing(status, all))
 			for _, c := range status.ResourceStatus.Manifests[0].Conditions {
 				texts = append(texts, strings.ReplaceAll(fmt.Sprint(c.Type, c.Status, c.Reason, c.Message), secret, "SECRET"))
 			}
 			testkit.Must(t, author.Delete(ctx, w))
 		}
 		if half := len(texts) / 2; strings.Join(texts[:half], "\n") != strings.Join(texts[half:], "\n") {
-			t.Errorf("with the strategy %s, a Secret that is there can be told from one that is not:\n%s", strategy, strings.Join(texts, "\n"))
+			t.Errorf("with the strategy %s, a Secret that is there can be distinguished from one that is not:\n%s", strategy, strings.Join(texts, "\n"))
 		}
 	}
 }
 
-// tellsNothing is nil when what is told of a work says nothing of the Secret.
-func tellsNothing(status workv1.ManifestWorkStatus, all string) error {
+// revealsNothing is nil when what is reported of a work says nothing of the Secret.
+func revealsNothing(status workv1.ManifestWorkStatus, all string) error {
 	for _, word := range secretWords {
 		if strings.Contains(all, word) {
-			return fmt.Errorf("%q is told: %s", word, all)
+			return fmt.Errorf("%q is reported: %s", word, all)
 		}
 	}
 	if len(status.ResourceStatus.Manifests) != 1 {
 		return fmt.Errorf("the status has %d manifests", len(status.ResourceStatus.Manifests))
 	}
 	entry := status.ResourceStatus.Manifests[0]
-	if c := meta.FindStatusCondition(entry.Conditions, work.ConditionAvailable); c == nil || c.Status != metav1.ConditionUnknown || c.Reason != work.ReasonFetchFailed || !strings.Contains(c.Message, "may not get") && !strings.Contains(c.Message, "executor") {
-		return fmt.Errorf("the condition Available tells whether the Secret is there: %+v", c)
+	c := meta.FindStatusCondition(entry.Conditions, work.ConditionAvailable)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != work.ReasonResourceMissing ||
+		!strings.Contains(c.Message, "may not get") && !strings.Contains(c.Message, "executor") {
+		return fmt.Errorf("the condition Available reveals whether the Secret is there: %+v", c)
 	}
 	if len(entry.StatusFeedbacks.Values) > 0 {
 		return fmt.Errorf("there is feedback: %+v", entry.StatusFeedbacks.Values)
 	}
 	for _, kind := range []string{"Spy", "Complete"} {
 		if meta.FindStatusCondition(entry.Conditions, kind) != nil || meta.FindStatusCondition(status.Conditions, kind) != nil {
-			return fmt.Errorf("the condition %s is told: %s", kind, all)
+			return fmt.Errorf("the condition %s is reported: %s", kind, all)
 		}
 	}
 	return nil
@@ -237,7 +239,7 @@ func deleteOthers(t *testing.T, author client.Client, m *member) {
 		w := spying(t, m.name, "delete-"+strings.ReplaceAll(what, " ", "-"), "topsecret", "Update")
 		w.Spec.Executor, w.Spec.DeleteOption = executor("tenant", "limited"), policy
 		testkit.Must(t, author.Create(ctx, w))
-		told(t, w)
+		judged(t, w)
 		testkit.Must(t, author.Delete(ctx, w))
 		testkit.Eventually(t, func() error {
 			if err := author.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
@@ -254,7 +256,7 @@ func deleteOthers(t *testing.T, author client.Client, m *member) {
 }
 
 // loseRights takes away from an executor what it could get, and sees that what
-// was told is told no longer.
+// was reported is reported no longer.
 func loseRights(t *testing.T, author client.Client, m *member) {
 	ctx := context.Background()
 	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "own"}, StringData: map[string]string{"password": "supersecret"}}
@@ -267,8 +269,8 @@ func loseRights(t *testing.T, author client.Client, m *member) {
 		ConditionRules:     []workv1.ConditionRule{{Type: workv1.ConditionRuleTypeCEL, Condition: "Spy", CELExpressions: []string{`true`}, MessageExpression: `string(object.data.password)`}},
 	}}
 	testkit.Must(t, hub.admin(t).Create(ctx, w))
-	if _, all := told(t, w); !strings.Contains(all, "c3VwZXJzZWNyZXQ=") {
-		t.Fatalf("what the executor may get is not told: %s", all)
+	if _, all := judged(t, w); !strings.Contains(all, "c3VwZXJzZWNyZXQ=") {
+		t.Fatalf("what the executor may get is not reported: %s", all)
 	}
 	live := &corev1.Secret{}
 	testkit.Must(t, m.admin.Get(ctx, client.ObjectKeyFromObject(secret), live))
@@ -279,7 +281,7 @@ func loseRights(t *testing.T, author client.Client, m *member) {
 	patch := client.MergeFrom(w.DeepCopy())
 	w.Spec.Workload = replaced.Spec.Workload
 	testkit.Must(t, hub.admin(t).Patch(ctx, w, patch))
-	status, _ := told(t, w)
+	status, _ := judged(t, w)
 	var problem error
 	if meta.IsStatusConditionTrue(status.Conditions, work.ConditionApplied) {
 		problem = fmt.Errorf("it was applied: %+v", status)
@@ -307,6 +309,6 @@ func loseRights(t *testing.T, author client.Client, m *member) {
 	patch = client.MergeFrom(w.DeepCopy())
 	w.Spec.DeleteOption = nil // any change has the rights asked for again
 	testkit.Must(t, hub.admin(t).Patch(ctx, w, patch))
-	status, all := told(t, w)
-	harmless(t, "what an executor could once get", tellsNothing(status, all))
+	status, all := judged(t, w)
+	harmless(t, "what an executor could once get", revealsNothing(status, all))
 }

@@ -150,7 +150,7 @@ func soonRefused(t testing.TB, what string, call func() error) {
 	refusals.Add(1)
 }
 
-// harmless counts an attempt that is no request to be refused, such as a work
+// harmless counts an attempt that is not a request to be refused, such as a work
 // that must not get anything out of its cluster: it counts as refused when err
 // is nil.
 func harmless(t testing.TB, what string, err error) {

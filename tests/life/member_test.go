@@ -34,7 +34,7 @@ const (
 	name      = "paris"
 	namespace = "life-agent"
 	// home is what the agent, and nobody else, calls the managed cluster, so that
-	// its requests can be told from others'. They use no socket, and so need no
+	// its requests can be distinguished from others'. They use no socket, and so need no
 	// address that exists.
 	home = "home.test"
 

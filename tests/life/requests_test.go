@@ -23,7 +23,7 @@ func (m methods) writes() methods {
 }
 
 // requests counts what the clients in this process have sent, by the host that
-// they sent it to. As everybody has a name of their own for a server, this tells
+// they sent it to. As everybody has a name of their own for a server, this shows
 // who has sent it, too.
 type requests map[string]methods
 

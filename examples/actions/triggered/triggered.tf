@@ -1,4 +1,4 @@
-# Accepts a cluster, and tells how it joins until it is available.
+# Accepts a cluster, and reports how it joins until it is available.
 resource "muster_managed_cluster" "paris" {
   name = "paris"
 }

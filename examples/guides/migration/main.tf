@@ -2,7 +2,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }
@@ -34,6 +35,6 @@ import {
 # Without a connection the module leaves the agents alone: they are those that
 # clusteradm or a script has installed.
 module "fleet" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
   clusters = local.clusters
 }

@@ -2,7 +2,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }
@@ -19,7 +20,7 @@ provider "muster" {
 }
 
 module "fleet" {
-  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
 
   clusters = {
     for name in ["cluster1", "cluster2"] : name => {

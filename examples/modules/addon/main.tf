@@ -7,12 +7,15 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = ">= 0.1"
     }
   }
 }
 
 locals {
+  placement_shape = { namespace = "string", name = "string" }
+
   content  = jsonencode([var.manifests, var.objects, var.manifest_configs, var.registration])
   template = "${var.name}-${coalesce(var.revision, substr(sha256(local.content), 0, 8))}"
 

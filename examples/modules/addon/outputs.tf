@@ -1,5 +1,5 @@
 output "name" {
-  description = "The add-on, for the data source muster_addon, which tells how it is in every cluster."
+  description = "The add-on, for the data source muster_addon, which says how it is in every cluster."
   value       = muster_addon.this.name
 }
 

@@ -22,7 +22,18 @@ variable "description" {
 
 variable "placement" {
   description = "The placement that selects the clusters: refer to its resource, so that it is there first. The add-on is removed from all other clusters."
-  type        = object({ namespace = string, name = string })
+  type        = any
+
+  validation {
+    condition     = can([var.placement.namespace, var.placement.name])
+    error_message = "A placement has a namespace and a name: { namespace = \"fleet\", name = \"europe\" }."
+  }
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors(local.placement_shape, var.placement))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors(local.placement_shape, var.placement)))
+  }
 }
 
 variable "manifests" {
@@ -46,12 +57,24 @@ variable "manifest_configs" {
   description = "How some of the objects are written and what is reported of them: manifest_configs of muster_addon_template."
   type        = any
   default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_addon_template.manifest_configs", var.manifest_configs))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_addon_template.manifest_configs", var.manifest_configs)))
+  }
 }
 
 variable "registration" {
   description = "Credentials that the agent gets: registration of muster_addon_template."
   type        = any
   default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_addon_template.registration", var.registration))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_addon_template.registration", var.registration)))
+  }
 }
 
 variable "revision" {

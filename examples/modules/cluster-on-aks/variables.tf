@@ -14,7 +14,7 @@ variable "certificate_authority" {
 
   validation {
     condition     = can(regex("-----BEGIN CERTIFICATE-----", base64decode(var.certificate_authority)))
-    error_message = "This is no certificate in base64. Use kube_config[0].cluster_ca_certificate of azurerm_kubernetes_cluster, without base64decode."
+    error_message = "This is not a certificate in base64. Use kube_config[0].cluster_ca_certificate of azurerm_kubernetes_cluster, without base64decode."
   }
 }
 

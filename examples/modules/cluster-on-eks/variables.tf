@@ -24,7 +24,7 @@ variable "certificate_authority" {
 
   validation {
     condition     = can(regex("-----BEGIN CERTIFICATE-----", base64decode(var.certificate_authority)))
-    error_message = "This is no certificate in base64. Use certificate_authority[0].data of aws_eks_cluster, without base64decode."
+    error_message = "This is not a certificate in base64. Use certificate_authority[0].data of aws_eks_cluster, without base64decode."
   }
 }
 

@@ -15,7 +15,7 @@ variable "certificate_authority" {
 
   validation {
     condition     = var.certificate_authority == null || can(regex("-----BEGIN CERTIFICATE-----", base64decode(var.certificate_authority)))
-    error_message = "This is no certificate in base64. Use master_auth[0].cluster_ca_certificate of google_container_cluster, without base64decode."
+    error_message = "This is not a certificate in base64. Use master_auth[0].cluster_ca_certificate of google_container_cluster, without base64decode."
   }
 }
 

@@ -5,7 +5,7 @@ variable "kubeconfig" {
 
   validation {
     condition     = can(yamldecode(var.kubeconfig).clusters[0].cluster.server)
-    error_message = "This is no kubeconfig. Give the content of one and not its path: the attribute kubeconfig of kind_cluster, or file(\"kind.kubeconfig\")."
+    error_message = "This is not a kubeconfig. Give the content of one and not its path: the attribute kubeconfig of kind_cluster, or file(\"kind.kubeconfig\")."
   }
 }
 

@@ -5,8 +5,19 @@ output "clusters" {
 }
 
 output "problems" {
-  description = "Why the agent could not be installed, by cluster. Null where it is installed."
-  value       = { for name, cluster in var.clusters : name => try(join("\n", coalescelist(muster_klusterlet.this[name].problems)), null) }
+  description = "Why a cluster has not joined, by cluster: its agent could not be installed, or does not reach the hub. Null where the cluster has joined, or nobody waits for it."
+  value = { for name in keys(local.clusters) : name => try(
+    muster_klusterlet.this[name].joined == true ? null : join("\n", coalescelist(muster_klusterlet.this[name].problems)),
+    null,
+  ) }
+}
+
+output "outdated" {
+  description = "Why the agent of a cluster that has joined could not be brought up to date, by cluster, for example because the cluster is offline; the next apply tries again. Null where it is up to date."
+  value = { for name in keys(local.clusters) : name => try(
+    muster_klusterlet.this[name].joined == true ? join("\n", coalescelist(muster_klusterlet.this[name].problems)) : null,
+    null,
+  ) }
 }
 
 output "registered" {
@@ -25,4 +36,10 @@ output "join_commands" {
   EOT
     if !contains(keys(local.reached), name)
   }
+}
+
+output "tokens" {
+  description = "The tokens of the variable tokens, by name."
+  value       = { for name, token in muster_bootstrap_token.this : name => token.token }
+  sensitive   = true
 }

@@ -5,7 +5,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = ">= 0.1"
     }
   }
 }
@@ -76,12 +77,6 @@ resource "muster_manifest_work_replica_set" "this" {
     precondition {
       condition     = var.canary_labels == null || length(flatten(data.muster_placement_decisions.canary[*].clusters)) > 0
       error_message = "No selected cluster has the labels ${jsonencode(var.canary_labels)}, so nothing would be tried before it goes everywhere. Label a cluster, change canary_labels, or set it to null for a rollout without canaries."
-    }
-
-    # Without this, a rollout that stops right after its creation would only warn.
-    postcondition {
-      condition     = self.ready != false
-      error_message = "The rollout of ${var.namespace}/${var.name} has stopped, or takes longer than ${var.timeout}. The warning above names the clusters. Correct the manifests and apply again."
     }
   }
 }

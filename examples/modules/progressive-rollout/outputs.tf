@@ -14,6 +14,13 @@ output "progress" {
     { rolled_out = muster_manifest_work_replica_set.this.rolled_out },
     muster_manifest_work_replica_set.this.summary,
   )
+
+  # A rollout that stops right after its creation only warns. After a change, the
+  # resource itself fails, and this is not looked at.
+  precondition {
+    condition     = muster_manifest_work_replica_set.this.ready != false
+    error_message = "The rollout of ${var.namespace}/${var.name} has stopped, or takes longer than ${var.timeout}. The warning above names the clusters. Correct the manifests and apply again."
+  }
 }
 
 output "replica_set" {

@@ -36,6 +36,12 @@ variable "manifest_configs" {
   description = "How some of the objects are written and what is reported of them: manifest_configs of muster_manifest_work_replica_set. Agents of upstream hubs need condition_rules with the condition Progressing."
   type        = any
   default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_manifest_work_replica_set.manifest_configs", var.manifest_configs))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_manifest_work_replica_set.manifest_configs", var.manifest_configs)))
+  }
 }
 
 variable "cluster_sets" {

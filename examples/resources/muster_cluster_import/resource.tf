@@ -31,6 +31,7 @@ resource "muster_cluster_import" "edge" {
   kubeconfig_secret = "edge-kubeconfig"
   forget_after_join = false
   accept            = true
+  publish_server    = true # users reach the cluster where the hub does
 
   endpoint = {
     server = "https://hub.example.com"

@@ -7,6 +7,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
@@ -48,6 +50,7 @@ type options struct {
 	controlplane   controlplane.Options
 	managedCluster bool
 	externalSigner bool
+	gated          []kinds.Server
 	prepare        func(ctx context.Context, s *controlplane.Server) (stop func(), err error)
 }
 
@@ -70,6 +73,11 @@ func ExternalSigner() Option {
 // plugins.
 func ControlPlane(change func(*controlplane.Options)) Option {
 	return func(o *options) { change(&o.controlplane) }
+}
+
+// Gated serves the kinds of feature gates, too, such as kinds.HubWithUserAccess.
+func Gated(servers ...kinds.Server) Option {
+	return func(o *options) { o.gated = append(o.gated, servers...) }
 }
 
 // With runs start once the definitions are installed, and what it returns
@@ -126,11 +134,11 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 			err = stopErr
 		}
 	}()
-	kinds, err := o.definitions()
+	served, err := o.definitions()
 	if err != nil {
 		return 1, err
 	}
-	if err := definitions.Install(ctx, env.Config("muster-test"), kinds); err != nil {
+	if err := definitions.Install(ctx, env.Config("muster-test"), served); err != nil {
 		return 1, err
 	}
 	env.client, err = newClient(env.Config("muster-test"))
@@ -158,15 +166,19 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// definitions are those of a hub, and of a managed cluster where the server is
-// both.
+// definitions are those of a hub, those of its gates, and those of a managed cluster
+// where the server is both.
 func (o options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	kinds, err := crds.Hub()
-	if err != nil || !o.managedCluster {
-		return kinds, err
+	served, err := crds.Hub()
+	if o.managedCluster {
+		more, failed := crds.ManagedCluster()
+		served, err = append(served, more...), errors.Join(err, failed)
 	}
-	more, err := crds.ManagedCluster()
-	return append(kinds, more...), err
+	for _, server := range o.gated {
+		more, failed := crds.Gated(server)
+		served, err = append(served, more...), errors.Join(err, failed)
+	}
+	return served, err
 }
 
 // logWriter is where the servers' logs go: nowhere, or with MUSTER_TEST_LOGS

@@ -18,7 +18,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -68,7 +68,7 @@ func TestAccRequestLives(t *testing.T) {
 	acctest.Says(t, shown, "BEGIN CERTIFICATE", "https://paris.example.com:6443")
 
 	id := "ar-lives/" + first[0]
-	imported := acctest.NewWorkspace(t)
+	imported := acctest.NewTerraform(t)
 	imported.Init(config)
 	imported.MustRun("import", "muster_access_request.ci", id)
 	acctest.Says(t, imported.Plan(config), "No changes.")
@@ -267,7 +267,7 @@ resource "terraform_data" "x" {
 	}
 }
 
-// One cluster that refuses is told, and what was asked for is withdrawn.
+// One cluster that refuses is named, and what was asked for is withdrawn.
 func TestAccEphemeralKubeconfigRefused(t *testing.T) {
 	w, someone := playedHub(t)
 	someone.Namespace("ar-norun")

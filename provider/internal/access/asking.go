@@ -10,9 +10,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -65,7 +65,7 @@ func await(ctx context.Context, client *kube.Client, request *v1alpha1.AccessReq
 	return err
 }
 
-// describe tells why there is no answer.
+// describe says why there is no answer.
 func describe(client *kube.Client, request *v1alpha1.AccessRequest, timeout time.Duration, err error) string {
 	var refused *refusedError
 	switch {

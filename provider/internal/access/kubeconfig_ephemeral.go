@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -28,7 +28,7 @@ var (
 // privateRequests is the key of what Renew and Close need to know.
 const privateRequests = "requests"
 
-// lastWarning is how long before the end of access Terraform is told of it.
+// lastWarning is how long before the end of access Terraform is warned.
 const lastWarning = time.Minute
 
 type kubeconfigEphemeral struct{ hub *hub.Hub }
@@ -97,7 +97,7 @@ func (e *kubeconfigEphemeral) Open(ctx context.Context, req ephemeral.OpenReques
 }
 
 // Renew can't prolong a certificate, and Terraform takes no other in its place. It
-// tells that access ends.
+// warns that access ends.
 func (e *kubeconfigEphemeral) Renew(ctx context.Context, req ephemeral.RenewRequest, resp *ephemeral.RenewResponse) {
 	private, diags := req.Private.GetKey(ctx, privateRequests)
 	resp.Diagnostics.Append(diags...)

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
@@ -46,9 +46,9 @@ var played struct {
 // playedHub is a workspace at the hub, and somebody else there. Requests for the
 // cluster paris and rome get a certificate, for eks a token, for lost a refusal, and
 // for slow nothing.
-func playedHub(t *testing.T) (*acctest.Workspace, *acctest.Outsider) {
+func playedHub(t *testing.T) (*acctest.Terraform, *acctest.Outsider) {
 	t.Helper()
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	played.once.Do(func() { played.hub, played.err = startPlayed(t.Context()) })
 	testkit.Must(t, played.err)
 	someone := acctest.OutsiderOf(t, played.hub)

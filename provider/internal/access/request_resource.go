@@ -13,10 +13,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -135,10 +135,11 @@ func (r *requestResource) Delete(ctx context.Context, req resource.DeleteRequest
 	object := &v1alpha1.AccessRequest{}
 	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, func(*kube.Client) (summary, detail string) {
 		text := hub.DescribeDeletion(object, time.Now()) + "\n" + hub.DescribeConditions(object.Status.Conditions, time.Now())
+		summary = "Not withdrawn yet: " + state.What()
 		if end := object.Status.NotAfter; end != nil {
-			text += fmt.Sprintf("\n\nThe certificate ends by itself at %s.", end.UTC().Format(time.RFC3339))
+			summary += fmt.Sprintf(". The certificate ends by itself at %s", end.UTC().Format(time.RFC3339))
 		}
-		return "Not withdrawn yet: " + state.What(), text
+		return summary, text
 	})
 }
 
@@ -181,7 +182,7 @@ func (r *requestResource) answered(ctx context.Context, plan *requestModel, obje
 		return false
 	}
 	if len(object.Status.Endpoints) == 0 {
-		diags.AddWarning("Nobody knows where the cluster is: "+plan.What(), attribute.Capitalize(useraccess.ErrNoEndpoint.Error())+". Until then endpoint is null.")
+		diags.AddWarning("Nobody knows where the cluster is: "+plan.What(), attribute.Capitalize(useraccess.NoEndpoint(object).Error())+". Until then endpoint is null.")
 	}
 	return true
 }

@@ -3,7 +3,7 @@ package access
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud/crudtest"
 )
 
 func TestModelsFitTheirSchemas(t *testing.T) {

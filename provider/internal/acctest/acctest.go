@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/echoprovider"
-	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider"
@@ -107,10 +106,4 @@ func Factories() map[string]func() (tfprotov6.ProviderServer, error) {
 		"muster": func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test") },
 		"echo":   echoprovider.NewProviderServer(),
 	}
-}
-
-// Run runs steps against the shared hub.
-func Run(t *testing.T, steps ...resource.TestStep) {
-	t.Helper()
-	resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: Factories(), Steps: steps})
 }

@@ -1,12 +1,8 @@
-// Package action has the actions of the provider: what Terraform 1.14 and later do
-// on request, beside what a configuration describes. Each of them reads its
-// configuration and calls the operation of its name.
 package action
 
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
@@ -14,10 +10,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/operation"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // All are the actions of the provider.
@@ -56,7 +51,7 @@ func (a *onHub) Configure(_ context.Context, req action.ConfigureRequest, resp *
 // about and does it.
 func (a *onHub) invoke(
 	ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse, config any,
-	do func(*kube.Client, operation.Listener) (doing string, err error),
+	do func(*kube.Client, *reporter) (doing string, err error),
 ) {
 	resp.Diagnostics.Append(req.Config.Get(ctx, config)...)
 	if resp.Diagnostics.HasError() {
@@ -66,15 +61,10 @@ func (a *onHub) invoke(
 	if client == nil {
 		return
 	}
-	var mu sync.Mutex
-	doing, err := do(client, operation.Listener{
-		Progress: func(text string) { resp.SendProgress(action.InvokeProgressEvent{Message: text}) },
-		Warning: func(summary, detail string) {
-			mu.Lock()
-			defer mu.Unlock()
-			resp.Diagnostics.AddWarning(summary, detail)
-		},
-	})
+	doing, err := do(client, newReporter(
+		func(text string) { resp.SendProgress(action.InvokeProgressEvent{Message: text}) },
+		func(summary, detail string) { resp.Diagnostics.AddWarning(summary, detail) },
+	))
 	if err != nil {
 		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
 	}

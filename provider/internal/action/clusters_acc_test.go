@@ -8,11 +8,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/hubtest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -21,7 +23,7 @@ func accept(o *acctest.Outsider, name, yes string) {
 	o.Patch(&clusterv1.ManagedCluster{}, "", name, `{"spec":{"hubAcceptsClient":`+yes+`}}`)
 }
 
-func TestAccWaitTellsHowFarEachClusterIs(t *testing.T) {
+func TestAccWaitShowsHowFarEachClusterIs(t *testing.T) {
 	o := someone(t, onHub)
 	newCluster(o, "slow", false, nil)
 	got := invoke(t, "muster_wait_joined", map[string]any{"managed_clusters": []string{"cluster1", "slow"}}, func(said string) {
@@ -116,8 +118,37 @@ func TestAccDetach(t *testing.T) {
 		t.Error("the object of its work is still in the cluster")
 	}
 	gone := invoke(t, "muster_detach_cluster", map[string]any{"managed_cluster": "cluster2"}, nil)
-	gone.said(t, "Nothing is to be detached.")
-	gone.warned(t, `There is no managed cluster "cluster2"`, "Did you mean cluster1?")
+	gone.failed(t, `There is no managed cluster "cluster2"`, "Did you mean cluster1?", "detached before together with its namespace")
+	leavesNothing(t, inside, theHub.Clusters[1].Kubeconfig)
+}
+
+// leavesNothing installs an agent as an import does, and has it removed.
+func leavesNothing(t *testing.T, inside *acctest.Outsider, kubeconfig string) {
+	t.Helper()
+	install := func(by string) []klusterlet.Object {
+		objects := klusterlet.Render(klusterlet.Options{ClusterName: "cluster2", BootstrapKubeconfig: []byte("x"), InstalledBy: by})
+		for _, object := range objects {
+			inside.Apply(object)
+		}
+		return objects
+	}
+	leave := map[string]any{"managed_cluster": "cluster2", "cluster_kubeconfig": kubeconfig, "timeout": "2m"}
+	install(muster.InstalledByTerraform)
+	invoke(t, "muster_detach_cluster", leave, nil).failed(t, "is not to be removed", "a muster_klusterlet has installed the agent")
+	objects := install(muster.InstalledByImport)
+	other := map[string]any{"managed_cluster": "cluster3", "cluster_kubeconfig": kubeconfig}
+	invoke(t, "muster_detach_cluster", other, nil).failed(t, "is not to be removed", `serves the name "cluster2"`)
+	got := invoke(t, "muster_detach_cluster", leave, nil)
+	got.warned(t, `Left in the cluster "cluster2"`, "CustomResourceDefinition appliedmanifestworks.work.open-cluster-management.io")
+	for _, object := range objects {
+		empty := object.DeepCopyObject().(kube.Object)
+		if inside.Exists(empty, object.GetNamespace(), object.GetName()) {
+			t.Errorf("%T %s is still in the cluster", object, object.GetName())
+		}
+	}
+	invoke(t, "muster_detach_cluster", leave, nil).said(t, "are removed from the cluster cluster2")
+	leave["cluster_kubeconfig"] = "/nowhere"
+	invoke(t, "muster_detach_cluster", leave, nil).failed(t, "The connection to the cluster is not configured properly")
 }
 
 func TestAccDetachALostCluster(t *testing.T) {

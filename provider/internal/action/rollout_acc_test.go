@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -117,7 +117,7 @@ func TestAccResumeARolloutByMakingWorksAgain(t *testing.T) {
 	stopped(t, o, "remade")
 	resume := map[string]any{"namespace": "remade", "name": "web", "timeout": "2s"}
 	got := invoke(t, "muster_resume_rollout", resume, nil)
-	if got.failed(t, `The rollout of replica set "remade/web" has not gone on within 2s`, "remade-a/web", "Degraded is True"); !strings.Contains(got.err.Error(), "recreate") {
+	if got.failed(t, `The rollout of replica set "remade/web" has not gone on within 2s`, "in remade-a: ", "Degraded is True"); !strings.Contains(got.err.Error(), "recreate") {
 		t.Errorf("the error has no remedy: %v", got.err)
 	}
 	resume["recreate"], resume["timeout"] = true, "30s"

@@ -41,8 +41,8 @@ func TestAccAddOnIsCheckedAtPlan(t *testing.T) {
 		{placed(`, rollout_strategy = { type = "All", max_failures = "1" }`), `max_failures = "1" has no effect with type = "All"`},
 		{placed(`, rollout_strategy = { type = "Progressive", max_concurrency = "0" }`), "would not stop the rollout"},
 		{placed(`, rollout_strategy = { type = "Progressive", progress_deadline = "10" }`), "every number needs a unit"},
-		{placed("") + "\n  wait = {}", "The wait names nothing that it waits for"},
-		{placed("") + "\n  wait = { rolled_out = false }", "The wait names nothing that it waits for"},
+		{placed("") + "\n  wait = {}", "Nothing to wait for"},
+		{placed("") + "\n  wait = { rolled_out = false }", "Nothing to wait for"},
 		{`  wait = { available = true }`, "The add-on has no placements"},
 	} {
 		acctest.Says(t, w.Plan(addOnConfig("checked", x.body)), x.says)
@@ -112,7 +112,7 @@ resource "muster_placement" "two" {
 
 // A plan tells which clusters get the add-on and which lose it, also where it was
 // installed by hand, and an apply refuses to remove it because a placement is missing.
-func TestAccPlanTellsWhereAnAddOnGoes(t *testing.T) {
+func TestAccPlanShowsWhereAnAddOnGoes(t *testing.T) {
 	someone := acctest.Someone(t)
 	someone.Namespace("moves")
 	w := acctest.NewWorkspace(t)
@@ -214,8 +214,8 @@ func TestAccAddOnWait(t *testing.T) {
 	if !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}
-	problem := []string{`Not ready: add-on "waits"`, "Within 3s the add-on did not reach what is waited for: rolled_out, available.",
-		"Placement addon-waits/nowhere: Failed: there is no placement addon-waits/nowhere", "The placements select no cluster."}
+	problem := []string{`Not ready: add-on "waits"`, "Within 3s generation 1 did not reach what is waited for:",
+		"rolled_out: placement addon-waits/nowhere: Failed: there is no placement addon-waits/nowhere", "The placements select no cluster."}
 	acctest.Says(t, said, append(problem, "the next apply waits again")...)
 	said, ok = w.Apply(config)
 	if ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
@@ -69,7 +69,8 @@ func (d *addOnDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	object := &v1alpha1.ClusterManagementAddOn{}
 	if err := client.Get(ctx, object, "", name); kube.IsNotFound(err, name) {
 		resp.Diagnostics.AddAttributeError(path.Root("name"), fmt.Sprintf("There is no add-on %q", name),
-			fmt.Sprintf("The hub %s does not know it. Those that it knows: kubectl get clustermanagementaddons", client.Host()))
+			fmt.Sprintf("The hub %s does not know it. Those that it knows: kubectl get "+
+				"clustermanagementaddons", client.Host()))
 		return
 	} else if err != nil {
 		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("read add-on %q", name), err)

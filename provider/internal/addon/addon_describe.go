@@ -2,7 +2,6 @@ package addon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/replicaset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
@@ -27,19 +26,16 @@ import (
 
 // What is said about an add-on that isn't where it should be.
 
-// describe tells why an add-on is not what was waited for. err is why the wait ended: its
-// timeout, or that the rollout has stopped.
-func (a *awaited) describe(ctx context.Context, timeout time.Duration, err error) string {
-	lines := []string{fmt.Sprintf("Within %s the add-on did not reach what is waited for: %s.", attribute.ShortDuration(timeout), a.wait.what())}
-	if errors.Is(err, errStopped) {
-		lines[0] = fmt.Sprintf("The add-on did not reach what is waited for: %s. The rollout has been stopped for %s, so the wait ended before its timeout.", a.wait.what(), attribute.ShortDuration(a.patience))
-	}
+// describe says what holds up an add-on that is waited for, in which clusters.
+func (a *awaited) describe(ctx context.Context) []string {
+	var lines []string
 	if configs.SelfManaged(a.object) {
-		lines = append(lines, fmt.Sprintf("Its annotation %s says that it is managed by a manager of its own, so the hub neither installs nor configures it.", addon.LifecycleAnnotation))
+		lines = append(lines, fmt.Sprintf("Its annotation %s says that it is managed by a manager of its own, "+
+			"so the hub neither installs nor configures it.", addon.LifecycleAnnotation))
 	}
-	lines = append(lines, describePlacements(notRolledOut(a.object, a.hashes))...)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
-	defer cancel()
+	if !a.wait.RolledOut.ValueBool() {
+		lines = append(lines, describePlacements(notRolledOut(a.object, a.hashes))...)
+	}
 	works, err := worksOf(ctx, a.client, a.object.Name)
 	if err != nil {
 		lines = append(lines, fmt.Sprintf("Its works could not be listed: %s.", err))
@@ -51,18 +47,17 @@ func (a *awaited) describe(ctx context.Context, timeout time.Duration, err error
 		case len(absent) > 0:
 			lines = append(lines, "Selected, and without the add-on yet: "+some(attribute.Sorted(absent))+".")
 		case len(selected) == 0:
-			lines = append(lines, "The placements select no cluster. Is a cluster set bound to their namespaces? The data source muster_placement_preview says why.")
+			lines = append(lines, "The placements select no cluster. Is a cluster set bound to their namespaces? "+
+				"The data source muster_placement_preview says why.")
 		}
 	}
-	return attribute.JoinLines(append(lines, "", "Next:",
-		"  kubectl describe clustermanagementaddon "+a.object.Name,
-		"  kubectl get managedclusteraddons -A --field-selector metadata.name="+a.object.Name))
+	return lines
 }
 
 func describePlacements(held []heldPlacement) []string {
 	var lines []string
 	for _, h := range held {
-		lines = append(lines, fmt.Sprintf("Placement %s/%s: %s", h.strategy.Namespace, h.strategy.Name, h.why))
+		lines = append(lines, fmt.Sprintf("placement %s/%s: %s", h.strategy.Namespace, h.strategy.Name, h.why))
 	}
 	return lines
 }
@@ -84,7 +79,8 @@ func describeClusters(object *v1alpha1.ClusterManagementAddOn, addOns []*v1alpha
 		}
 		if late(x, deadline, time.Now()) {
 			gaveUp++
-			trouble += fmt.Sprintf("; that is longer than progress_deadline (%s), so the rollout has given up on it", attribute.ShortDuration(deadline))
+			trouble += fmt.Sprintf("; that is longer than progress_deadline (%s), so the rollout has given up on "+
+				"it", attribute.ShortDuration(deadline))
 		}
 		lines = append(lines, fmt.Sprintf("  %s: %s", x.Namespace, trouble))
 		for _, w := range works[x.Namespace] {
@@ -104,7 +100,8 @@ func describeClusters(object *v1alpha1.ClusterManagementAddOn, addOns []*v1alpha
 	if len(waiting) > 0 {
 		why := "Clusters that wait for their turn: "
 		if gaveUp > 0 && limited {
-			why = "The rollout has stopped, because more clusters have failed than max_failures allows. Clusters that it has not reached, and that keep what they have: "
+			why = "The rollout has stopped, because more clusters have failed than max_failures allows. Clusters " +
+				"that it has not reached, and that keep what they have: "
 		}
 		text = append(text, why+some(waiting)+".")
 	}
@@ -183,10 +180,15 @@ func late(x *v1alpha1.ManagedClusterAddOn, deadline time.Duration, now time.Time
 	return deadline > 0 && c != nil && c.Reason != addon.ReasonCompleted && now.After(c.LastTransitionTime.Add(deadline))
 }
 
+// worksNamed selects the works of an add-on.
+func worksNamed(name string) kube.ListOptions {
+	return kube.ListOptions{LabelSelector: cluster.AddOnNameLabel + "=" + name}
+}
+
 // worksOf are the works of an add-on, by cluster.
 func worksOf(ctx context.Context, client *kube.Client, name string) (map[string][]workv1.ManifestWork, error) {
 	list := &workv1.ManifestWorkList{}
-	if err := client.List(ctx, list, kube.ListOptions{LabelSelector: cluster.AddOnNameLabel + "=" + name}); err != nil {
+	if err := client.List(ctx, list, worksNamed(name)); err != nil {
 		return nil, err
 	}
 	works := map[string][]workv1.ManifestWork{}
@@ -198,26 +200,31 @@ func worksOf(ctx context.Context, client *kube.Client, name string) (map[string]
 
 // describeRemoval tells what keeps an add-on in clusters from which it should be gone.
 func describeRemoval(left []*v1alpha1.ManagedClusterAddOn, works map[string][]workv1.ManifestWork, timeout time.Duration, now time.Time) string {
-	lines := []string{fmt.Sprintf("%s after its deletion was asked for, the add-on was still in %d clusters:", attribute.ShortDuration(timeout), len(left))}
+	lines := []string{fmt.Sprintf("%s after its deletion was asked for, the add-on was still in %d "+
+		"clusters:", attribute.ShortDuration(timeout), len(left))}
 	for _, x := range left[:min(len(left), shownClusters)] {
 		lines = append(lines, "  "+x.Namespace+":", hub.DescribeDeletion(x, now))
+		said := ""
 		if c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionHookManifestCompleted); c != nil && c.Status != metav1.ConditionTrue {
-			lines = append(lines, "  The hub says: "+c.Message)
+			said = c.Message
+			lines = append(lines, "  The hub says: "+said)
 		}
 		for _, w := range works[x.Namespace] {
-			lines = append(lines, describeLeftWork(x.Name, &w)...)
+			lines = append(lines, describeLeftWork(x.Name, &w, said)...)
 		}
 	}
 	if more := len(left) - shownClusters; more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more", more))
 	}
 	return attribute.JoinLines(append(lines, "",
-		"The hub goes on by itself: the jobs of the add-on have to complete, and the agents have to be connected to remove its objects. Keep its template and configurations until then. Apply again to wait for it."))
+		"The hub goes on by itself: the jobs of the add-on have to complete, and the agents have to be connected to "+
+			"remove its objects. Keep its template and configurations until then. Apply again to wait for it."))
 }
 
 // describeLeftWork tells of a work that runs when the add-on is removed which of its jobs
-// and pods have not completed, and of another that it is there.
-func describeLeftWork(name string, w *workv1.ManifestWork) []string {
+// and pods have not completed, and of another that it is there. What the hub has said of
+// one, such as that it has failed, is not said again.
+func describeLeftWork(name string, w *workv1.ManifestWork, said string) []string {
 	if !strings.HasPrefix(w.Name, addon.PreDeleteWorkName(name)) {
 		return []string{fmt.Sprintf("  work %s is still there", workload.Qualified(w.Namespace, w.Name))}
 	}
@@ -235,10 +242,15 @@ func describeLeftWork(name string, w *workv1.ManifestWork) []string {
 		if strings.HasSuffix(state, "JobComplete = True") || strings.HasSuffix(state, "PodPhase = Succeeded") {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("  %s %s has to complete before the add-on goes, and %s", m.ResourceMeta.Kind, workload.Qualified(m.ResourceMeta.Namespace, m.ResourceMeta.Name), state))
+		if m.ResourceMeta.Name != "" && strings.Contains(said, m.ResourceMeta.Name) {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("  %s %s has to complete before the add-on goes, and "+
+			"%s", m.ResourceMeta.Kind, workload.Qualified(m.ResourceMeta.Namespace, m.ResourceMeta.Name), state))
 	}
-	if len(lines) == 0 {
-		lines = []string{fmt.Sprintf("  work %s, which runs before the add-on goes, has not been reported on", workload.Qualified(w.Namespace, w.Name))}
+	if len(lines) == 0 && said == "" {
+		lines = []string{fmt.Sprintf("  work %s, which runs before the add-on goes, has not been reported "+
+			"on", workload.Qualified(w.Namespace, w.Name))}
 	}
 	return lines
 }

@@ -2,19 +2,16 @@ package addon
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -63,40 +60,24 @@ type supportedModel struct {
 
 // placementModel is a placement that installs an add-on.
 type placementModel struct {
-	Namespace       types.String   `tfsdk:"namespace"`
-	Name            types.String   `tfsdk:"name"`
-	Configs         []configModel  `tfsdk:"configs"`
-	RolloutStrategy *rollout.Model `tfsdk:"rollout_strategy"`
+	Namespace       types.String           `tfsdk:"namespace"`
+	Name            types.String           `tfsdk:"name"`
+	Configs         []configModel          `tfsdk:"configs"`
+	RolloutStrategy *workload.RolloutModel `tfsdk:"rollout_strategy"`
 }
 
-// What implements crud.Model.
-func (m *addOnModel) What() string { return fmt.Sprintf("add-on %q", m.Name.ValueString()) }
-
-// Key implements crud.Model.
-func (m *addOnModel) Key() (namespace, name string) { return "", m.Name.ValueString() }
-
-// Identity implements crud.Model.
-func (m *addOnModel) Identity() any { return attribute.NameIdentity{Name: m.Name} }
-
-// owned is the add-on as an object of the hub. Kinds of configuration and placements
-// that somebody adds change what goes where, so that they contradict the
-// configuration.
-func (m *addOnModel) owned(object *v1alpha1.ClusterManagementAddOn) crud.Owned {
-	o := crud.Own(object, m.What(), m.Name.ValueString(), m.Adopt, m.ForceConflicts)
-	o.Places = map[string]string{"spec.installStrategy": "placements", "spec.supportedConfigs": "supported_configs"}
-	o.Write.Unwanted = func(live kube.Object) [][]string {
-		var paths [][]string
-		if a, ok := live.(*v1alpha1.ClusterManagementAddOn); ok {
-			if !sameSupported(object.Spec.SupportedConfigs, a.Spec.SupportedConfigs) {
-				paths = append(paths, []string{"spec", "supportedConfigs"})
-			}
-			if !samePlacements(object.Spec.InstallStrategy.Placements, a.Spec.InstallStrategy.Placements) {
-				paths = append(paths, []string{"spec", "installStrategy", "placements"})
-			}
-		}
-		return paths
+// unwanted are kinds of configuration and placements that somebody has added: they change
+// what goes where, so that they contradict the configuration.
+func (m *addOnModel) unwanted(live *v1alpha1.ClusterManagementAddOn) [][]string {
+	var paths [][]string
+	object := m.object()
+	if !sameSupported(object.Spec.SupportedConfigs, live.Spec.SupportedConfigs) {
+		paths = append(paths, []string{"spec", "supportedConfigs"})
 	}
-	return o
+	if !samePlacements(object.Spec.InstallStrategy.Placements, live.Spec.InstallStrategy.Placements) {
+		paths = append(paths, []string{"spec", "installStrategy", "placements"})
+	}
+	return paths
 }
 
 // object is the ClusterManagementAddOn that the model describes.
@@ -181,7 +162,7 @@ func sameSupported(a, b []v1alpha1.ConfigMeta) bool {
 // notation.
 func samePlacements(a, b []v1alpha1.PlacementStrategy) bool {
 	return slices.EqualFunc(a, b, func(x, y v1alpha1.PlacementStrategy) bool {
-		return x.PlacementRef == y.PlacementRef && attribute.Same(x.Configs, y.Configs) && rollout.Same(x.RolloutStrategy, y.RolloutStrategy)
+		return x.PlacementRef == y.PlacementRef && attribute.Same(x.Configs, y.Configs) && workload.SameRollout(x.RolloutStrategy, y.RolloutStrategy)
 	})
 }
 
@@ -259,7 +240,7 @@ func (m *addOnSpecModel) setPlacements(strategy v1alpha1.InstallStrategy) {
 	for _, p := range strategy.Placements {
 		model := placementModel{
 			Namespace: types.StringValue(p.Namespace), Name: types.StringValue(p.Name),
-			Configs: configModels(p.Configs), RolloutStrategy: rollout.ModelOf(p.RolloutStrategy),
+			Configs: configModels(p.Configs), RolloutStrategy: workload.RolloutModelOf(p.RolloutStrategy),
 		}
 		for _, o := range own {
 			if samePlacements([]v1alpha1.PlacementStrategy{o.strategy()}, []v1alpha1.PlacementStrategy{p}) {
@@ -270,8 +251,8 @@ func (m *addOnSpecModel) setPlacements(strategy v1alpha1.InstallStrategy) {
 	}
 }
 
-func importAddOn(object *v1alpha1.ClusterManagementAddOn) *addOnModel {
-	owned := ownership.Of(object, hub.FieldManager)
+func importAddOn(object *v1alpha1.ClusterManagementAddOn) (*addOnModel, error) {
+	owned := crud.FieldsOf(object, hub.FieldManager)
 	m := &addOnModel{Timeouts: attribute.NullTimeouts("create", "update", "delete")}
 	m.addOnSpecModel = importAddOnSpec(object, func(_ metav1.Object, field string, live map[string]string) types.Map {
 		return attribute.ImportedMap(owned.Keys("metadata", field), owned.None(), live, func(key string) bool {
@@ -280,7 +261,7 @@ func importAddOn(object *v1alpha1.ClusterManagementAddOn) *addOnModel {
 	})
 	m.report(object)
 	m.InstalledClusters, m.plannedModel = types.ListNull(types.StringType), nothingPlanned()
-	return m
+	return m, nil
 }
 
 // importAddOnSpec takes over all of an add-on. imported are the entries of its labels

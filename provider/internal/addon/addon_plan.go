@@ -3,14 +3,13 @@ package addon
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
@@ -29,65 +28,29 @@ func nothingPlanned() plannedModel {
 	return plannedModel{PlannedClusters: null, PlannedAdded: null, PlannedDropped: null}
 }
 
-// local are the attributes that are not written to the hub.
-func local() []string {
-	return []string{
-		"preview", "wait", "ready", "adopt", "force_conflicts", "timeouts",
-		"install_progressions", "rolled_out", "installed_clusters", "planned_clusters", "planned_added", "planned_dropped",
-	}
-}
-
 // placing are the attributes that say where an add-on is installed, and who installs it.
 func placing() []string { return []string{"name", "placements", "managed_by"} }
 
-// ModifyPlan plans what the hub reports, tells where a change installs the add-on and
-// from where it removes it, and asks the hub what would come of it.
-func (r *addOnResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+// planAddOn plans what a change is expected to do, and warns of where it installs the
+// add-on and from where it removes it.
+func planAddOn(
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) bool {
 	if req.Plan.Raw.IsNull() {
-		return
+		return false
 	}
-	r.NoteCreation(ctx, req, &v1alpha1.ClusterManagementAddOn{}, "name")
-	var wait types.Object
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &wait)...)
-	unmet, isNew := false, req.State.Raw.IsNull()
-	if !isNew {
-		var ready types.Bool
-		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &ready)...)
-		unmet = !wait.IsNull() && !ready.ValueBool()
-		keepPlacements(ctx, req, resp)
-		crud.KeepReported(req, resp, "ready", "install_progressions", "rolled_out", "installed_clusters", "planned_clusters", "planned_added", "planned_dropped")
+	moves := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw).In(placing()...)
+	planExpected(ctx, req, resp, moves)
+	if moves && !resp.Diagnostics.HasError() {
+		warnOfMoves(ctx, r, req, resp)
 	}
-	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
-	writes, moves := changes.Beyond(local()...), changes.In(placing()...)
-	if writes || unmet || changes.In("wait") {
-		ready := types.BoolUnknown()
-		if wait.IsNull() {
-			ready = types.BoolNull()
-		}
-		for name, value := range map[string]any{
-			"ready": ready, "install_progressions": types.ListUnknown(progressionType()), "rolled_out": types.BoolUnknown(),
-			"installed_clusters": types.ListUnknown(types.StringType),
-		} {
-			resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
-		}
-	}
-	planExpected(ctx, req, resp, isNew || moves)
-	if !writes || resp.Diagnostics.HasError() {
-		return
-	}
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model addOnModel
-		diags.Append(from.Get(ctx, &model)...)
-		return model.owned(model.object()), !diags.HasError()
-	})
-	if moves {
-		r.warnOfMoves(ctx, req, resp)
-	}
+	return true
 }
 
 // keepPlacements plans the placements as they are in the state where that means the
 // same.
 func keepPlacements(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	crud.KeepReported(req, resp, "planned_clusters", "planned_added", "planned_dropped")
 	var planned, prior types.List
 	at := path.Root("placements")
 	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, at, &planned)...)
@@ -137,7 +100,7 @@ func planExpected(ctx context.Context, req resource.ModifyPlanRequest, resp *res
 
 // from is what is planned when the add-on goes from some clusters to others.
 func (plannedModel) from(before, after []string) plannedModel {
-	added, dropped := fleet.Difference(before, after)
+	added, dropped := hub.ClusterChanges(before, after)
 	return plannedModel{
 		PlannedClusters: attribute.StringListValue(after), PlannedAdded: attribute.StringListValue(added), PlannedDropped: attribute.StringListValue(dropped),
 	}

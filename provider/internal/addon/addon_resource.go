@@ -2,204 +2,158 @@ package addon
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/list"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/listing"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
-var (
-	_ resource.ResourceWithConfigure      = (*addOnResource)(nil)
-	_ resource.ResourceWithImportState    = (*addOnResource)(nil)
-	_ resource.ResourceWithIdentity       = (*addOnResource)(nil)
-	_ resource.ResourceWithModifyPlan     = (*addOnResource)(nil)
-	_ resource.ResourceWithMoveState      = (*addOnResource)(nil)
-	_ resource.ResourceWithValidateConfig = (*addOnResource)(nil)
-)
+type addOnChange = crud.Change[addOnModel, *v1alpha1.ClusterManagementAddOn]
 
-type addOnResource struct{ crud.Resource }
-
-// New is muster_addon.
-func New() resource.Resource { return &addOnResource{} }
-
-// NewListResource lists add-ons.
-func NewListResource() list.ListResource {
-	return listing.New(listing.Kind[*v1alpha1.ClusterManagementAddOn]{
-		Type: "addon", Plural: "add-ons", Objects: &v1alpha1.ClusterManagementAddOnList{},
-		Adopt: func(object *v1alpha1.ClusterManagementAddOn) (crud.Model, error) { return importAddOn(object), nil },
-		Describe: func(object *v1alpha1.ClusterManagementAddOn) string {
-			if n := len(object.Spec.InstallStrategy.Placements); n > 0 {
-				return listing.Count(n, "placement")
-			}
-			return "installed by hand"
+// AddOn is muster_addon.
+func AddOn() crud.Declared {
+	return &crud.Kind[addOnModel, *v1alpha1.ClusterManagementAddOn]{
+		Type: "addon", Noun: "add-on", Empty: &v1alpha1.ClusterManagementAddOn{},
+		Description: "An add-on: what it consists of, and in which clusters it is installed (a " +
+			"ClusterManagementAddOn). With `template` the hub itself deploys it, from a `muster_addon_template`; " +
+			"other add-ons have a manager of their own on the hub, written with Open Cluster Management's " +
+			"framework.\n\n" +
+			"With `placements` the hub installs it in the clusters that they select, **and removes it everywhere " +
+			"else**, also where somebody has installed it by hand. A placement that does not exist selects nothing: " +
+			"name one by a reference to its resource, so that it is there first. Without `placements` the add-on is " +
+			"where a `muster_cluster_addon` puts it.\n\n" +
+			"A plan that changes where the add-on is installed warns of the clusters that would get and lose it, as " +
+			"the hub's scheduling library predicts them from the fleet at that moment. They are not planned values, " +
+			"because the fleet may change before the apply; to have them in the plan, set `planned_clusters` to " +
+			"what `muster_placement_preview` predicts.\n\n" +
+			"A change reaches the clusters by the `rollout_strategy` of each placement. Give each version of a " +
+			"template a name of its own, with `create_before_destroy`, as the module addon does: then clusters that " +
+			"the rollout has not reached keep the former version, and a former version can come back.",
+		Keys: []crud.Key{{
+			Name: "name", Description: "Name of the add-on on the hub, and in each cluster. Changing it replaces the " +
+				"add-on.",
+			Valid: attribute.ValidObjectName("add-on name"),
+		}},
+		Model: &crud.Conversion[addOnModel, *v1alpha1.ClusterManagementAddOn]{
+			Attributes: addOnResourceAttributes,
+			Object:     func(m *addOnModel) *v1alpha1.ClusterManagementAddOn { return m.object() },
+			Observe: func(m *addOnModel, live *v1alpha1.ClusterManagementAddOn) error {
+				m.addOnSpecModel.observe(live)
+				return nil
+			},
+			Import:   importAddOn,
+			Unwanted: (*addOnModel).unwanted,
+			Unwritten: []string{
+				"preview", "wait", "ready", "timeouts", "install_progressions", "rolled_out", "installed_clusters",
+				"planned_clusters", "planned_added", "planned_dropped",
+			},
 		},
+		Timeouts: crud.Timeouts{
+			Create: "creating, with `wait`,", Update: "changing, with `wait`,",
+			Delete: "deleting, which waits until the add-on is gone from all clusters and its jobs have run,",
+		},
+		Places: map[string]string{"spec.installStrategy": "placements", "spec.supportedConfigs": "supported_configs"},
+		Waits:  &crud.Waits{Reported: []string{"install_progressions", "rolled_out", "installed_clusters"}},
+		Hooks: crud.Hooks[addOnModel, *v1alpha1.ClusterManagementAddOn]{
+			Validate:    validateAddOn,
+			KeepWording: keepPlacements,
+			Plan:        planAddOn,
+			BeforeWrite: expect,
+			Follow:      followAddOn,
+			AlsoRead:    readClusters,
+			AfterDelete: waitUntilGone,
+		},
+		List: &crud.List[*v1alpha1.ClusterManagementAddOn]{
+			Plural: "add-ons", Objects: &v1alpha1.ClusterManagementAddOnList{},
+			Describe: func(object *v1alpha1.ClusterManagementAddOn) string {
+				if n := len(object.Spec.InstallStrategy.Placements); n > 0 {
+					return crud.Count(n, "placement")
+				}
+				return "installed by hand"
+			},
+		},
+	}
+}
+
+// readClusters takes over what is reported, on the hub and in the clusters.
+func readClusters(ctx context.Context, client *kube.Client, m *addOnModel, object *v1alpha1.ClusterManagementAddOn) error {
+	m.report(object)
+	addOns, err := inClusters(ctx, client, object.Name)
+	if m.InstalledClusters = clustersOf(addOns); err != nil {
+		m.InstalledClusters = types.ListNull(types.StringType)
+	}
+	m.Ready = crud.StillReady(m.Ready, m.Wait != nil, func() bool {
+		return err == nil && m.Wait.metBy(&m.addOnStatusModel, addOns)
 	})
-}
-
-func (r *addOnResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_addon"
-}
-
-func (r *addOnResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	resp.IdentitySchema = attribute.IdentitySchema("name")
-}
-
-func (r *addOnResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan addOnModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	client := r.Hub.WriteClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
+	if apierrors.IsForbidden(err) {
+		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	r.expect(waiting, client, &plan, &resp.Diagnostics)
-	object := plan.object()
-	if resp.Diagnostics.HasError() || !r.CreateObject(waiting, plan.owned(object), resp.Private, &resp.Diagnostics) {
-		return
-	}
-	follow := r.follow(ctx, waiting, client, &plan, object, timeout)
-	plan.reportPlanned(object)
-	follow.Created(ctx, &plan, resp)
+	return err
 }
 
-func (r *addOnResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state addOnModel
-	object := &v1alpha1.ClusterManagementAddOn{}
-	r.ReadObject(ctx, req, resp, &state, object, func() error {
-		state.addOnSpecModel.observe(object)
-		client := r.Hub.ReadClient(&resp.Diagnostics)
-		if client == nil {
-			return nil
-		}
-		state.report(object)
-		addOns, err := inClusters(ctx, client, object.Name)
-		if state.InstalledClusters = clustersOf(addOns); err != nil {
-			state.InstalledClusters = types.ListNull(types.StringType)
-		}
-		switch {
-		case state.Wait == nil:
-			state.Ready = types.BoolNull()
-		case !state.Ready.ValueBool():
-			state.Ready = types.BoolValue(err == nil && state.Wait.metBy(&state.addOnStatusModel, addOns))
-		}
-		if apierrors.IsForbidden(err) {
-			return nil
-		}
-		return err
-	})
-}
-
-func (r *addOnResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan addOnModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	client := r.Hub.WriteClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	changes := attribute.ChangesBetween(req.Plan.Raw, req.State.Raw)
-	if changes.In(placing()...) {
-		r.expect(waiting, client, &plan, &resp.Diagnostics)
-	}
-	object := plan.object()
-	if resp.Diagnostics.HasError() || !r.UpdateObject(waiting, plan.owned(object), req.Private, resp.Private, &resp.Diagnostics) {
-		return
-	}
-	follow := r.follow(ctx, waiting, client, &plan, object, timeout)
-	plan.reportPlanned(object)
-	follow.Updated(ctx, &plan, resp)
-}
-
-// follow is what comes after the add-on was written. waiting ends with the timeout, ctx
-// does not.
-func (r *addOnResource) follow(
-	ctx, waiting context.Context, client *kube.Client, plan *addOnModel, object *v1alpha1.ClusterManagementAddOn, timeout time.Duration,
-) crud.Follow {
-	open := plan.Progressions.IsUnknown()
+// followAddOn is what comes after the add-on was written.
+func followAddOn(ctx context.Context, c *addOnChange) crud.Follow {
+	plan, open := c.Plan, c.Plan.Progressions.IsUnknown()
+	plan.reportPlanned(c.Object)
 	f := crud.Follow{
-		Waits: plan.Wait != nil, Ready: &plan.Ready, Kind: "add-on",
-		Wait: func() (summary, problem string) { return "", "" },
+		Attribute: addOnWaitAttribute(), Ready: &plan.Ready,
+		Settle: func(context.Context) {},
 		Report: func() {
 			if !open {
 				return // What the plan has shown stays.
 			}
-			plan.report(object)
-			if addOns, err := inClusters(ctx, client, object.Name); err == nil {
+			plan.report(c.Object)
+			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
+			defer cancel()
+			if addOns, err := inClusters(reading, c.Client, c.Object.Name); err == nil {
 				plan.InstalledClusters = clustersOf(addOns)
 			}
 		},
 	}
-	if plan.Wait == nil || !plan.Ready.IsUnknown() {
-		return f
-	}
-	f.Wait = func() (summary, problem string) {
-		a := &awaited{client: client, wait: plan.Wait, object: object, patience: stoppedPatience}
-		switch err := a.until(waiting); {
-		case err == nil:
-			return "", ""
-		case hub.IsTimeout(err) || errors.Is(err, errStopped):
-			return "Not ready: " + plan.What(), a.describe(ctx, timeout, err)
-		default:
-			return "Not ready: " + plan.What(), hub.Explain(client.Host(), "wait for it", err)
-		}
+	if plan.Wait != nil {
+		a := &awaited{client: c.Client, wait: plan.Wait, object: c.Object}
+		f.Wait = a.until(c.What, c.Timeout).Run
 	}
 	return f
 }
 
-// Delete deletes the add-on, and waits until it is gone from all clusters: what it is
-// made from may be deleted only then.
-func (r *addOnResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state addOnModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	began := time.Now()
-	object := &v1alpha1.ClusterManagementAddOn{}
-	warnings := len(resp.Diagnostics)
-	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, nil)
-	client := r.Hub.WriteClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() || len(resp.Diagnostics) > warnings || object.UID == "" {
+// waitUntilGone waits until a deleted add-on is gone from all clusters: what it is made
+// from may be deleted only then.
+func waitUntilGone(ctx context.Context, c *addOnChange) {
+	name := c.Keys[0]
+	if c.Object.UID == "" || !kube.IsNotFound(c.Client.Get(ctx, &v1alpha1.ClusterManagementAddOn{}, "", name), name) {
 		return // It was another's, or nothing was there.
 	}
-	waiting, cancel := context.WithTimeout(ctx, timeout-time.Since(began))
+	waiting, cancel := context.WithTimeout(ctx, c.Timeout-time.Since(c.Began))
 	defer cancel()
-	left, err := r.gone(waiting, client, object)
+	defer crud.ReleaseLost(waiting, c.Client, *ofAddOn(name))(c.Diagnostics)
+	left, err := gone(waiting, c.Client, c.Object)
 	switch {
 	case err == nil || apierrors.IsForbidden(err):
 	case hub.IsTimeout(err):
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
 		defer cancel()
-		works, _ := worksOf(reading, client, object.Name) // Without them, the finalizers tell.
-		resp.Diagnostics.AddError("Not removed yet: "+state.What(), describeRemoval(left, works, timeout, time.Now()))
+		works, _ := worksOf(reading, c.Client, name) // Without them, the finalizers tell.
+		c.Diagnostics.AddError("Not removed yet: "+c.What, describeRemoval(left, works, c.Timeout, time.Now()))
 	default:
-		hub.AddAPIError(&resp.Diagnostics, client, "wait until "+state.What()+" is gone from its clusters", err)
+		hub.AddAPIError(c.Diagnostics, c.Client, "wait until "+c.What+" is gone from its clusters", err)
 	}
 }
 
 // gone waits until the add-on is gone from all clusters, and returns what is left. What
 // does not belong to the object that was deleted is not waited for.
-func (r *addOnResource) gone(ctx context.Context, client *kube.Client, object *v1alpha1.ClusterManagementAddOn) ([]*v1alpha1.ManagedClusterAddOn, error) {
+func gone(
+	ctx context.Context, client *kube.Client, object *v1alpha1.ClusterManagementAddOn,
+) ([]*v1alpha1.ManagedClusterAddOn, error) {
 	a := &awaited{}
-	err := client.WaitObjects(ctx, &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}, named(object.Name), func(objects map[string]kube.Object) (bool, error) {
+	list, kind := &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}
+	err := client.WaitObjects(ctx, list, kind, named(object.Name), func(objects map[string]kube.Object) (bool, error) {
 		a.addOns = map[string]*v1alpha1.ManagedClusterAddOn{}
 		for _, o := range objects {
 			x, ok := o.(*v1alpha1.ManagedClusterAddOn)
@@ -215,17 +169,4 @@ func (r *addOnResource) gone(ctx context.Context, client *kube.Client, object *v
 		return len(a.addOns) == 0, nil
 	})
 	return a.inClusters(), err
-}
-
-func (r *addOnResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	object := &v1alpha1.ClusterManagementAddOn{}
-	named := func(names []string) crud.Model {
-		return &addOnModel{addOnSpecModel: addOnSpecModel{Name: types.StringValue(names[0])}}
-	}
-	r.ImportObject(ctx, req, resp, []string{"name"}, object, named, func() (crud.Model, error) { return importAddOn(object), nil })
-}
-
-// MoveState implements resource.ResourceWithMoveState.
-func (r *addOnResource) MoveState(context.Context) []resource.StateMover {
-	return crud.MovedFrom(func(object *v1alpha1.ClusterManagementAddOn) (crud.Model, error) { return importAddOn(object), nil })
 }

@@ -1,18 +1,15 @@
 package addon
 
 import (
-	"context"
 	"maps"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 )
 
@@ -22,37 +19,20 @@ const (
 	managedBySelf = "self"
 )
 
-func (r *addOnResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+// addOnResourceAttributes are those of the resource, beside its name.
+func addOnResourceAttributes() map[string]schema.Attribute {
 	attributes := addOnAttributes()
 	maps.Copy(attributes, addOnStatusAttributes())
 	maps.Copy(attributes, plannedAttributes())
 	attributes["preview"] = schema.BoolAttribute{
-		MarkdownDescription: "Whether a plan that changes where the add-on is installed asks the hub for the fleet, and warns of the clusters that would get and lose it. A hub that does not answer at once is no error. Defaults to `true`.",
-		Optional:            true,
+		MarkdownDescription: "Whether a plan that changes where the add-on is installed asks the hub for the fleet, " +
+			"and warns of the clusters that would get and lose it. A hub that does not answer at once is no error. " +
+			"Defaults to `true`.",
+		Optional: true,
 	}
-	attributes["wait"] = addOnWaitAttribute()
+	attributes["wait"] = addOnWaitAttribute().Schema()
 	attributes["ready"] = attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")
-	attributes["adopt"] = attribute.AdoptAttribute()
-	attributes["force_conflicts"] = attribute.ForceAttribute()
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "An add-on: what it consists of, and in which clusters it is installed (a ClusterManagementAddOn). " +
-			"With `template` the hub itself deploys it, from a `muster_addon_template`; other add-ons have a manager of their own on the hub, written with Open Cluster Management's framework.\n\n" +
-			"With `placements` the hub installs it in the clusters that they select, **and removes it everywhere else**, also where somebody has installed it by hand. " +
-			"A placement that does not exist selects nothing: name one by a reference to its resource, so that it is there first. " +
-			"Without `placements` the add-on is where a `muster_cluster_addon` puts it.\n\n" +
-			"A plan that changes where the add-on is installed warns of the clusters that would get and lose it, as the hub's scheduling library predicts them from the fleet at that moment. " +
-			"They are not planned values, because the fleet may change before the apply; to have them in the plan, set `planned_clusters` to what `muster_placement_preview` predicts.\n\n" +
-			"A change reaches the clusters by the `rollout_strategy` of each placement. Give each version of a template a name of its own, with `create_before_destroy`, as the module addon does: " +
-			"then clusters that the rollout has not reached keep the former version, and a former version can come back.",
-		Attributes: attributes,
-		Blocks: map[string]schema.Block{
-			"timeouts": timeouts.Block(ctx, timeouts.Opts{
-				Create: true, CreateDescription: attribute.TimeoutText("creating, with `wait`,", attribute.DefaultWait),
-				Update: true, UpdateDescription: attribute.TimeoutText("changing, with `wait`,", attribute.DefaultWait),
-				Delete: true, DeleteDescription: attribute.TimeoutText("deleting, which waits until the add-on is gone from all clusters and its jobs have run,", attribute.DefaultDelete),
-			}),
-		},
-	}
+	return attributes
 }
 
 // addOnAttributes are those of the add-on itself.
@@ -61,24 +41,26 @@ func addOnAttributes() map[string]schema.Attribute {
 		return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: []validator.String{attribute.NotEmpty()}}
 	}
 	return map[string]schema.Attribute{
-		"name": attribute.Identifying("Name of the add-on on the hub, and in each cluster. Changing it replaces the add-on.",
-			attribute.ValidObjectName("add-on name")),
 		"labels":       attribute.Labels("Labels of the add-on.", nil),
 		"annotations":  attribute.Annotations("Annotations of the add-on. That of its lifecycle is `managed_by`."),
 		"display_name": text("Name of the add-on for people."),
 		"description":  text("What the add-on is for, in a sentence or two."),
 		"managed_by": schema.StringAttribute{
-			MarkdownDescription: "Who installs and configures the add-on in the clusters. `hub`: the hub, by `placements` and configurations. `self`: a manager of its own, and the hub leaves it alone. " +
-				"It is the annotation `" + addon.LifecycleAnnotation + "`. If omitted, the annotation is left as it is; without it the hub manages the add-on.",
+			MarkdownDescription: "Who installs and configures the add-on in the clusters. `hub`: the hub, by " +
+				"`placements` and configurations. `self`: a manager of its own, and the hub leaves it alone. " +
+				"It is the annotation `" + addon.LifecycleAnnotation + "`. If omitted, the annotation is left as it " +
+				"is; without it the hub manages the add-on.",
 			Optional:   true,
 			Validators: attribute.OneOf(managedByHub, managedBySelf),
 		},
 		"template": schema.StringAttribute{
-			MarkdownDescription: "Name of the `muster_addon_template` that the add-on is made from, where neither a placement nor a cluster names another one.",
-			Optional:            true,
-			Validators:          []validator.String{attribute.ValidObjectName("template name")},
+			MarkdownDescription: "Name of the `muster_addon_template` that the add-on is made from, where neither a " +
+				"placement nor a cluster names another one.",
+			Optional:   true,
+			Validators: []validator.String{attribute.ValidObjectName("template name")},
 		},
-		"deployment_config": referentAttribute("The `muster_addon_deployment_config` for all clusters, where neither a placement nor a cluster names another one.", true),
+		"deployment_config": referentAttribute("The `muster_addon_deployment_config` for all clusters, where neither "+
+			"a placement nor a cluster names another one.", true),
 		"supported_configs": supportedConfigsAttribute(),
 		"placements":        placementsAttribute(),
 	}
@@ -109,24 +91,30 @@ func referentAttribute(description string, namespaced bool) schema.SingleNestedA
 
 func supportedConfigsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Kinds of configuration that the add-on understands, each with an optional default. The hub refuses to configure an add-on with any other kind. " +
-			"`template` and `deployment_config` are short for the kinds `" + addon.TemplateResource + "` and `" + addon.DeploymentConfigResource + "` with a default. " +
-			"To give each placement a template of its own, name the kind `" + addon.TemplateResource + "` here without a default.",
-		Optional:   true,
-		Validators: []validator.List{listvalidator.SizeAtLeast(1), supportedValidator{"kinds of configuration, each named once"}},
+		MarkdownDescription: "Kinds of configuration that the add-on understands, each with an optional default. The " +
+			"hub refuses to configure an add-on with any other kind. " +
+			"`template` and `deployment_config` are short for the kinds " +
+			"`" + addon.TemplateResource + "` and `" + addon.DeploymentConfigResource + "` with a default. " +
+			"To give each placement a template of its own, name the kind " +
+			"`" + addon.TemplateResource + "` here without a default.",
+		Optional: true,
+		Validators: []validator.List{listvalidator.SizeAtLeast(1), supportedValidator{"kinds of configuration, each " +
+			"named once"}},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"group":    configGroupAttribute(),
 			"resource": configResourceAttribute(),
-			"default":  referentAttribute("The configuration for all clusters, where neither a placement nor a cluster names another one of the kind.", false),
+			"default": referentAttribute("The configuration for all clusters, where neither a placement nor a "+
+				"cluster names another one of the kind.", false),
 		}},
 	}
 }
 
 func placementsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Placements that select the clusters. A cluster that several of them select goes by the last of these in the list. If omitted, the add-on is installed by hand, with `muster_cluster_addon`.",
-		Optional:            true,
-		Validators:          []validator.List{placementsValidator{"at least one placement, each named once"}},
+		MarkdownDescription: "Placements that select the clusters. A cluster that several of them select goes by the " +
+			"last of these in the list. If omitted, the add-on is installed by hand, with `muster_cluster_addon`.",
+		Optional:   true,
+		Validators: []validator.List{placementsValidator{"at least one placement, each named once"}},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"namespace": schema.StringAttribute{
 				MarkdownDescription: "Namespace of the placement.", Required: true,
@@ -136,10 +124,12 @@ func placementsAttribute() schema.ListNestedAttribute {
 				MarkdownDescription: "Name of the placement.", Required: true,
 				Validators: []validator.String{attribute.ValidName("placement name")},
 			},
-			"configs": configsAttribute("Configurations for the placement's clusters. For each kind that they name they replace the add-on's defaults of that kind."),
-			"rollout_strategy": rollout.Attribute("If omitted, it goes to all of them at once and waits forever. "+
-				"A cluster is done when the works of the add-on have the present configuration and their objects are there, and has failed when it takes longer than `progress_deadline`. "+
-				"It is about configuration, templates included: a cluster that is newly selected gets the add-on by it, too.",
+			"configs": configsAttribute("Configurations for the placement's clusters. For each kind that they name " +
+				"they replace the add-on's defaults of that kind."),
+			"rollout_strategy": workload.RolloutAttribute("If omitted, it goes to all of them at once and waits "+
+				"forever. A cluster is done when the works of the add-on have the present configuration and their "+
+				"objects are there, and has failed when it takes longer than `progress_deadline`. It is about "+
+				"configuration, templates included: a cluster that is newly selected gets the add-on by it, too.",
 				"If omitted, it is the size of the placement's decision groups, and no limit where these have none."),
 		}},
 	}
@@ -154,18 +144,23 @@ func addOnStatusAttributes() map[string]schema.Attribute {
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"namespace": attribute.TextAttribute("Namespace of the placement."),
 				"name":      attribute.TextAttribute("Name of the placement."),
-				"completed": schema.BoolAttribute{MarkdownDescription: "Whether all of its clusters have it.", Computed: true},
-				"reason":    attribute.TextAttribute("`Progressing`, `Completed` or `Failed`; empty while the hub has not reported anything."),
-				"message":   attribute.TextAttribute("How many clusters are selected, configured, failed and given up."),
+				"completed": schema.BoolAttribute{MarkdownDescription: "Whether all of its clusters have " +
+					"it.", Computed: true},
+				"reason": attribute.TextAttribute("`Progressing`, `Completed` or `Failed`; empty while the hub " +
+					"has not reported anything."),
+				"message": attribute.TextAttribute("How many clusters are selected, configured, failed and given up."),
 			}},
 		},
 		"rolled_out": schema.BoolAttribute{
-			MarkdownDescription: "Whether every selected cluster has the present configuration: all of `install_progressions` are completed, for what is in the configuration now. False without `placements`.",
-			Computed:            true,
+			MarkdownDescription: "Whether every selected cluster has the present configuration: all of " +
+				"`install_progressions` are completed, for what is in the configuration now. False without " +
+				"`placements`.",
+			Computed: true,
 		},
 		"installed_clusters": schema.ListAttribute{
-			MarkdownDescription: "Clusters that have the add-on, as last read, in alphabetical order. Null where they may not be read.",
-			Computed:            true, ElementType: types.StringType,
+			MarkdownDescription: "Clusters that have the add-on, as last read, in alphabetical order. Null where " +
+				"they may not be read.",
+			Computed: true, ElementType: types.StringType,
 		},
 	}
 }
@@ -176,7 +171,9 @@ func plannedAttributes() map[string]schema.Attribute {
 	}
 	planned := list("Clusters that the last change of `placements` was expected to install the add-on in. " +
 		"Set from the data source `muster_placement_preview`, it is shown in plans. " +
-		"If omitted, it is what the scheduling library predicted right before the change was written, known only after the apply, and null without `placements`, if the hub could not be asked or `preview` is `false`. It does not affect where the add-on is installed.")
+		"If omitted, it is what the scheduling library predicted right before the change was written, known only " +
+		"after the apply, and null without `placements`, if the hub could not be asked or `preview` is `false`. It " +
+		"does not affect where the add-on is installed.")
 	planned.Optional = true
 	return map[string]schema.Attribute{
 		"planned_clusters": planned,

@@ -7,20 +7,20 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
 // What can be told about an add-on before the hub is asked.
 
-// ValidateConfig implements resource.ResourceWithValidateConfig.
-func (r *addOnResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+// validateAddOn checks how the attributes of an add-on go together.
+func validateAddOn(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 	var annotations types.Map
 	var template types.String
 	var deployment, wait types.Object
@@ -29,24 +29,25 @@ func (r *addOnResource) ValidateConfig(ctx context.Context, req resource.Validat
 		"annotations": &annotations, "template": &template, "deployment_config": &deployment,
 		"supported_configs": &supported, "placements": &placements, "wait": &wait,
 	} {
-		resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root(name), target)...)
+		diags.Append(config.GetAttribute(ctx, path.Root(name), target)...)
 	}
-	if resp.Diagnostics.HasError() {
+	if diags.HasError() {
 		return
 	}
 	if _, set := annotations.Elements()[addon.LifecycleAnnotation]; set {
-		resp.Diagnostics.AddAttributeError(path.Root("annotations").AtMapKey(addon.LifecycleAnnotation), "Reserved key",
+		diags.AddAttributeError(path.Root("annotations").AtMapKey(addon.LifecycleAnnotation), "Reserved key",
 			fmt.Sprintf("%q can't be set here: use managed_by.", addon.LifecycleAnnotation))
 	}
 	if !template.IsNull() {
-		checkTwice(supported, addon.TemplateResource, "template", &resp.Diagnostics)
+		checkTwice(supported, addon.TemplateResource, "template", diags)
 	}
 	if !deployment.IsNull() {
-		checkTwice(supported, addon.DeploymentConfigResource, "deployment_config", &resp.Diagnostics)
+		checkTwice(supported, addon.DeploymentConfigResource, "deployment_config", diags)
 	}
 	if !wait.IsNull() && !wait.IsUnknown() && placements.IsNull() {
-		resp.Diagnostics.AddAttributeError(path.Root("wait"), "Nothing to wait for",
-			"The add-on has no placements, so the hub installs it nowhere by itself. Set placements, or remove the wait; muster_cluster_addon waits for the add-on in one cluster.")
+		diags.AddAttributeError(path.Root("wait"), "Nothing to wait for",
+			"The add-on has no placements, so the hub installs it nowhere by itself. Set placements, or remove the "+
+				"wait; muster_cluster_addon waits for the add-on in one cluster.")
 	}
 }
 
@@ -55,7 +56,8 @@ func checkTwice(supported types.List, resource, by string, diags *diag.Diagnosti
 	for i, element := range supported.Elements() {
 		if kind, known := kindOf(element); known && kind == ownKind(resource) {
 			diags.AddAttributeError(path.Root("supported_configs").AtListIndex(i), "Duplicate kind of configuration",
-				fmt.Sprintf("supported_configs[%d] names %s, and %s stands for the same kind with a default. Remove one of them.", i, resource, by))
+				fmt.Sprintf("supported_configs[%d] names %s, and %s stands for the same kind with a default. Remove "+
+					"one of them.", i, resource, by))
 		}
 	}
 }
@@ -92,7 +94,8 @@ func (supportedValidator) ValidateList(_ context.Context, req validator.ListRequ
 		at := req.Path.AtListIndex(i)
 		if first, twice := seen[kind]; twice {
 			resp.Diagnostics.AddAttributeError(at, "Duplicate kind of configuration",
-				fmt.Sprintf("%s and %s name the same kind. Remove one of them: a kind has one default.", attribute.Place(req.Path.AtListIndex(first)), attribute.Place(at)))
+				fmt.Sprintf("%s and %s name the same kind. Remove one of them: a kind has one "+
+					"default.", attribute.Place(req.Path.AtListIndex(first)), attribute.Place(at)))
 		}
 		seen[kind] = i
 		standard, _ := element.(types.Object).Attributes()["default"].(types.Object)
@@ -117,7 +120,8 @@ func (placementsValidator) ValidateList(_ context.Context, req validator.ListReq
 	}
 	if len(req.ConfigValue.Elements()) == 0 {
 		resp.Diagnostics.AddAttributeError(req.Path, "No placements",
-			"placements = [] selects no cluster, so the hub would remove the add-on from all of them. Name a placement, or leave placements out to install the add-on by hand.")
+			"placements = [] selects no cluster, so the hub would remove the add-on from all of them. Name a "+
+				"placement, or leave placements out to install the add-on by hand.")
 	}
 	seen := map[[2]string]int{}
 	for i, element := range req.ConfigValue.Elements() {
@@ -132,12 +136,13 @@ func (placementsValidator) ValidateList(_ context.Context, req validator.ListReq
 			key := [2]string{namespace.ValueString(), name.ValueString()}
 			if first, twice := seen[key]; twice {
 				resp.Diagnostics.AddAttributeError(at, "Duplicate placement",
-					fmt.Sprintf("placements[%d] and placements[%d] both name %s/%s, and the hub could not tell which strategy holds. Remove one of them.", first, i, key[0], key[1]))
+					fmt.Sprintf("placements[%d] and placements[%d] both name %s/%s, and the hub could not tell which "+
+						"strategy holds. Remove one of them.", first, i, key[0], key[1]))
 			}
 			seen[key] = i
 		}
 		if strategy, ok := object.Attributes()["rollout_strategy"].(types.Object); ok && !strategy.IsNull() && !strategy.IsUnknown() {
-			rollout.Check(strategy, at.AtName("rollout_strategy"), &resp.Diagnostics)
+			workload.CheckRollout(strategy, at.AtName("rollout_strategy"), &resp.Diagnostics)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package addon
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
@@ -174,33 +175,40 @@ func TestDescriptionNamesTheClusters(t *testing.T) {
 	}
 }
 
-// A wait ends before its timeout when the rollout stays stopped, and not when a cluster
-// recovers.
-func TestAWaitEndsForARolloutThatStaysStopped(t *testing.T) {
-	stopped := progressed(addon.ReasonProgressing, "selected clusters 1. configured addons 0/1 progressing..., 0 failed 1 timeout.", "2", "1")
-	ctx, stop := context.WithCancelCause(t.Context())
-	a := &awaited{
-		wait: &addOnWaitModel{RolledOut: types.BoolValue(true)}, patience: time.Hour,
-		object: stopped, addOns: map[string]*v1alpha1.ManagedClusterAddOn{"c2": inCluster("c2", "2", "1", stuck...)},
+// A wait ends before its timeout when the rollout stays stopped, or an agent can't apply
+// the add-on's objects; not when a cluster recovers, nor for the works of others.
+func TestTroublesOfAnAddOn(t *testing.T) {
+	refusing := func(cluster string) *workv1.ManifestWork {
+		w := &workv1.ManifestWork{}
+		w.Namespace, w.Name = cluster, "addon-a-deploy-0"
+		w.Status.Conditions = []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse}}
+		w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
+			ResourceMeta: workv1.ManifestResourceMeta{Kind: "ConfigMap", Name: "x"},
+			Conditions:   []metav1.Condition{{Type: work.ConditionApplied, Status: metav1.ConditionFalse, Message: `ConfigMap "x" is invalid: no`}},
+		}}
+		return w
 	}
-	look := func() {
-		t.Helper()
-		if met, err := a.look(ctx, stop); met || err != nil {
-			t.Fatalf("met %t, %v", met, err)
+	const halted = "selected clusters 1. configured addons 0/1 progressing..., 0 failed 1 timeout."
+	const moving = "selected clusters 1. configured addons 1/1 progressing..., 0 failed 0 timeout."
+	for name, x := range map[string]struct {
+		message string
+		works   []*workv1.ManifestWork
+		want    []kube.Trouble
+	}{
+		"stopped":                {halted, nil, []kube.Trouble{{Text: stopped, After: 30 * time.Second}}},
+		"goes on":                {moving, nil, nil},
+		"an agent can't apply":   {moving, []*workv1.ManifestWork{refusing("c2")}, []kube.Trouble{{Text: "c2/addon-a-deploy-0: ConfigMap x: ConfigMap \"x\" is invalid: no", After: 30 * time.Second}}},
+		"of a cluster that left": {moving, []*workv1.ManifestWork{refusing("c9")}, nil},
+		"before its turn":        {moving, []*workv1.ManifestWork{refusing("c3")}, nil},
+	} {
+		a := &awaited{
+			wait:   &addOnWaitModel{RolledOut: types.BoolValue(true)},
+			object: progressed(addon.ReasonProgressing, x.message, "2", "1"), works: x.works,
+			addOns: map[string]*v1alpha1.ManagedClusterAddOn{"c2": inCluster("c2", "2", "1", stuck...), "c3": inCluster("c3", "1", "1", waiting...)},
 		}
-	}
-	if look(); a.giveUp == nil {
-		t.Fatal("nothing ends the wait")
-	}
-	a.object = progressed(addon.ReasonProgressing, "selected clusters 1. configured addons 1/1 progressing..., 0 failed 0 timeout.", "2", "1")
-	if look(); a.giveUp != nil {
-		t.Error("the wait ends although the rollout goes on")
-	}
-	a.object, a.patience = stopped, time.Nanosecond
-	look()
-	<-ctx.Done()
-	if context.Cause(ctx) != errStopped {
-		t.Errorf("ended by %v", context.Cause(ctx))
+		if got := a.troubles(); !slices.Equal(got, x.want) {
+			t.Errorf("%s: got %v, want %v", name, got, x.want)
+		}
 	}
 }
 
@@ -230,6 +238,11 @@ func TestRemovalNamesWhatIsLeft(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
+	}
+	left.Status.Conditions = []metav1.Condition{{Type: addon.ConditionHookManifestCompleted, Status: metav1.ConditionFalse, Message: "Job default/farewell has failed: backoff limit"}}
+	got = describeRemoval([]*v1alpha1.ManagedClusterAddOn{left}, map[string][]workv1.ManifestWork{"c1": {hook}}, time.Minute, time.Now())
+	if !strings.Contains(got, "farewell has failed: backoff limit") || strings.Contains(got, "farewell has to complete") {
+		t.Errorf("a job that has failed is described as:\n%s", got)
 	}
 	if strings.Contains(got, "default/done") {
 		t.Errorf("a job that has completed is named:\n%s", got)

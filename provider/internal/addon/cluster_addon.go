@@ -3,183 +3,290 @@ package addon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework/list"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/listing"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-var (
-	_ resource.ResourceWithConfigure      = (*clusterAddOnResource)(nil)
-	_ resource.ResourceWithImportState    = (*clusterAddOnResource)(nil)
-	_ resource.ResourceWithIdentity       = (*clusterAddOnResource)(nil)
-	_ resource.ResourceWithModifyPlan     = (*clusterAddOnResource)(nil)
-	_ resource.ResourceWithMoveState      = (*clusterAddOnResource)(nil)
-	_ resource.ResourceWithValidateConfig = (*clusterAddOnResource)(nil)
+type (
+	clusterAddOn       = *v1alpha1.ManagedClusterAddOn
+	clusterAddOnChange = crud.Change[attribute.Values, clusterAddOn]
 )
 
-type clusterAddOnResource struct{ crud.Resource }
-
-type clusterAddOnModel struct {
-	ManagedCluster   types.String  `tfsdk:"managed_cluster"`
-	Name             types.String  `tfsdk:"name"`
-	Labels           types.Map     `tfsdk:"labels"`
-	Annotations      types.Map     `tfsdk:"annotations"`
-	Configs          []configModel `tfsdk:"configs"`
-	HostingCluster   types.String  `tfsdk:"hosting_cluster"`
-	InstallNamespace types.String  `tfsdk:"install_namespace"`
-	clusterAddOnStatusModel
-	Wait           *addOnWaitModel `tfsdk:"wait"`
-	Triggers       types.Map       `tfsdk:"triggers"`
-	Ready          types.Bool      `tfsdk:"ready"`
-	Adopt          types.Bool      `tfsdk:"adopt"`
-	ForceConflicts types.Bool      `tfsdk:"force_conflicts"`
-	Timeouts       timeouts.Value  `tfsdk:"timeouts"`
-}
-
-type clusterAddOnIdentity struct {
-	ManagedCluster types.String `tfsdk:"managed_cluster"`
-	Name           types.String `tfsdk:"name"`
-}
-
-// NewClusterAddOn is muster_cluster_addon.
-func NewClusterAddOn() resource.Resource { return &clusterAddOnResource{} }
-
-func (r *clusterAddOnResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_cluster_addon"
-}
-
-func (r *clusterAddOnResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	resp.IdentitySchema = attribute.IdentitySchema("managed_cluster", "name")
-}
-
-func (r *clusterAddOnResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan clusterAddOnModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	client := r.Hub.WriteClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if !plan.mayStay(waiting, client, &resp.Diagnostics) {
-		return
-	}
-	object := plan.object()
-	o := plan.owned(object)
-	if !crud.InCluster(waiting, client, object.Namespace, "create "+plan.What(), timeout, &resp.Diagnostics, func() error {
-		return o.Create(waiting, client, resp.Private, &resp.Diagnostics)
-	}) {
-		return
-	}
-	plan.reportPlanned(object)
-	plan.follow(ctx, waiting, client, object, timeout).Created(ctx, &plan, resp)
-}
-
-func (r *clusterAddOnResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state clusterAddOnModel
-	object := &v1alpha1.ManagedClusterAddOn{}
-	r.ReadObject(ctx, req, resp, &state, object, func() error {
-		state.observe(object)
-		return nil
-	})
-}
-
-func (r *clusterAddOnResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan clusterAddOnModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Update(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	client := r.Hub.WriteClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	object := plan.object()
-	o := plan.owned(object)
-	if !crud.InCluster(waiting, client, object.Namespace, "update "+plan.What(), timeout, &resp.Diagnostics, func() error {
-		if !attribute.ChangesBetween(req.Plan.Raw, req.State.Raw).Beyond(clusterLocal()...) {
-			return client.Get(waiting, object, object.Namespace, object.Name)
-		}
-		return o.Update(waiting, client, req.Private, resp.Private, &resp.Diagnostics)
-	}) {
-		return
-	}
-	plan.reportPlanned(object)
-	plan.follow(ctx, waiting, client, object, timeout).Updated(ctx, &plan, resp)
-}
-
-func (r *clusterAddOnResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state clusterAddOnModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	object := &v1alpha1.ManagedClusterAddOn{}
-	r.Destroy(ctx, object, &state, timeout, req.Private, &resp.Diagnostics, func(client *kube.Client) (summary, detail string) {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
-		defer cancel()
-		works, err := worksOf(asking, client, object.Name)
-		if err != nil {
-			works = nil // The rest of the message does without them.
-		}
-		return "Not removed yet: " + state.What(), describeRemoval([]*v1alpha1.ManagedClusterAddOn{object}, works, timeout, time.Now())
-	})
-}
-
-func (r *clusterAddOnResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	object := &v1alpha1.ManagedClusterAddOn{}
-	named := func(names []string) crud.Model {
-		return &clusterAddOnModel{ManagedCluster: types.StringValue(names[0]), Name: types.StringValue(names[1])}
-	}
-	r.ImportObject(ctx, req, resp, []string{"managed_cluster", "name"}, object, named, func() (crud.Model, error) { return importClusterAddOn(object), nil })
-}
-
-// MoveState implements resource.ResourceWithMoveState.
-func (r *clusterAddOnResource) MoveState(context.Context) []resource.StateMover {
-	return crud.MovedFrom(func(object *v1alpha1.ManagedClusterAddOn) (crud.Model, error) { return importClusterAddOn(object), nil })
-}
-
-// NewClusterAddOnListResource lists add-ons in clusters.
-func NewClusterAddOnListResource() list.ListResource {
-	return listing.New(listing.Kind[*v1alpha1.ManagedClusterAddOn]{
-		Type: "cluster_addon", Plural: "add-ons in clusters", Objects: &v1alpha1.ManagedClusterAddOnList{},
-		About:              "Those that the hub has installed for the placements of an add-on, and that nobody has changed, count as made by a controller.",
-		NamespaceAttribute: "managed_cluster",
-		Adopt:              func(object *v1alpha1.ManagedClusterAddOn) (crud.Model, error) { return importClusterAddOn(object), nil },
-		Made:               madeByHub,
-		Cluster:            func(object *v1alpha1.ManagedClusterAddOn) string { return object.Namespace },
-		Describe: func(object *v1alpha1.ManagedClusterAddOn) string {
-			return listing.Count(len(object.Spec.Configs), "configuration")
+// InCluster is muster_cluster_addon.
+func InCluster() crud.Declared {
+	return &crud.Kind[attribute.Values, clusterAddOn]{
+		Type: "cluster_addon", Empty: &v1alpha1.ManagedClusterAddOn{}, InCluster: true,
+		Description: "An add-on in one managed cluster (a ManagedClusterAddOn): it installs the add-on there, or " +
+			"gives one that a placement installs there configurations of its own.\n\n" +
+			"The add-on itself is a `muster_addon`, or comes with a manager of its own. If it is installed by " +
+			"placements, **the hub removes it from every cluster that they do not select**, and installs it again " +
+			"where they select the cluster. A plan says so, and the apply refuses to create what the hub would " +
+			"remove.\n\n" +
+			"Destroying waits until the add-on's pre-delete jobs have run in the cluster and its objects are gone.",
+		Keys: []crud.Key{
+			{
+				Name:        "managed_cluster",
+				Description: "Name of the managed cluster. It has to be accepted. Changing it moves the add-on.",
+				Valid:       attribute.ValidClusterName(),
+			},
+			{
+				Name: "name",
+				Description: "Name of the add-on, that of its `muster_addon`. Changing it replaces the add-on in the " +
+					"cluster.",
+				Valid: attribute.ValidObjectName("add-on name"),
+			},
 		},
+		Table: clusterAddOnTable(),
+		Timeouts: crud.Timeouts{
+			Create: "creating, with `wait`,", Update: "changing, with `wait`,", Delete: "removing the add-on from " +
+				"the cluster",
+		},
+		Waits: &crud.Waits{Again: []string{"triggers"}},
+		Hooks: crud.Hooks[attribute.Values, clusterAddOn]{
+			What:     clusterAddOnText,
+			Validate: validateClusterAddOn,
+			Plan:     planClusterAddOn,
+			Own: func(_ *attribute.Values, o *crud.Owned) {
+				// One that the hub has made for a placement loses nothing when configurations are added to it.
+				o.Write.Harmless = crud.Difference.Added
+			},
+			BeforeWrite: mayStay,
+			Follow:      followClusterAddOn,
+			AfterRead: func(_ context.Context, values *attribute.Values, object clusterAddOn, _ *diag.Diagnostics) {
+				was, _ := (*values)["ready"].(types.Bool)
+				wait := waitIn(*values)
+				met := func() bool { return len(wait.missingIn(object, nil)) == 0 }
+				(*values)["ready"] = crud.StillReady(was, wait != nil, met)
+			},
+			Going: func(c *clusterAddOnChange) *crud.Going {
+				going := ofAddOn(c.Keys[1])
+				going.Cluster = c.Keys[0]
+				return going
+			},
+			Late: describeClusterRemoval,
+		},
+		List: &crud.List[clusterAddOn]{
+			Plural: "add-ons in clusters", Objects: &v1alpha1.ManagedClusterAddOnList{},
+			About: "Those that the hub has installed for the placements of an add-on, and that nobody has changed, " +
+				"count as made by a controller.",
+			Made:    madeByHub,
+			Cluster: func(object clusterAddOn) string { return object.Namespace },
+			Describe: func(object clusterAddOn) string {
+				return crud.Count(len(object.Spec.Configs), "configuration")
+			},
+		},
+	}
+}
+
+func clusterAddOnTable() attribute.Table[clusterAddOn] {
+	return append(attribute.Table[clusterAddOn]{
+		attribute.LabelsField[clusterAddOn]("Labels of the add-on in the cluster."),
+		attribute.AnnotationsField[clusterAddOn]("Annotations of the add-on in the cluster. That of its hosting "+
+			"cluster is `hosting_cluster`.",
+			addon.HostingClusterAnnotation, addon.InstallNamespaceAnnotation),
+		configsField("Configurations for this cluster. Of each kind that they contain they replace those of the "+
+			"placement, and the add-on's defaults. A change of their content waits for no rollout.",
+			func(object clusterAddOn) *[]v1alpha1.AddOnConfig { return &object.Spec.Configs }),
+		attribute.AnnotationField[clusterAddOn]("hosting_cluster",
+			attribute.Optional("Name of the managed cluster in which the add-on's agent runs, where that is another "+
+				"one than its own. It is the annotation `"+addon.HostingClusterAnnotation+
+				"`. If omitted, the annotation is left as "+
+				"it is: the hub copies that of the managed cluster when it installs an add-on for a placement. The "+
+				"add-on has to support it.", attribute.ValidClusterName()),
+			addon.HostingClusterAnnotation),
+		attribute.Text("install_namespace",
+			schema.StringAttribute{
+				MarkdownDescription: "Namespace in the cluster for the agent of an add-on that has a manager of its " +
+					"own. Those from templates do not look at it: use `agent_install_namespace` of a " +
+					"`muster_addon_deployment_config`. Defaults to `" + addon.DefaultInstallNamespace + "`.",
+				Optional: true, Computed: true, Default: stringdefault.StaticString(addon.DefaultInstallNamespace),
+				Validators: []validator.String{attribute.ValidName("namespace")},
+			},
+			func(object clusterAddOn) *string { return &object.Spec.InstallNamespace }),
+		attribute.Local[clusterAddOn]("wait", clusterAddOnWaitAttribute().Schema()),
+		attribute.Local[clusterAddOn]("triggers", schema.MapAttribute{
+			MarkdownDescription: "Values whose change makes it wait again, where nothing of this resource changes, " +
+				"such as `{ settings = jsonencode(muster_addon_deployment_config.paris.customized_variables) }`. " +
+				"Needs `wait`.",
+			Optional: true, ElementType: types.StringType,
+			Validators: []validator.Map{mapvalidator.AlsoRequires(path.MatchRoot("wait"))},
+		}),
+		attribute.Local[clusterAddOn]("ready", attribute.Ready("Whether what `wait` asks for was met; null without "+
+			"`wait`.")),
+	}, clusterAddOnStatus()...)
+}
+
+// registrationStatusModel is a credential that an agent gets.
+type registrationStatusModel struct {
+	SignerName types.String `tfsdk:"signer_name"`
+	User       types.String `tfsdk:"user"`
+	Groups     types.List   `tfsdk:"groups"`
+}
+
+// clusterAddOnStatus is what hub and agent report. Times are left out: they would make a
+// difference where nothing has happened.
+func clusterAddOnStatus() attribute.Table[clusterAddOn] {
+	text := attribute.TextAttribute
+	return attribute.Table[clusterAddOn]{
+		attribute.Reported("agent_namespace",
+			text("Namespace in the cluster in which the agent runs and has its credentials, as last read; "+
+				"empty while the add-on's manager has not said."),
+			func(object clusterAddOn) types.String { return types.StringValue(object.Status.Namespace) }),
+		attribute.ReportedModel("config_references",
+			schema.ListNestedAttribute{
+				MarkdownDescription: "The configurations that count in the cluster, out of the add-on's defaults, " +
+					"its placement's and `configs`, as last read.",
+				Computed: true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"group":     text("API group of the configuration's kind."),
+					"resource":  text("Plural name of the configuration's kind."),
+					"namespace": text("Namespace of the object; null where it has none."),
+					"name":      text("Name of the object."),
+					"spec_hash": text("Hash of its content that the cluster is to have; empty while it is not known, " +
+						"as when the object does not exist."),
+					"applied": schema.BoolAttribute{MarkdownDescription: "Whether the cluster has it.", Computed: true},
+				}},
+			},
+			func(object clusterAddOn) []observedConfigModel { return observedAddOn(object).Configs }),
+		attribute.ReportedModel("registrations",
+			schema.ListNestedAttribute{
+				MarkdownDescription: "The credentials that the agent gets, as last read.",
+				Computed:            true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"signer_name": text("Who signs: `kubernetes.io/kube-apiserver-client` for the hub's API, or a " +
+						"signer of the add-on's own."),
+					"user":   text("User in the certificate, or of the token."),
+					"groups": schema.ListAttribute{MarkdownDescription: "Groups in the certificate.", Computed: true, ElementType: types.StringType},
+				}},
+			},
+			func(object clusterAddOn) []registrationStatusModel {
+				models := []registrationStatusModel{}
+				for _, r := range object.Status.Registrations {
+					models = append(models, registrationStatusModel{
+						SignerName: types.StringValue(r.SignerName), User: types.StringValue(r.Subject.User),
+						Groups: attribute.StringListValue(append([]string{}, r.Subject.Groups...)),
+					})
+				}
+				return models
+			}),
+		attribute.Reported("conditions",
+			schema.ListNestedAttribute{
+				MarkdownDescription: "Conditions of the add-on in the cluster, such as `Available`, `Progressing` " +
+					"and `RegistrationApplied`, as last read. " +
+					"They keep changing after an apply; `wait` waits for some of them.",
+				Computed: true,
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"type":    text("Type of the condition, such as `Available`."),
+					"status":  text("`True`, `False` or `Unknown`."),
+					"reason":  text("Reason in one word."),
+					"message": text("Reason in a sentence."),
+				}},
+			},
+			func(object clusterAddOn) types.List {
+				return manifestwork.WorkConditionsValue(object.Status.Conditions, nil)
+			}),
+	}
+}
+
+// clusterAddOnText names an add-on in a cluster in messages.
+func clusterAddOnText(keys []string) string {
+	return fmt.Sprintf("add-on %q in cluster %q", keys[1], keys[0])
+}
+
+// waitIn is the attribute wait of an add-on in a cluster; nil without one.
+func waitIn(values attribute.Values) *addOnWaitModel {
+	return attribute.As[*addOnWaitModel](values["wait"])
+}
+
+func clusterAddOnWaitAttribute() crud.WaitAttribute {
+	return crud.WaitAttribute{
+		Kind: "add-on", Lost: "the add-on",
+		Notes: "How far it is meanwhile is in the provider's log (TF_LOG_PROVIDER=info).",
+		Options: crud.WaitOptions{
+			crud.WaitFlag("rolled_out", "Whether to wait until the cluster has the configurations that count there, "+
+				"as they are now: `Configured` is true, and `Progressing` is false with the reason `Completed`. "+
+				"Where a rollout has yet to reach the cluster, that is waited for."),
+			crud.WaitFlag("available", "Whether to wait until the condition `Available` is true. By itself it may "+
+				"be that of a former configuration: set `rolled_out`, too, to wait for the present one."),
+		},
+	}
+}
+
+// validateClusterAddOn refuses annotations that are attributes here, and an add-on that is
+// hosted in its own cluster.
+func validateClusterAddOn(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+	var cluster, hosting types.String
+	var annotations types.Map
+	diags.Append(config.GetAttribute(ctx, path.Root("managed_cluster"), &cluster)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("hosting_cluster"), &hosting)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("annotations"), &annotations)...)
+	if diags.HasError() {
+		return
+	}
+	for key, name := range map[string]string{
+		addon.HostingClusterAnnotation:   "hosting_cluster",
+		addon.InstallNamespaceAnnotation: "install_namespace",
+	} {
+		if _, set := annotations.Elements()[key]; set {
+			diags.AddAttributeError(path.Root("annotations").AtMapKey(key), "Reserved key",
+				fmt.Sprintf("%q can't be set here: use the attribute %s.", key, name))
+		}
+	}
+	if hosting.ValueString() != "" && hosting.Equal(cluster) {
+		diags.AddAttributeError(path.Root("hosting_cluster"), "Hosted in its own cluster",
+			fmt.Sprintf("hosting_cluster is %q, which is the cluster of the add-on. Leave it out: the agent then "+
+				"runs in its own cluster.", hosting.ValueString()))
+	}
+}
+
+// describeClusterRemoval says what keeps an add-on in its cluster.
+func describeClusterRemoval(ctx context.Context, c *clusterAddOnChange) (summary, detail string) {
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
+	defer cancel()
+	works, err := worksOf(asking, c.Client, c.Object.Name)
+	if err != nil {
+		works = nil // The rest of the message does without them.
+	}
+	return "Not removed yet: " + c.What, describeRemoval([]clusterAddOn{c.Object}, works, c.Timeout, time.Now())
+}
+
+// ofAddOn is what goes with an add-on: itself, and its works.
+func ofAddOn(name string) *crud.Going {
+	return &crud.Going{
+		Works:  func(w *workv1.ManifestWork) bool { return w.Labels[cluster.AddOnNameLabel] == name },
+		AddOns: func(a *v1alpha1.ManagedClusterAddOn) bool { return a.Name == name },
+	}
+}
+
+// madeByHub reports whether the hub has installed an add-on in a cluster by itself, and
+// nobody has changed its specification. The hub gives owner references to add-ons that
+// people have installed, too, so these do not tell; but then somebody else has written
+// the specification.
+func madeByHub(object *v1alpha1.ManagedClusterAddOn) bool {
+	if len(object.OwnerReferences) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(object.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		fields := crud.FieldsOf(object, entry.Manager)
+		return entry.Subresource == "" && fields.Has("spec") && !fields.Has("metadata", "ownerReferences")
 	})
-}
-
-// What implements crud.Model.
-func (m *clusterAddOnModel) What() string {
-	return fmt.Sprintf("add-on %q in cluster %q", m.Name.ValueString(), m.ManagedCluster.ValueString())
-}
-
-// Key implements crud.Model.
-func (m *clusterAddOnModel) Key() (namespace, name string) {
-	return m.ManagedCluster.ValueString(), m.Name.ValueString()
-}
-
-// Identity implements crud.Model.
-func (m *clusterAddOnModel) Identity() any {
-	return clusterAddOnIdentity{ManagedCluster: m.ManagedCluster, Name: m.Name}
 }

@@ -94,7 +94,7 @@ func TestAccClusterAddOnMistakes(t *testing.T) {
 		{`  configs = []`, "names no configuration"},
 		{`  configs = [{ resource = "AddOnTemplate", name = "x" }]`, `Write "addontemplates"`},
 		{`  configs = [{ resource = "addondeploymentconfigs", name = "x" }]`, "Set namespace"},
-		{`  wait = {}`, "The wait names nothing that it waits for"},
+		{`  wait = {}`, "Nothing to wait for"},
 		{`  cluster = "x"`, "Unsupported argument"},
 	} {
 		acctest.Says(t, w.Plan(clusterAddOn("ca-wrong", "metrics", x.body)), x.says)
@@ -265,7 +265,7 @@ func TestAccClusterAddOnThatIsHeld(t *testing.T) {
 	if ok {
 		t.Error("nothing was held")
 	}
-	acctest.Says(t, said, `Not removed yet: add-on "ca-held-addon" in cluster "ca-held"`, "Finalizer example.com/hold", "Apply again to wait for it")
+	acctest.Says(t, said, `Not removed yet: add-on "ca-held-addon" in cluster "ca-held"`, "Finalizer example.com/hold", "Repair the controller of example.com/hold")
 	someone.Patch(&v1alpha1.ManagedClusterAddOn{}, "ca-held", "ca-held-addon", `{"metadata":{"finalizers":null}}`)
 	if said, ok := w.Destroy(); !ok {
 		t.Error(acctest.Excerpt(said))

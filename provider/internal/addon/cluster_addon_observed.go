@@ -5,7 +5,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
@@ -34,26 +34,34 @@ type observedConfigModel struct {
 func observedAddOnAttributes() map[string]schema.Attribute {
 	text := attribute.TextAttributeOfData
 	return map[string]schema.Attribute{
-		"managed_cluster":   text("Name of the cluster."),
-		"name":              text("Name of the add-on."),
-		"labels":            schema.MapAttribute{MarkdownDescription: "Labels of the add-on in the cluster.", Computed: true, ElementType: types.StringType},
-		"install_namespace": text("Namespace in the cluster in which its agent runs; empty while its manager has not said."),
-		"available":         text("Whether it works: the condition `Available`, `True`, `False` or `Unknown`; empty while nobody reports it."),
-		"progressing":       text("Whether its configuration is still on the way: the condition `Progressing`; empty while the hub does not report it."),
-		"problem":           text("What keeps it from being available with its present configuration, in a sentence; empty when nothing does."),
+		"managed_cluster": text("Name of the cluster."),
+		"name":            text("Name of the add-on."),
+		"labels": schema.MapAttribute{MarkdownDescription: "Labels of the add-on in the " +
+			"cluster.", Computed: true, ElementType: types.StringType},
+		"install_namespace": text("Namespace in the cluster in which its agent runs; empty while its manager has not " +
+			"said."),
+		"available": text("Whether it works: the condition `Available`, `True`, `False` or `Unknown`; empty " +
+			"while nobody reports it."),
+		"progressing": text("Whether its configuration is still on the way: the condition `Progressing`; empty " +
+			"while the hub does not report it."),
+		"problem": text("What keeps it from being available with its present configuration, in a sentence; " +
+			"empty when nothing does."),
 		"configs": schema.ListNestedAttribute{
-			MarkdownDescription: "The configurations that count for it, out of the add-on's defaults, its placement's and the cluster's own.",
-			Computed:            true,
+			MarkdownDescription: "The configurations that count for it, out of the add-on's defaults, its " +
+				"placement's and the cluster's own.",
+			Computed: true,
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"group":     text("API group of the configuration's kind."),
 				"resource":  text("Plural name of the configuration's kind."),
 				"namespace": text("Namespace of the object; null where it has none."),
 				"name":      text("Name of the object."),
-				"spec_hash": text("Hash of its content that the cluster is to have; empty while it is not known, as when the object does not exist."),
-				"applied":   schema.BoolAttribute{MarkdownDescription: "Whether the cluster has it.", Computed: true},
+				"spec_hash": text("Hash of its content that the cluster is to have; empty while it is not known, as " +
+					"when the object does not exist."),
+				"applied": schema.BoolAttribute{MarkdownDescription: "Whether the cluster has it.", Computed: true},
 			}},
 		},
-		"conditions": attribute.ConditionsAttribute("Conditions, such as `Available`, `Progressing`, `Configured`, `ManifestApplied` and `RegistrationApplied`."),
+		"conditions": attribute.ConditionsAttribute("Conditions, such as `Available`, `Progressing`, `Configured`, " +
+			"`ManifestApplied` and `RegistrationApplied`."),
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
@@ -40,7 +40,8 @@ func (d *clusterAddOnsDataSource) Metadata(_ context.Context, req datasource.Met
 
 func (d *clusterAddOnsDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Add-ons in clusters: all of one cluster, one of them in all clusters, or all there are, with how they are.",
+		MarkdownDescription: "Add-ons in clusters: all of one cluster, one of them in all clusters, or all there " +
+			"are, with how they are.",
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": schema.StringAttribute{
 				MarkdownDescription: "Only the add-ons of this cluster.", Optional: true,
@@ -51,11 +52,13 @@ func (d *clusterAddOnsDataSource) Schema(_ context.Context, _ datasource.SchemaR
 				Validators: []validator.String{attribute.ValidObjectName("add-on name")},
 			},
 			"label_selector": schema.StringAttribute{
-				MarkdownDescription: "Only those with these labels: a label selector in the notation of kubectl.", Optional: true,
+				MarkdownDescription: "Only those with these labels: a label selector in the notation of " +
+					"kubectl.", Optional: true,
 				Validators: []validator.String{attribute.ValidSelector()},
 			},
 			"available": schema.StringAttribute{
-				MarkdownDescription: "Only those that are so: `True`, `False`, or `Unknown`, which includes those that nobody has reported on.", Optional: true,
+				MarkdownDescription: "Only those that are so: `True`, `False`, or `Unknown`, which includes those " +
+					"that nobody has reported on.", Optional: true,
 				Validators: attribute.OneOf(metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown),
 			},
 			"addons": schema.ListNestedAttribute{

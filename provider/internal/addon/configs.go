@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
@@ -29,34 +29,38 @@ type configModel struct {
 	Name      types.String `tfsdk:"name"`
 }
 
-// configsAttribute is the attribute configs. description says what they are for.
-func configsAttribute(description string) schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: description,
-		Optional:            true,
-		Validators:          []validator.List{configsValidator{"at least one configuration, each named once"}},
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"group":    configGroupAttribute(),
-			"resource": configResourceAttribute(),
-			"namespace": schema.StringAttribute{
-				MarkdownDescription: "Namespace of the object. Leave it out for kinds that have none, such as `" + addon.TemplateResource + "`.",
-				Optional:            true,
-				Validators:          []validator.String{attribute.ValidName("namespace")},
-			},
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the object.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidObjectName("configuration name")},
-			},
-		}},
-	}
+// configsField is the attribute configs. description says what they are for.
+func configsField[P any](description string, at func(P) *[]v1alpha1.AddOnConfig) attribute.Field[P] {
+	return attribute.Objects("configs",
+		schema.ListNestedAttribute{
+			MarkdownDescription: description,
+			Optional:            true,
+			Validators:          []validator.List{configsValidator{"at least one configuration, each named once"}},
+		}, at,
+		attribute.Text("group", configGroupAttribute(), func(c *v1alpha1.AddOnConfig) *string { return &c.Group }),
+		attribute.Text("resource", configResourceAttribute(), func(c *v1alpha1.AddOnConfig) *string { return &c.Resource }),
+		attribute.Text("namespace",
+			attribute.Optional("Namespace of the object. Leave it out for kinds that have none, such as "+
+				"`"+addon.TemplateResource+"`.",
+				attribute.ValidName("namespace")),
+			func(c *v1alpha1.AddOnConfig) *string { return &c.Namespace }),
+		attribute.Text("name", attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
+			func(c *v1alpha1.AddOnConfig) *string { return &c.Name }))
+}
+
+// configsAttribute is the attribute configs in a schema.
+func configsAttribute(description string) schema.Attribute {
+	return attribute.Table[*[]v1alpha1.AddOnConfig]{
+		configsField(description, func(configs *[]v1alpha1.AddOnConfig) *[]v1alpha1.AddOnConfig { return configs }),
+	}.Attributes()["configs"]
 }
 
 // configGroupAttribute is the API group of a configuration's kind.
 func configGroupAttribute() schema.StringAttribute {
 	return schema.StringAttribute{
-		MarkdownDescription: "API group of the configuration's kind, and `\"\"` for the core group. Defaults to `" + addon.GroupName + "`.",
-		Optional:            true, Computed: true, Default: stringdefault.StaticString(addon.GroupName),
+		MarkdownDescription: "API group of the configuration's kind, and `\"\"` for the core group. Defaults to " +
+			"`" + addon.GroupName + "`.",
+		Optional: true, Computed: true, Default: stringdefault.StaticString(addon.GroupName),
 		Validators: []validator.String{validGroup()},
 	}
 }
@@ -64,25 +68,29 @@ func configGroupAttribute() schema.StringAttribute {
 // configResourceAttribute is the plural name of a configuration's kind.
 func configResourceAttribute() schema.StringAttribute {
 	return schema.StringAttribute{
-		MarkdownDescription: "Plural name of the configuration's kind, in lower case, such as `" + addon.TemplateResource + "` or `" + addon.DeploymentConfigResource + "`.",
-		Required:            true,
-		Validators:          []validator.String{validResource()},
+		MarkdownDescription: "Plural name of the configuration's kind, in lower case, such as " +
+			"`" + addon.TemplateResource + "` or `" + addon.DeploymentConfigResource + "`.",
+		Required:   true,
+		Validators: []validator.String{validResource()},
 	}
 }
 
 // validGroup admits API groups, the core group included.
 func validGroup() validator.String {
-	const description = "an API group such as addon.open-cluster-management.io, without a version, or \"\" for the core group"
+	const description = "an API group such as addon.open-cluster-management.io, without a version, or \"\" for the " +
+		"core group"
 	name := attribute.ValidObjectName("API group")
 	return attribute.ValidText(description, func(at path.Path, text string) (summary, detail string) {
 		if text == "" {
 			return "", ""
 		}
 		if apiVersion.MatchString(text) {
-			return "Invalid API group", fmt.Sprintf("%s is %q, which is a version. Write \"\" for the core group.", attribute.Place(at), text)
+			return "Invalid API group", fmt.Sprintf("%s is %q, which is a version. Write \"\" for the core "+
+				"group.", attribute.Place(at), text)
 		}
 		if group, version, found := strings.Cut(text, "/"); found {
-			return "Invalid API group", fmt.Sprintf("%s is %q, but it takes %s. Write %q; the version %s is not needed.", attribute.Place(at), text, description, group, version)
+			return "Invalid API group", fmt.Sprintf("%s is %q, but it takes %s. Write %q; the version %s is not "+
+				"needed.", attribute.Place(at), text, description, group, version)
 		}
 		resp := validator.StringResponse{}
 		name.ValidateString(context.Background(), validator.StringRequest{Path: at, ConfigValue: types.StringValue(text)}, &resp)
@@ -106,11 +114,13 @@ func validResource() validator.String {
 		lower := strings.ToLower(text)
 		for _, known := range []string{addon.TemplateResource, addon.DeploymentConfigResource} {
 			if text != known && (lower == known || lower+"s" == known) {
-				return "Invalid resource", fmt.Sprintf("%s is %q, but it takes %s. Write %q.", attribute.Place(at), text, description, known)
+				return "Invalid resource", fmt.Sprintf("%s is %q, but it takes %s. Write "+
+					"%q.", attribute.Place(at), text, description, known)
 			}
 		}
 		if !resourceName.MatchString(text) {
-			return "Invalid resource", fmt.Sprintf("%s is %q, but it takes %s. kubectl api-resources prints them.", attribute.Place(at), text, description)
+			return "Invalid resource", fmt.Sprintf("%s is %q, but it takes %s. kubectl api-resources prints "+
+				"them.", attribute.Place(at), text, description)
 		}
 		return "", ""
 	})
@@ -139,7 +149,8 @@ func (configsValidator) ValidateList(_ context.Context, req validator.ListReques
 		checkConfigPlace(at, c, &resp.Diagnostics)
 		if first, twice := seen[c]; twice {
 			resp.Diagnostics.AddAttributeError(at, "Duplicate configuration",
-				fmt.Sprintf("%s and %s name the same object. Remove one of them.", attribute.Place(req.Path.AtListIndex(first)), attribute.Place(at)))
+				fmt.Sprintf("%s and %s name the same object. Remove one of "+
+					"them.", attribute.Place(req.Path.AtListIndex(first)), attribute.Place(at)))
 			continue
 		}
 		seen[c] = i
@@ -148,7 +159,8 @@ func (configsValidator) ValidateList(_ context.Context, req validator.ListReques
 		}
 		if template >= 0 {
 			resp.Diagnostics.AddAttributeError(at, "Two templates",
-				fmt.Sprintf("%s and %s both name a template, and hubs use only the first. Remove one of them.", attribute.Place(req.Path.AtListIndex(template)), attribute.Place(at)))
+				fmt.Sprintf("%s and %s both name a template, and hubs use only the first. Remove one of "+
+					"them.", attribute.Place(req.Path.AtListIndex(template)), attribute.Place(at)))
 		}
 		template = i
 	}
@@ -175,10 +187,12 @@ func checkConfigPlace(at path.Path, c v1alpha1.AddOnConfig, diags *diag.Diagnost
 	switch {
 	case c.Resource == addon.TemplateResource && c.Namespace != "":
 		diags.AddAttributeError(at.AtName("namespace"), "Needless namespace",
-			fmt.Sprintf("%s is %q, but templates of add-ons have no namespace. Remove it.", attribute.Place(at.AtName("namespace")), c.Namespace))
+			fmt.Sprintf("%s is %q, but templates of add-ons have no namespace. Remove "+
+				"it.", attribute.Place(at.AtName("namespace")), c.Namespace))
 	case c.Resource == addon.DeploymentConfigResource && c.Namespace == "":
 		diags.AddAttributeError(at, "Missing namespace",
-			fmt.Sprintf("%s names a deployment configuration, and these have namespaces. Set namespace.", attribute.Place(at)))
+			fmt.Sprintf("%s names a deployment configuration, and these have namespaces. Set "+
+				"namespace.", attribute.Place(at)))
 	}
 }
 

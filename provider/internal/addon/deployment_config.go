@@ -2,178 +2,241 @@ package addon
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/list"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/listing"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
-var (
-	_ resource.ResourceWithConfigure      = (*deploymentConfigResource)(nil)
-	_ resource.ResourceWithImportState    = (*deploymentConfigResource)(nil)
-	_ resource.ResourceWithIdentity       = (*deploymentConfigResource)(nil)
-	_ resource.ResourceWithModifyPlan     = (*deploymentConfigResource)(nil)
-	_ resource.ResourceWithMoveState      = (*deploymentConfigResource)(nil)
-	_ resource.ResourceWithValidateConfig = (*deploymentConfigResource)(nil)
+type (
+	agentConfig  = *v1alpha1.AddOnDeploymentConfig
+	configChange = crud.Change[attribute.Values, agentConfig]
 )
 
-type deploymentConfigResource struct{ crud.Resource }
-
-type deploymentConfigModel struct {
-	Namespace            types.String            `tfsdk:"namespace"`
-	Name                 types.String            `tfsdk:"name"`
-	Labels               types.Map               `tfsdk:"labels"`
-	Annotations          types.Map               `tfsdk:"annotations"`
-	Variables            types.Map               `tfsdk:"customized_variables"`
-	NodePlacement        *nodePlacementModel     `tfsdk:"node_placement"`
-	Registries           []registryModel         `tfsdk:"registries"`
-	Proxy                *proxyModel             `tfsdk:"proxy"`
-	InstallNamespace     types.String            `tfsdk:"agent_install_namespace"`
-	ResourceRequirements []containerRequirements `tfsdk:"resource_requirements"`
-	Adopt                types.Bool              `tfsdk:"adopt"`
-	ForceConflicts       types.Bool              `tfsdk:"force_conflicts"`
-	Timeouts             timeouts.Value          `tfsdk:"timeouts"`
-}
-
-type nodePlacementModel struct {
-	NodeSelector types.Map  `tfsdk:"node_selector"`
-	Tolerations  types.List `tfsdk:"tolerations"`
-}
-
-type registryModel struct {
-	Source types.String `tfsdk:"source"`
-	Mirror types.String `tfsdk:"mirror"`
-}
-
-type proxyModel struct {
-	HTTP     types.String `tfsdk:"http"`
-	HTTPS    types.String `tfsdk:"https"`
-	NoProxy  types.List   `tfsdk:"no_proxy"`
-	CABundle types.String `tfsdk:"ca_bundle"`
-}
-
-type containerRequirements struct {
-	ContainerID types.String `tfsdk:"container_id"`
-	Resources   types.Object `tfsdk:"resources"`
-}
-
-// NewDeploymentConfig is muster_addon_deployment_config.
-func NewDeploymentConfig() resource.Resource { return &deploymentConfigResource{} }
-
-func (r *deploymentConfigResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_addon_deployment_config"
-}
-
-func (r *deploymentConfigResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	resp.IdentitySchema = attribute.IdentitySchema("namespace", "name")
-}
-
-// ModifyPlan asks the hub what would come of the change.
-func (r *deploymentConfigResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.NoteCreation(ctx, req, &v1alpha1.AddOnDeploymentConfig{}, "namespace", "name")
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model deploymentConfigModel
-		diags.Append(from.Get(ctx, &model)...)
-		return model.owned(), !diags.HasError()
-	})
-}
-
-func (r *deploymentConfigResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan deploymentConfigModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.CreateObject(ctx, plan.owned(), resp.Private, &resp.Diagnostics) {
-		return
-	}
-	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-}
-
-func (r *deploymentConfigResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state deploymentConfigModel
-	object := &v1alpha1.AddOnDeploymentConfig{}
-	r.ReadObject(ctx, req, resp, &state, object, func() error {
-		state.observe(object)
-		return nil
-	})
-}
-
-func (r *deploymentConfigResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan deploymentConfigModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.HasError() || !r.UpdateObject(ctx, plan.owned(), req.Private, resp.Private, &resp.Diagnostics) {
-		return
-	}
-	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-}
-
-// Delete waits until no add-on in a cluster uses the configuration: without it one
-// that is on its way out can't finish.
-func (r *deploymentConfigResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state deploymentConfigModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
-	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	namespace, name := state.Key()
-	used := usage{v1alpha1.AddOnConfig{
-		ConfigGroupResource: v1alpha1.ConfigGroupResource{Group: addon.GroupName, Resource: addon.DeploymentConfigResource},
-		ConfigReferent:      v1alpha1.ConfigReferent{Namespace: namespace, Name: name},
-	}}
-	if used.untilUnused(ctx, &r.Resource, &state, timeout, req.Private, &v1alpha1.AddOnDeploymentConfig{}, &resp.Diagnostics) {
-		r.Destroy(ctx, &v1alpha1.AddOnDeploymentConfig{}, &state, timeout, req.Private, &resp.Diagnostics, nil)
-	}
-}
-
-func (r *deploymentConfigResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	object := &v1alpha1.AddOnDeploymentConfig{}
-	named := func(names []string) crud.Model {
-		return &deploymentConfigModel{Namespace: types.StringValue(names[0]), Name: types.StringValue(names[1])}
-	}
-	r.ImportObject(ctx, req, resp, []string{"namespace", "name"}, object, named, func() (crud.Model, error) { return importDeploymentConfig(object), nil })
-}
-
-// MoveState implements resource.ResourceWithMoveState.
-func (r *deploymentConfigResource) MoveState(context.Context) []resource.StateMover {
-	return crud.MovedFrom(func(object *v1alpha1.AddOnDeploymentConfig) (crud.Model, error) {
-		return importDeploymentConfig(object), nil
-	})
-}
-
-// NewDeploymentConfigListResource lists deployment configurations.
-func NewDeploymentConfigListResource() list.ListResource {
-	return listing.New(listing.Kind[*v1alpha1.AddOnDeploymentConfig]{
-		Type: "addon_deployment_config", Plural: "deployment configurations of add-ons", Objects: &v1alpha1.AddOnDeploymentConfigList{},
-		NamespaceAttribute: "namespace",
-		Adopt: func(object *v1alpha1.AddOnDeploymentConfig) (crud.Model, error) {
-			return importDeploymentConfig(object), nil
+// DeploymentConfig is muster_addon_deployment_config.
+func DeploymentConfig() crud.Declared {
+	return &crud.Kind[attribute.Values, agentConfig]{
+		Type: "addon_deployment_config", Noun: "deployment configuration", Empty: &v1alpha1.AddOnDeploymentConfig{},
+		Description: "How the agents of add-ons run: values for variables of a template, nodes, registries, a proxy, " +
+			"the namespace, and resources. " +
+			"It takes effect where `configs` of a `muster_addon` or of a `muster_cluster_addon` names it; " +
+			"a change then reaches the clusters as the rollout strategy of their placement says.\n\n" +
+			"Destroying waits until no add-on in a cluster uses it any more, because an add-on that is being removed " +
+			"may still need it.",
+		Keys: []crud.Key{
+			{
+				Name: "namespace",
+				Description: "Namespace on the hub. It has to exist, for example as a `muster_namespace`. " +
+					"Changing it replaces the configuration.",
+				Valid: attribute.ValidName("namespace"),
+			},
+			{
+				Name: "name", Description: "Name of the configuration. Changing it replaces the configuration.",
+				Valid: attribute.ValidObjectName("configuration name"),
+			},
 		},
-		Describe: func(object *v1alpha1.AddOnDeploymentConfig) string {
-			return listing.Count(len(object.Spec.CustomizedVariables), "variable")
+		Table:    deploymentConfigTable(),
+		Timeouts: crud.Timeouts{Delete: "deleting, which waits until no add-on uses it,"},
+		Hooks: crud.Hooks[attribute.Values, agentConfig]{
+			Validate: validateDeploymentConfig,
+			Own: func(values *attribute.Values, o *crud.Owned) {
+				o.Discreet = values.IsSet("proxy") // Its URLs may have passwords.
+			},
+			// Without its configuration an add-on that is on its way out can't finish.
+			BeforeDelete: func(ctx context.Context, c *configChange) bool {
+				used := usage{v1alpha1.AddOnConfig{
+					ConfigGroupResource: v1alpha1.ConfigGroupResource{Group: addon.GroupName, Resource: addon.DeploymentConfigResource},
+					ConfigReferent:      v1alpha1.ConfigReferent{Namespace: c.Keys[0], Name: c.Keys[1]},
+				}}
+				return used.untilUnused(ctx, c.Resource, c.What, c.Timeout, c.Private, &v1alpha1.AddOnDeploymentConfig{}, c.Diagnostics)
+			},
 		},
-	})
+		List: &crud.List[agentConfig]{
+			Plural: "deployment configurations of add-ons", Objects: &v1alpha1.AddOnDeploymentConfigList{},
+			Describe: func(config agentConfig) string {
+				return crud.Count(len(config.Spec.CustomizedVariables), "variable")
+			},
+		},
+	}
 }
 
-// What implements crud.Model.
-func (m *deploymentConfigModel) What() string {
-	return fmt.Sprintf("deployment configuration %q", m.Namespace.ValueString()+"/"+m.Name.ValueString())
+func deploymentConfigTable() attribute.Table[agentConfig] {
+	return attribute.Table[agentConfig]{
+		attribute.LabelsField[agentConfig]("Labels of the configuration."),
+		attribute.AnnotationsField[agentConfig]("Annotations of the configuration."),
+		attribute.Code("customized_variables",
+			schema.MapAttribute{
+				MarkdownDescription: "Values by the names of variables: a template has `{{NAME}}` in its manifests " +
+					"where the value of `NAME` goes. Values are put in as they are. `CLUSTER_NAME` and " +
+					"`INSTALL_NAMESPACE` are set by the hub, and a value for them here has no effect.",
+				Optional: true, ElementType: types.StringType,
+				Validators: []validator.Map{
+					mapvalidator.KeysAre(validVariable()),
+					mapvalidator.ValueStringsAre(attribute.LengthBetween(0, maxVariable)),
+				},
+			}, setVariables, variablesOf),
+		attribute.ObjectPointer("node_placement",
+			schema.SingleNestedAttribute{MarkdownDescription: "On which nodes the agents' pods run.", Optional: true},
+			func(config agentConfig) **v1alpha1.NodePlacement { return &config.Spec.NodePlacement },
+			nodePlacementTable()...).EmptyIsNone(),
+		attribute.Objects("registries",
+			schema.ListNestedAttribute{
+				MarkdownDescription: "Registries from which the agents' images are pulled in place of others. " +
+					"Where several entries fit an image, the last one counts. They go before those of the managed " +
+					"cluster's annotation.",
+				Optional: true,
+			},
+			func(config agentConfig) *[]v1alpha1.ImageMirror { return &config.Spec.Registries },
+			registryTable()...),
+		attribute.Object("proxy",
+			schema.SingleNestedAttribute{
+				MarkdownDescription: "Proxy by which the agents reach what is outside of their cluster. " +
+					"Each part becomes an environment variable of their containers.",
+				Optional: true,
+			},
+			func(config agentConfig) *v1alpha1.ProxyConfig { return &config.Spec.ProxyConfig },
+			proxyTable()...).At("spec.proxyConfig"),
+		attribute.TextPointer("agent_install_namespace",
+			schema.StringAttribute{
+				MarkdownDescription: "Namespace of the agents in the clusters: all objects of a template that have " +
+					"a namespace get this one. `\"\"` is not the same as leaving it out: with `\"\"` the objects " +
+					"keep the namespaces that the template gives them. Defaults to " +
+					"`" + addon.DefaultInstallNamespace + "`.",
+				Optional: true, Computed: true, Default: stringdefault.StaticString(addon.DefaultInstallNamespace),
+				Validators: []validator.String{validInstallNamespace()},
+			},
+			func(config agentConfig) **string { return &config.Spec.AgentInstallNamespace }).
+			Standard(types.StringValue(addon.DefaultInstallNamespace)),
+		attribute.Objects("resource_requirements",
+			schema.ListNestedAttribute{
+				MarkdownDescription: "CPU and memory of containers. Where several entries fit a container, the last " +
+					"one counts.",
+				Optional: true,
+			},
+			func(config agentConfig) *[]v1alpha1.ContainerResourceRequirements {
+				return &config.Spec.ResourceRequirements
+			},
+			requirementsTable()...),
+	}
 }
 
-// Key implements crud.Model.
-func (m *deploymentConfigModel) Key() (namespace, name string) {
-	return m.Namespace.ValueString(), m.Name.ValueString()
+func nodePlacementTable() attribute.Table[*v1alpha1.NodePlacement] {
+	return attribute.Table[*v1alpha1.NodePlacement]{
+		attribute.TextMap("node_selector", klusterlet.NodeSelector(),
+			func(p *v1alpha1.NodePlacement) *map[string]string { return &p.NodeSelector }),
+		attribute.Code("tolerations", klusterlet.Tolerations(),
+			func(value types.List, p *v1alpha1.NodePlacement) {
+				p.Tolerations = klusterlet.AgentOptionsOf(map[string]attr.Value{"tolerations": value}).Tolerations
+			},
+			func(p *v1alpha1.NodePlacement) types.List {
+				values := klusterlet.AgentOptionValues(musterv1alpha1.AgentOptions{Tolerations: p.Tolerations}, "tolerations")
+				return values["tolerations"].(types.List)
+			}),
+	}
 }
 
-// Identity implements crud.Model.
-func (m *deploymentConfigModel) Identity() any {
-	return attribute.NamespacedIdentity{Namespace: m.Namespace, Name: m.Name}
+func registryTable() attribute.Table[*v1alpha1.ImageMirror] {
+	return attribute.Table[*v1alpha1.ImageMirror]{
+		attribute.Text("source",
+			attribute.Optional("Beginning of the images that are meant, such as `quay.io/example`. "+
+				"If omitted, all images: of each the last part of its name is kept.", validRegistry()),
+			func(r *v1alpha1.ImageMirror) *string { return &r.Source }),
+		attribute.Text("mirror",
+			attribute.Required("What is put in its place, such as `registry.example.com/mirror`.", validRegistry()),
+			func(r *v1alpha1.ImageMirror) *string { return &r.Mirror }),
+	}
+}
+
+func proxyTable() attribute.Table[*v1alpha1.ProxyConfig] {
+	return attribute.Table[*v1alpha1.ProxyConfig]{
+		attribute.Text("http",
+			attribute.Optional("URL of the proxy for http, such as `http://proxy.example.com:3128`. "+
+				"A password in it is readable for all who may read the configuration.", attribute.ValidURL()),
+			func(p *v1alpha1.ProxyConfig) *string { return &p.HTTPProxy }),
+		attribute.Text("https",
+			attribute.Optional("URL of the proxy for https, which may be the same.", attribute.ValidURL()),
+			func(p *v1alpha1.ProxyConfig) *string { return &p.HTTPSProxy }),
+		attribute.Code("no_proxy",
+			schema.ListAttribute{
+				MarkdownDescription: "Hosts, domains and address ranges that are reached without the proxy, such as " +
+					"`.svc` or `10.0.0.0/8`. The hub's API usually belongs here.",
+				Optional: true, ElementType: types.StringType,
+				Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(validNoProxy())},
+			},
+			func(value types.List, p *v1alpha1.ProxyConfig) {
+				p.NoProxy = strings.Join(attribute.StringList(value), ",")
+			},
+			func(p *v1alpha1.ProxyConfig) types.List { return attribute.StringListValue(noProxyOf(p.NoProxy)) }),
+		attribute.Code("ca_bundle",
+			attribute.Optional("Certificates, as PEM, of the authorities that vouch for the "+
+				"proxy.", attribute.ValidPEM()),
+			func(value types.String, p *v1alpha1.ProxyConfig) { p.CABundle = []byte(value.ValueString()) },
+			func(p *v1alpha1.ProxyConfig) types.String {
+				return attribute.OptionalString(strings.ToValidUTF8(string(p.CABundle), "\uFFFD"))
+			}),
+	}
+}
+
+func requirementsTable() attribute.Table[*v1alpha1.ContainerResourceRequirements] {
+	return attribute.Table[*v1alpha1.ContainerResourceRequirements]{
+		attribute.Text("container_id",
+			attribute.Required("Which containers: `kind:name:container`, with the plural name of the kind, such as "+
+				"`deployments:my-agent:*`. `*` stands for any in each of the three parts.", validContainerID()),
+			func(c *v1alpha1.ContainerResourceRequirements) *string { return &c.ContainerID }),
+		attribute.Code("resources", klusterlet.Resources("What these containers get, in place of what the template "+
+			"gives them.", true),
+			func(value types.Object, c *v1alpha1.ContainerResourceRequirements) {
+				if resources := klusterlet.AgentOptionsOf(map[string]attr.Value{"resources": value}).Resources; resources != nil {
+					c.Resources = *resources
+				}
+			},
+			func(c *v1alpha1.ContainerResourceRequirements) types.Object {
+				values := klusterlet.AgentOptionValues(musterv1alpha1.AgentOptions{Resources: &c.Resources}, "resources")
+				return values["resources"].(types.Object)
+			}),
+	}
+}
+
+func setVariables(value types.Map, config agentConfig) {
+	variables := attribute.StringMap(value)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		config.Spec.CustomizedVariables = append(config.Spec.CustomizedVariables,
+			v1alpha1.CustomizedVariable{Name: name, Value: variables[name]})
+	}
+}
+
+func variablesOf(config agentConfig) types.Map {
+	if len(config.Spec.CustomizedVariables) == 0 {
+		return types.MapNull(types.StringType)
+	}
+	variables := map[string]string{}
+	for _, v := range config.Spec.CustomizedVariables {
+		variables[v.Name] = v.Value
+	}
+	return attribute.StringMapValue(variables)
+}
+
+// noProxyOf are the parts of a list separated by commas; nil when there are none.
+func noProxyOf(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
-func deploymentConfig(namespace, body string) string {
+func withDeploymentConfig(namespace, body string) string {
 	return "resource \"muster_addon_deployment_config\" \"test\" {\n  namespace = \"" + namespace + "\"\n  name = \"settings\"\n" + body + "\n}\n"
 }
 
@@ -37,7 +37,7 @@ func TestAccDeploymentConfigSaysAll(t *testing.T) {
 	someone := acctest.Someone(t)
 	someone.Namespace("adc-all")
 	w := acctest.NewWorkspace(t)
-	config := deploymentConfig("adc-all", all)
+	config := withDeploymentConfig("adc-all", all)
 	if said, ok := w.Apply(config); !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}
@@ -53,12 +53,12 @@ func TestAccDeploymentConfigSaysAll(t *testing.T) {
 		t.Errorf("on the hub, the first requirements are %+v", spec.ResourceRequirements[0])
 	}
 	// The last one that fits counts, so their order has to arrive, too.
-	swapped := deploymentConfig("adc-all", strings.Replace(strings.Replace(all, `"*:*:*"`, `"pods:x:y"`, 1), `"deployments:web:*"`, `"*:*:*"`, 1))
+	swapped := withDeploymentConfig("adc-all", strings.Replace(strings.Replace(all, `"*:*:*"`, `"pods:x:y"`, 1), `"deployments:web:*"`, `"*:*:*"`, 1))
 	if said, ok := w.Apply(swapped); !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}
 	acctest.Says(t, w.Plan(swapped), "No changes.")
-	bare := deploymentConfig("adc-all", "")
+	bare := withDeploymentConfig("adc-all", "")
 	if said, ok := w.Apply(bare); !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}
@@ -82,7 +82,7 @@ func TestAccEmptyNamespaceIsNotNone(t *testing.T) {
 	someone := acctest.Someone(t)
 	someone.Namespace("adc-empty")
 	w := acctest.NewWorkspace(t)
-	config := deploymentConfig("adc-empty", `  agent_install_namespace = ""`)
+	config := withDeploymentConfig("adc-empty", `  agent_install_namespace = ""`)
 	live := func() string {
 		t.Helper()
 		object := &v1alpha1.AddOnDeploymentConfig{}
@@ -95,7 +95,7 @@ func TestAccEmptyNamespaceIsNotNone(t *testing.T) {
 	}
 	for _, step := range []struct{ config, want string }{
 		{config, `{"agentInstallNamespace":""}`},
-		{deploymentConfig("adc-empty", ""), `{"agentInstallNamespace":"open-cluster-management-agent-addon"}`},
+		{withDeploymentConfig("adc-empty", ""), `{"agentInstallNamespace":"open-cluster-management-agent-addon"}`},
 		{config, `{"agentInstallNamespace":""}`},
 	} {
 		if said, ok := w.Apply(step.config); !ok {
@@ -133,9 +133,9 @@ func TestAccDeploymentConfigMistakes(t *testing.T) {
 		{`  node_placement = { node_selector = { "a b" = "c" } }`, `node_placement.node_selector`},
 		{`  node_selector = {}`, "Unsupported argument"},
 	} {
-		acctest.Says(t, w.Plan(deploymentConfig("adc-wrong", x.body)), x.says)
+		acctest.Says(t, w.Plan(withDeploymentConfig("adc-wrong", x.body)), x.says)
 	}
-	said, ok := w.Apply(deploymentConfig("adc-nowhere", ""))
+	said, ok := w.Apply(withDeploymentConfig("adc-nowhere", ""))
 	if ok {
 		t.Error("a namespace that does not exist is no error")
 	}
@@ -148,7 +148,7 @@ func TestAccDeploymentConfigStaysWhileItIsUsed(t *testing.T) {
 	someone := acctest.Someone(t)
 	someone.Namespace("adc-used")
 	w := acctest.NewWorkspace(t)
-	config := deploymentConfig("adc-used", "  timeouts { delete = \"2s\" }")
+	config := withDeploymentConfig("adc-used", "  timeouts { delete = \"2s\" }")
 	if said, ok := w.Apply(config); !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}

@@ -3,11 +3,10 @@ package addon
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud/crudtest"
 )
 
-func TestModelsFitTheirSchemas(t *testing.T) {
-	crudtest.Fits(t, NewClusterAddOn(), &clusterAddOnModel{})
-	crudtest.Fits(t, NewTemplate(), &templateModel{})
-	crudtest.Fits(t, NewDeploymentConfig(), &deploymentConfigModel{})
+func TestModelsOfAddOnsFitTheirSchemas(t *testing.T) {
+	crudtest.Fits(t, AddOn().NewResource(), &addOnModel{})
+	crudtest.Fits(t, Template().NewResource(), &templateModel{})
 }

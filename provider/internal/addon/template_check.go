@@ -12,8 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/corekind"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/template"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -28,10 +26,13 @@ import (
 func templateContent() map[string]schema.Attribute {
 	attributes := workload.Attributes()
 	if a, ok := attributes["manifests"].(schema.ListAttribute); ok {
-		a.MarkdownDescription = "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name. " +
-			"Only what they mean is compared: notation, comments, the order of objects and keys, and fields that are null make no difference. " +
-			"At least one of `manifests`, `objects` and `manifests_wo` has to be set. The template has the objects of all three, in this order; each may take up to 500 KiB, and the hub divides them among as many works as they need. " +
-			"The texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` shows what is in them."
+		a.MarkdownDescription = "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold " +
+			"several YAML documents. Each object needs apiVersion, kind and metadata.name. Only what they mean is " +
+			"compared: notation, comments, the order of objects and keys, and fields that are null make no " +
+			"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be set. The template has " +
+			"the objects of all three, in this order; each may take up to 500 KiB, and the hub divides them among " +
+			"as many works as they need. The texts are hidden in plans, and left out of a configuration that " +
+			"Terraform generates: `fields` shows what is in them."
 		attributes["manifests"] = a
 	}
 	return attributes
@@ -41,10 +42,11 @@ func templateContent() map[string]schema.Attribute {
 // works, and fills in their placeholders.
 func templateRules() workload.Rules {
 	return workload.Rules{
-		Fits: func(objects []manifest.Object) error {
+		Fits: func(objects []workload.Object) error {
 			for _, object := range objects {
 				if size := len(object.JSON); size > work.DefaultManifestLimit {
-					return fmt.Errorf("%s takes %d bytes, more than the %d that a hub accepts in one work; divide it, or let the agent fetch what it needs", object, size, work.DefaultManifestLimit)
+					return fmt.Errorf("%s takes %d bytes, more than the %d that a hub accepts in one work; divide "+
+						"it, or let the agent fetch what it needs", object, size, work.DefaultManifestLimit)
 				}
 			}
 			return nil
@@ -57,7 +59,7 @@ func templateRules() workload.Rules {
 // checkManifest checks one object: its placeholders, and the annotations by which hubs
 // treat it specially. Where the object may be secret, nothing of it is quoted but its
 // name.
-func checkManifest(object manifest.Object, secret bool) (problems, warnings []string) {
+func checkManifest(object workload.Object, secret bool) (problems, warnings []string) {
 	one := &v1alpha1.AddOnTemplate{}
 	one.Spec.AgentSpec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: object.JSON}}}
 	parsed, err := template.Parse(one)
@@ -82,11 +84,13 @@ func checkManifest(object manifest.Object, secret bool) (problems, warnings []st
 	}
 	problems = append(problems, literalProblems(fields)...)
 	if marked(fields, addon.PreDeleteAnnotation) != nil && !runs(object) {
-		warnings = append(warnings, fmt.Sprintf("it has %s, which counts for a Job or a Pod alone, so the object is deployed like the others; remove it there", addon.PreDeleteAnnotation))
+		warnings = append(warnings, fmt.Sprintf("it has %s, which counts for a Job or a Pod alone, so the object is "+
+			"deployed like the others; remove it there", addon.PreDeleteAnnotation))
 	}
 	places := []string{addon.LocationManaged, addon.LocationHosting, addon.LocationNone}
 	if at := marked(fields, addon.LocationAnnotation); at != nil && !slices.Contains(places, *at) {
-		problems = append(problems, fmt.Sprintf("%s is %q, and it takes one of %s", addon.LocationAnnotation, *at, strings.Join(places, ", ")))
+		problems = append(problems, fmt.Sprintf("%s is %q, and it takes one of "+
+			"%s", addon.LocationAnnotation, *at, strings.Join(places, ", ")))
 	}
 	return problems, warnings
 }
@@ -97,13 +101,15 @@ func literalProblems(fields map[string]any) []string {
 	var problems []string
 	metadata, _ := fields["metadata"].(map[string]any)
 	if namespace, _ := metadata["namespace"].(string); strings.Contains(namespace, "{{") {
-		problems = append(problems, "metadata.namespace has a placeholder, and API servers refuse a template with one there; write a namespace such as "+addon.DefaultInstallNamespace+
+		problems = append(problems, "metadata.namespace has a placeholder, and API servers refuse a template with "+
+			"one there; write a namespace such as "+addon.DefaultInstallNamespace+
 			"; agent_install_namespace of a muster_addon_deployment_config replaces it")
 	}
 	labels, _ := metadata["labels"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if value, _ := labels[key].(string); strings.Contains(key+value, "{{") {
-			problems = append(problems, "metadata.labels has a placeholder, and API servers refuse a template with one there; use an annotation, or a label of the pods")
+			problems = append(problems, "metadata.labels has a placeholder, and API servers refuse a template with "+
+				"one there; use an annotation, or a label of the pods")
 			break
 		}
 	}
@@ -111,7 +117,7 @@ func literalProblems(fields map[string]any) []string {
 }
 
 // runs reports whether an object is of a kind that runs once.
-func runs(object manifest.Object) bool {
+func runs(object workload.Object) bool {
 	return object.Kind == "Pod" && object.APIVersion == "v1" || object.Kind == "Job" && strings.HasPrefix(object.APIVersion, "batch/")
 }
 
@@ -136,12 +142,14 @@ func placeholderProblem(name string, secret bool) string {
 	bare := strings.TrimSpace(name)
 	switch {
 	case secret:
-		return "a text in it has {{...}} around what can't be the name of a variable: letters, digits and underscores without spaces, as in {{CLUSTER_NAME}}; hubs would leave it out"
+		return "a text in it has {{...}} around what can't be the name of a variable: letters, digits and " +
+			"underscores without spaces, as in {{CLUSTER_NAME}}; hubs would leave it out"
 	case variableName.MatchString(bare):
 		return fmt.Sprintf("{{%s}} has spaces in it, and hubs would leave it out; write {{%s}}", name, bare)
 	}
-	return fmt.Sprintf("{{%s}} can't be a variable, and hubs would leave it out: names are letters, digits and underscores, as in {{CLUSTER_NAME}}. "+
-		"To have these characters in the object, write a variable such as {{TEXT}}, and put the text into customized_variables of a muster_addon_deployment_config", name)
+	return fmt.Sprintf("{{%s}} can't be a variable, and hubs would leave it out: names are letters, digits and "+
+		"underscores, as in {{CLUSTER_NAME}}. To have these characters in the object, write a variable such as "+
+		"{{TEXT}}, and put the text into customized_variables of a muster_addon_deployment_config", name)
 }
 
 // samples are values of the variables that hubs set themselves.
@@ -154,10 +162,10 @@ var placeholderText = regexp.MustCompile(`(?s)\{\{(.*?)\}\}`)
 // kindProblems are the problems of an object of Kubernetes' own kinds as clusters get
 // it. Texts with variables that only a deployment configuration sets may turn out to be
 // anything, but they stay texts.
-func kindProblems(object map[string]any) []corekind.Problem {
+func kindProblems(object map[string]any) []workload.Problem {
 	f := filling{samples: samples(), open: map[string]bool{}}
 	filled, _ := f.value("", object).(map[string]any)
-	return slices.DeleteFunc(corekind.Check(filled), func(p corekind.Problem) bool { return f.open[p.Path] && !p.Typed })
+	return slices.DeleteFunc(workload.CheckObject(filled), func(p workload.Problem) bool { return f.open[p.Path] && !p.Typed })
 }
 
 // filling puts samples in the place of placeholders.
@@ -174,9 +182,9 @@ func (f filling) value(at string, value any) any {
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			name, open := f.text(key)
 			if open {
-				f.open[corekind.Join(at, name)] = true
+				f.open[workload.JoinPath(at, name)] = true
 			}
-			filled[name] = f.value(corekind.Join(at, name), value[key])
+			filled[name] = f.value(workload.JoinPath(at, name), value[key])
 		}
 		return filled
 	case []any:

@@ -10,10 +10,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
@@ -37,7 +38,7 @@ func (u usage) by(a *v1alpha1.ManagedClusterAddOn) bool {
 // go. Of one that is another owner's by now nothing has to be waited for. object is an
 // empty one of its kind.
 func (u usage) untilUnused(
-	ctx context.Context, r *crud.Resource, m crud.Model, timeout time.Duration, was crud.PrivateReader, object kube.Object, diags *diag.Diagnostics,
+	ctx context.Context, r *crud.Resource, what string, timeout time.Duration, was crud.PrivateReader, object kube.Object, diags *diag.Diagnostics,
 ) bool {
 	client := r.Hub.WriteClient(diags)
 	if client == nil {
@@ -63,18 +64,19 @@ func (u usage) untilUnused(
 	case err == nil, apierrors.IsForbidden(err) && len(users) == 0, kube.IsKindNotServed(err):
 		return true // Who may not see them can't be asked to wait for them.
 	case (hub.IsTimeout(err) || apierrors.IsForbidden(err)) && len(users) > 0:
-		diags.AddError("Still in use: "+m.What(), fmt.Sprintf("%s after the destroy began, these add-ons in clusters of the hub %s still used it:\n%s\n\n"+
+		diags.AddError("Still in use: "+what, fmt.Sprintf("%s after the destroy began, these add-ons in clusters of "+
+			"the hub %s still used it:\n%s\n\n"+
 			"It was left, because an add-on without its configuration can neither run nor be removed. "+
 			"Remove it from their configs, or remove them, and apply again when the rollout or the removal is through.",
 			attribute.ShortDuration(time.Since(began).Round(time.Second)), client.Host(), listUsers(users)))
 	default:
-		hub.AddAPIError(diags, client, "find out whether "+m.What()+" is in use", err)
+		hub.AddAPIError(diags, client, "find out whether "+what+" is in use", err)
 	}
 	return false
 }
 
 func describeUser(a *v1alpha1.ManagedClusterAddOn) string {
-	text := fmt.Sprintf("  %s in the cluster %s", a.Name, a.Namespace)
+	text := fmt.Sprintf("%s in the cluster %s", a.Name, a.Namespace)
 	if a.DeletionTimestamp != nil {
 		text += ", which is being removed: kubectl describe managedclusteraddon -n " + a.Namespace + " " + a.Name
 	}
@@ -86,8 +88,5 @@ const shownUsers = 10
 
 func listUsers(users []string) string {
 	slices.Sort(users)
-	if len(users) > shownUsers {
-		users = append(users[:shownUsers:shownUsers], fmt.Sprintf("  and %d more", len(users)-shownUsers))
-	}
-	return strings.Join(users, "\n")
+	return "  " + strings.Join(text.First(users, shownUsers), "\n  ")
 }

@@ -8,57 +8,57 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // What is checked and decided of an import while planning.
 
-// ValidateConfig refuses options that no agent can have, and a trust that needs no
+// validate refuses options that no agent can have, and a trust that needs no
 // certificates beside certificates.
-func (r *importResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 	var agent, endpoint types.Object
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("agent"), &agent)...)
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("endpoint"), &endpoint)...)
-	if resp.Diagnostics.HasError() {
+	diags.Append(config.GetAttribute(ctx, path.Root("agent"), &agent)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("endpoint"), &endpoint)...)
+	if diags.HasError() {
 		return
 	}
 	if attribute.Known(agent) {
-		agentoptions.Check(agent.Attributes(), path.Root("agent"), &resp.Diagnostics)
+		klusterlet.CheckAgentOptions(agent.Attributes(), path.Root("agent"), diags)
 	}
 	trust, _ := endpoint.Attributes()["trust"].(types.String)
 	ca, _ := endpoint.Attributes()["cluster_ca_certificate"].(types.String)
 	if trust.ValueString() == string(v1alpha1.TrustSystem) && ca.ValueString() != "" {
 		at := path.Root("endpoint").AtName("cluster_ca_certificate")
-		resp.Diagnostics.AddAttributeError(at, "Certificates that are not used",
-			attribute.Place(at)+" is set, and endpoint.trust is \"System\", with which the agent verifies the hub by the authorities of its image alone. Remove one of them.")
+		diags.AddAttributeError(at, "Certificates that are not used",
+			attribute.Place(at)+" is set, and endpoint.trust is \"System\", with which the agent verifies the hub "+
+				"by the authorities of its image alone. Remove one of them.")
 	}
 }
 
 // local are the attributes that are not written to the hub.
-func local() []string {
-	return append(reported(), "kubeconfig_wo", "kubeconfig_wo_version", "wait", "ready", "adopt", "force_conflicts", "timeouts")
-}
+func local() []string { return append(table().Unwritten(), "adopt", "force_conflicts", "timeouts") }
 
 // handsIn reports whether an update hands the kubeconfig in: for a change of what is
 // installed or of how the cluster joins, for a new number, and where the hub needs it.
-func handsIn(changes attribute.Changes, needed types.Bool) bool {
-	return needed.ValueBool() || changes.In("kubeconfig_wo_version") || changes.Beyond(append(local(), "labels", "annotations")...)
+func handsIn(changes attribute.Changes, needed bool) bool {
+	return needed || changes.In("kubeconfig_wo_version") || changes.Beyond(append(local(), "labels", "annotations")...)
 }
 
-// ModifyPlan plans what the hub reports, and asks the hub what would come of the
-// change.
-func (r *importResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+// plan plans what the hub reports, and returns whether to ask the hub what would come of
+// the change.
+func plan(ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
 	if req.Plan.Raw.IsNull() {
-		tellWhatStays(ctx, req, resp)
-		return
+		warnWhatStays(ctx, req, resp)
+		return false
 	}
 	nameSecret(ctx, req, resp)
 	var wait types.Object
@@ -70,38 +70,53 @@ func (r *importResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		var ready types.Bool
 		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &ready)...)
 		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("kubeconfig_needed"), &needed)...)
-		unmet = !wait.IsNull() && !ready.ValueBool()
-		crud.KeepReported(req, resp, append(reported(), "ready")...)
+		unmet = !wait.IsNull() && !ready.IsNull() && !ready.ValueBool()
+		crud.KeepReported(req, resp, append(statusTable().Unwritten(), "ready")...)
 	}
 	if resp.Diagnostics.HasError() {
-		return
+		return false
 	}
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
+	if req.State.Raw.IsNull() || handsIn(changes, false) {
+		checkKubeconfig(content, &resp.Diagnostics)
+	}
 	writes := changes.Beyond(local()...)
-	if writes || unmet || changes.In("wait", "kubeconfig_wo_version") || needed.ValueBool() && !content.IsNull() {
-		planReported(ctx, wait.IsNull(), resp)
+	reports := writes || unmet || changes.In("kubeconfig_wo_version") || needed.ValueBool() && !content.IsNull()
+	if reports || changes.In("wait") {
+		planReported(ctx, wait.IsNull(), reports, resp)
 	}
-	if !writes || r.lacksKind(ctx, req, resp) {
-		return
-	}
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model importModel
-		diags.Append(from.Get(ctx, &model)...)
-		return model.owned(model.object()), !diags.HasError()
-	})
+	return writes && !lacksKind(ctx, r, req, resp)
 }
 
-// planReported plans what the hub will report as not known yet.
-func planReported(ctx context.Context, waitless bool, resp *resource.ModifyPlanResponse) {
+// checkKubeconfig refuses a kubeconfig that is about to be handed in and that a hub would
+// refuse. It never repeats the content. One that is not handed in is not looked at: a
+// destroy, before which Terraform plans as usual, needs none.
+func checkKubeconfig(content types.String, diags *diag.Diagnostics) {
+	if content.IsNull() || content.IsUnknown() {
+		return
+	}
+	if why := problemsOfKubeconfig(content.ValueString()); why != "" {
+		diags.AddAttributeError(path.Root("kubeconfig_wo"), "Invalid kubeconfig", attribute.Place(path.Root("kubeconfig_wo"))+": "+why)
+	}
+}
+
+// planReported plans whether the wait is met, and with reports what the hub will report,
+// as not known yet.
+func planReported(ctx context.Context, waitless, reports bool, resp *resource.ModifyPlanResponse) {
 	ready := types.BoolUnknown()
 	if waitless {
 		ready = types.BoolNull()
 	}
-	for name, value := range map[string]attr.Value{
-		"ready": ready, "installed": types.BoolUnknown(), "joined": types.BoolUnknown(), "kubeconfig_needed": types.BoolUnknown(),
-		"installed_cluster_uid": types.StringUnknown(), "problem": types.StringUnknown(),
-	} {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
+	if !reports {
+		return
+	}
+	for name, a := range statusTable().Attributes() {
+		var unknown attr.Value = types.BoolUnknown()
+		if a.GetType().Equal(types.StringType) {
+			unknown = types.StringUnknown()
+		}
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), unknown)...)
 	}
 }
 
@@ -116,8 +131,10 @@ func nameSecret(ctx context.Context, req resource.ModifyPlanRequest, resp *resou
 }
 
 // lacksKind refuses to create an import on a hub that has none. Where the hub can't be
-// asked, the apply tells.
-func (r *importResource) lacksKind(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
+// asked, the apply fails.
+func lacksKind(
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) bool {
 	client := r.Hub.PlanClient()
 	if !req.State.Raw.IsNull() || client == nil || r.Hub.HasWritten() {
 		return false
@@ -138,18 +155,22 @@ func (r *importResource) lacksKind(ctx context.Context, req resource.ModifyPlanR
 	if !kube.IsKindNotServed(err) {
 		return false
 	}
-	resp.Diagnostics.AddError("The hub imports no clusters", fmt.Sprintf("The hub %s does not serve the kind ClusterImport. %s\n\n"+
-		"Where Terraform can reach the cluster itself, muster_klusterlet installs the agent, with every hub.", client.Host(), hub.ImportNeeds))
+	resp.Diagnostics.AddError("The hub imports no clusters", fmt.Sprintf("The hub %s does not serve the kind "+
+		"ClusterImport. %s\n\n"+
+		"Where Terraform can reach the cluster itself, muster_klusterlet installs the agent, with "+
+		"every hub.", client.Host(), hub.ImportNeeds))
 	return true
 }
 
-// tellWhatStays tells that destroying an import does not make the cluster leave.
-func tellWhatStays(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	var state importModel
-	if req.State.Raw.IsNull() || req.State.Get(ctx, &state).HasError() || state.InstalledClusterUID.ValueString() == "" {
+// warnWhatStays warns that destroying an import does not make the cluster leave.
+func warnWhatStays(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	var name, uid types.String
+	if req.State.Raw.IsNull() || req.State.GetAttribute(ctx, path.Root("name"), &name).HasError() ||
+		req.State.GetAttribute(ctx, path.Root("installed_cluster_uid"), &uid).HasError() || uid.ValueString() == "" {
 		return
 	}
-	resp.Diagnostics.AddWarning("The agent stays in the cluster: "+state.What(),
-		fmt.Sprintf("The hub no longer changes the agent of %q, and deletes the kubeconfig if it has one. The agent and the managed cluster stay, and go on. "+
-			"To let the cluster go: muster detach %[1]s, and delete the agent's namespace in the cluster.", state.Name.ValueString()))
+	resp.Diagnostics.AddWarning(fmt.Sprintf("The agent stays in the cluster: cluster import %q", name.ValueString()),
+		fmt.Sprintf("The hub no longer changes the agent of %q, and deletes the kubeconfig if it has one. "+
+			"The agent and the managed cluster stay, and go on. To let the cluster go, and remove the agent from it: "+
+			"muster detach %[1]s --cluster-kubeconfig FILE.", name.ValueString()))
 }

@@ -1,9 +1,7 @@
 package clusterimport_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,6 +108,12 @@ output "seen" {
 			t.Errorf("%s: the cluster has registered again, as %s", what, now)
 		}
 	}
+	// Users reach the cluster where the hub does.
+	mustApply(t, w, config(1, "  redeploy = 2\n  publish_server = true\n"))
+	someone.Get(mc, "", "imp-life")
+	if at := mc.Spec.ManagedClusterClientConfigs; len(at) != 1 || at[0].URL != process.URL || len(at[0].CABundle) == 0 {
+		t.Errorf("users find the cluster at %+v, want %s", at, process.URL)
+	}
 	// A new number has the hub look once more, and repair.
 	managed.Remove(&appsv1.Deployment{}, cluster.AgentNamespace, klusterlet.Name)
 	mustApply(t, w, config(2, "  redeploy = 2\n"))
@@ -131,6 +135,8 @@ output "seen" {
 	}
 
 	acctest.Says(t, w.Plan("# nothing\n"), `The agent stays in the cluster: cluster import "imp-life"`, "muster detach imp-life")
+	// A kubeconfig that is not handed in is not looked at, nor needed to destroy.
+	acctest.Says(t, w.Plan(strings.Replace(keeping, fmt.Sprintf("file(%q)", process.Kubeconfig), `"dummy"`, 1)), "No changes.")
 	if said, ok := w.Destroy(); !ok {
 		t.Fatal(acctest.Excerpt(said))
 	}
@@ -155,18 +161,15 @@ func keepsNoSecret(t *testing.T, w *acctest.Workspace, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := os.ReadFile(filepath.Join(w.Dir, "terraform.tfstate"))
-	if err != nil || !json.Valid(state) {
-		t.Fatal(err)
-	}
+	state := w.State()
 	for _, user := range config.AuthInfos {
 		for _, secret := range []string{string(user.ClientKeyData), user.Token, user.Password} {
-			if secret != "" && strings.Contains(string(state), secret[:20]) {
+			if secret != "" && strings.Contains(state, secret[:20]) {
 				t.Error("a credential is in the state")
 			}
 		}
 	}
-	if strings.Contains(string(state), "current-context") {
+	if strings.Contains(state, "current-context") {
 		t.Error("the kubeconfig is in the state")
 	}
 }
@@ -221,14 +224,14 @@ func TestAccImportIsCheckedAtPlan(t *testing.T) {
 		{`  agent = { namespace = "kube-system" }`, "agent"},
 		{`  endpoint = { server = "http://hub.example.com" }`, "only https is admitted"},
 		{`  cluster_labels = { "cluster.open-cluster-management.io/clusterset" = "eu" }`, "use the attribute cluster_set"},
-		{"  wait = {}", "names nothing that it waits for"},
+		{"  wait = {}", "Nothing to wait for"},
 		{"  redeploy = -1", "redeploy"},
 	} {
 		acctest.Says(t, w.Plan(importConfig("imp-checked", x.body)), "Error: ", x.says)
 	}
 }
 
-// What the hub alone can know is told after it was handed in.
+// What the hub alone can know is reported after it was handed in.
 func TestAccImportOfTheHubItself(t *testing.T) {
 	w := acctest.NewWorkspace(t)
 	someone := acctest.Someone(t)
@@ -321,7 +324,7 @@ func TestAccImportWithRestrictedIdentities(t *testing.T) {
 	}
 }
 
-// A hub without the gate is told apart while planning, and says nothing of imports
+// A hub without the gate is noticed while planning, and says nothing of imports
 // where nobody asks for any.
 func TestAccImportNeedsItsGate(t *testing.T) {
 	w := acctest.NewWorkspace(t)

@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
@@ -23,7 +22,8 @@ import (
 func problemsOfKubeconfig(content string) string {
 	c, err := kubeconfig.Contain([]byte(content))
 	if err != nil {
-		return fmt.Sprintf("The hub uses the kubeconfig in place of its owner, and so takes no kubeconfig that needs anything beside itself: %s.", err)
+		return fmt.Sprintf("The hub uses the kubeconfig in place of its owner, and so takes no kubeconfig that "+
+			"needs anything beside itself: %s.", err)
 	}
 	hosts := []string{c.Server.Hostname()}
 	if c.Proxy != nil {
@@ -40,25 +40,28 @@ func problemsOfKubeconfig(content string) string {
 
 // handIn puts a kubeconfig where the hub finds it, and returns the version of the
 // Secret. A Secret that somebody else has put there stays as it is.
-func handIn(ctx context.Context, client *kube.Client, m *importModel, content string, diags *diag.Diagnostics) (version string, ok bool) {
+func handIn(ctx context.Context, c *change, content string) (version string, ok bool) {
 	if why := problemsOfKubeconfig(content); why != "" {
-		diags.AddAttributeError(path.Root("kubeconfig_wo"), "Invalid kubeconfig", why)
+		c.Diagnostics.AddAttributeError(path.Root("kubeconfig_wo"), "Invalid kubeconfig", why)
 		return "", false
 	}
 	var err error
 	for range attempts { // The hub may forget the one from before meanwhile.
-		if version, err = putSecret(ctx, client, m, content); !apierrors.IsConflict(err) {
+		if version, err = putSecret(ctx, c, content); !apierrors.IsConflict(err) {
 			break
 		}
 	}
 	var foreign *foreignError
 	switch {
 	case errors.As(err, &foreign):
-		diags.AddAttributeError(path.Root("kubeconfig_secret"), "Exists already: Secret "+foreign.where,
-			fmt.Sprintf("The hub %s has the Secret already, and this resource has not handed it in. It was not changed. "+
-				"To use it as it is, remove kubeconfig_wo and kubeconfig_wo_version. To overwrite it, set adopt = true. To leave it to its owner, set kubeconfig_secret to another name.", client.Host()))
+		c.Diagnostics.AddAttributeError(path.Root("kubeconfig_secret"), "Exists already: Secret "+foreign.where,
+			fmt.Sprintf("The hub %s has the Secret already, and this resource has not handed it in. It was not "+
+				"changed. "+
+				"To use it as it is, remove kubeconfig_wo and kubeconfig_wo_version. To overwrite it, set adopt "+
+				"= true. "+
+				"To leave it to its owner, set kubeconfig_secret to another name.", c.Client.Host()))
 	case err != nil:
-		hub.AddAPIError(diags, client, "hand in the kubeconfig of "+m.What(), err)
+		hub.AddAPIError(c.Diagnostics, c.Client, "hand in the kubeconfig of "+c.What, err)
 	}
 	return version, err == nil
 }
@@ -71,44 +74,44 @@ type foreignError struct{ where string }
 
 func (e *foreignError) Error() string { return "the Secret " + e.where + " is somebody else's" }
 
-func putSecret(ctx context.Context, client *kube.Client, m *importModel, content string) (version string, err error) {
-	name := m.KubeconfigSecret.ValueString()
+func putSecret(ctx context.Context, c *change, content string) (version string, err error) {
+	name, of := c.Plan.Text("kubeconfig_secret"), c.Keys[0]
 	live := &corev1.Secret{}
 	options := kube.ApplyOptions{Manager: hub.FieldManager, Force: true}
-	switch err := client.Get(ctx, live, muster.ImportNamespace, name); {
+	switch err := c.Client.Get(ctx, live, muster.ImportNamespace, name); {
 	case kube.IsNotFound(err, name):
 		options.CreateOnly = true
 	case err != nil:
 		return "", err
-	case !handedInFor(live, m.Name.ValueString()) && !m.Adopt.ValueBool():
+	case !handedInFor(live, of) && !c.Plan.Bool("adopt"):
 		return "", &foreignError{muster.ImportNamespace + "/" + name}
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: muster.ImportNamespace, Name: name, ResourceVersion: live.ResourceVersion,
-			Annotations: map[string]string{muster.HandedInForAnnotation: m.Name.ValueString()},
+			Annotations: map[string]string{muster.HandedInForAnnotation: of},
 		},
 		Data: map[string][]byte{"kubeconfig": []byte(content)},
 	}
-	err = client.Apply(ctx, secret, options)
+	err = c.Client.Apply(ctx, secret, options)
 	return secret.ResourceVersion, err
 }
 
 // handedInFor reports whether a Secret is Terraform's, for the import of this name.
 func handedInFor(secret *corev1.Secret, name string) bool {
-	return secret.Annotations[muster.HandedInForAnnotation] == name && !ownership.Of(secret, hub.FieldManager).None()
+	return secret.Annotations[muster.HandedInForAnnotation] == name && !crud.FieldsOf(secret, hub.FieldManager).None()
 }
 
-// withdraw deletes a kubeconfig that was handed in for an import, where the hub has not
-// forgotten it.
-func withdraw(ctx context.Context, client *kube.Client, m *importModel, diags *diag.Diagnostics) {
-	name, doing := m.KubeconfigSecret.ValueString(), "delete the kubeconfig of "+m.What()
+// withdraw deletes the kubeconfig of the state, where the hub has not forgotten it.
+func withdraw(ctx context.Context, c *change) {
+	name := c.Prior.Text("kubeconfig_secret")
 	live := &corev1.Secret{}
-	err := client.Get(ctx, live, muster.ImportNamespace, name)
-	if err == nil && handedInFor(live, m.Name.ValueString()) {
-		_, err = client.DeleteIf(ctx, &corev1.Secret{}, muster.ImportNamespace, name, metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
+	err := c.Client.Get(ctx, live, muster.ImportNamespace, name)
+	if err == nil && handedInFor(live, c.Keys[0]) {
+		_, err = c.Client.DeleteIf(ctx, &corev1.Secret{}, muster.ImportNamespace, name,
+			metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
 	}
 	if err != nil && !kube.IsNotFound(err, name) && !apierrors.IsConflict(err) {
-		hub.AddAPIError(diags, client, doing, err)
+		hub.AddAPIError(c.Diagnostics, c.Client, "delete the kubeconfig of "+c.What, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // outputs are the root outputs after an apply.
-func outputs(t *testing.T, w *acctest.Workspace) map[string]any {
+func outputs(t *testing.T, w *acctest.Terraform) map[string]any {
 	t.Helper()
 	said, ok := w.Run("output", "-json")
 	if !ok {
@@ -38,7 +38,7 @@ func outputs(t *testing.T, w *acctest.Workspace) map[string]any {
 // The functions with what Terraform makes of their arguments: tuples, objects,
 // sensitive and unknown values. None of them needs a hub.
 func TestAccFunctions(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	w.Setenv("MUSTER_KUBECONFIG", "")
 	if err := os.Mkdir(filepath.Join(w.Dir, "m"), 0o700); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ output "agent" { value = [for o in provider::muster::klusterlet_manifests({ clus
 
 // An error shows the call, the argument and what is wrong with it.
 func TestAccFunctionErrors(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	for call, want := range map[string]string{
 		`manifests_from_yaml({ "a.yaml" = "kind: X" })`:               `Invalid value for "text" parameter: a.yaml: document 1, line 1: it has no apiVersion`,
 		`kubeconfig({ host = "https://a", tokn = "x" })`:              `Invalid value for "connection" parameter: it has no attribute tokn`,
@@ -121,7 +121,7 @@ func TestAccFunctionErrors(t *testing.T) {
 
 // What functions return fits the resources.
 func TestAccFunctionsAsArguments(t *testing.T) {
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	config := `
 resource "muster_managed_cluster_set" "x" {
   name           = "functions"

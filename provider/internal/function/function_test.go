@@ -281,3 +281,20 @@ func TestKlusterletManifests(t *testing.T) {
 		})
 	}
 }
+
+// Charts separate documents in ways that are YAML, if not pretty.
+func TestManifestsFromYAMLOfCharts(t *testing.T) {
+	const a, b = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", "apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n"
+	for name, text := range map[string]string{
+		"a comment behind the separator": "--- # first\n" + a + "--- # second\n" + b,
+		"blanks behind it":               "---  \n" + a + "---\t\n" + b,
+		"comments alone":                 "# Source: a\n---\n# Source: b\n---\n" + a + "---\n# off\n\n---\n" + b,
+		"an end of document":             "---\n" + a + "...\n---\n" + b,
+		"a separator in a text":          a + "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: b\n  annotations:\n    x: |\n      a\n      ---\n      b\n",
+	} {
+		objects, err := objectsOf(types.DynamicValue(types.StringValue(text)))
+		if err != nil || len(objects) != 2 {
+			t.Errorf("%s: got %v, %v", name, objects, err)
+		}
+	}
+}

@@ -11,11 +11,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	manifests "github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 )
 
@@ -45,7 +44,7 @@ func (klusterletManifests) Definition(_ context.Context, _ function.DefinitionRe
 		Parameters: []function.Parameter{function.DynamicParameter{
 			Name: "klusterlet",
 			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, and those that say how the agent runs: " +
-				"`" + strings.Join(agentoptions.Names(), "`, `") + "`. Further `bootstrap_kubeconfig`, the text of a kubeconfig, " +
+				"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, the text of a kubeconfig, " +
 				"which is a secret: the result is sensitive or ephemeral when it is.",
 		}},
 		Return: function.DynamicReturn{},
@@ -72,7 +71,7 @@ func (klusterletManifests) Run(ctx context.Context, req function.RunRequest, res
 
 func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error) {
 	var a klusterletArgument
-	given, err := readWith(argument, &a, agentoptions.Names())
+	given, err := readWith(argument, &a, klusterlet.AgentOptionNames())
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +86,12 @@ func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error
 			return nil, err
 		}
 	}
-	options, err := agentoptions.Decode(given)
+	options, err := klusterlet.DecodeAgentOptions(given)
 	if err != nil {
 		return nil, err
 	}
 	options.Namespace = a.Namespace
-	if problems := klusterlet.Validate(options, nil); len(problems) > 0 {
+	if problems := manifests.Validate(options, nil); len(problems) > 0 {
 		return nil, problems[0]
 	}
 	if a.BootstrapKubeconfig != "" {
@@ -101,14 +100,14 @@ func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error
 		}
 	}
 	objects := []any{}
-	for _, object := range klusterlet.Render(klusterlet.Options{
+	for _, object := range manifests.Render(manifests.Options{
 		ClusterName: a.ClusterName, AgentOptions: options, BootstrapKubeconfig: []byte(a.BootstrapKubeconfig),
 	}) {
 		text, err := json.Marshal(object)
 		if err != nil {
 			return nil, fmt.Errorf("write %s as JSON: %w", object.GetName(), err)
 		}
-		parsed, err := manifest.FromJSON(text)
+		parsed, err := workload.ObjectFromJSON(text)
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,6 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 )
 
@@ -155,12 +154,12 @@ func objectsIn(document []byte, line int) ([]any, error) {
 	case value == nil:
 		return nil, nil
 	case !ok || fields["kind"] != "List" || fields["apiVersion"] != "v1":
-		_, err := manifest.New(value)
+		_, err := workload.NewObject(value)
 		return []any{value}, err
 	}
 	items, _ := fields["items"].([]any)
 	for i, item := range items {
-		if _, err := manifest.New(item); err != nil {
+		if _, err := workload.NewObject(item); err != nil {
 			return nil, fmt.Errorf("items[%d]: %w", i, err)
 		}
 	}

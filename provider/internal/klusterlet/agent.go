@@ -15,11 +15,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
@@ -109,6 +108,46 @@ func (a *agent) Apply(ctx context.Context, object kube.Object, diags *diag.Diagn
 	return true
 }
 
+// restoreAttempts is how often an object is replaced that somebody else, such as its
+// controller, changes at the same time.
+const restoreAttempts = 5
+
+// restore replaces an object to which something was added with what it is to be. An apply
+// leaves alone what others have added.
+func (a *agent) restore(ctx context.Context, wanted kube.Object, diags *diag.Diagnostics) error {
+	for attempt := 1; ; attempt++ {
+		live := kube.Fresh(wanted)
+		if err := a.client.Get(ctx, live, wanted.GetNamespace(), wanted.GetName()); err != nil {
+			if kube.IsNotFound(err, wanted.GetName()) {
+				return nil
+			}
+			return err
+		}
+		restored, removed, err := klusterlet.Restored(wanted, live)
+		if err != nil || len(removed) == 0 {
+			return err
+		}
+		err = a.client.Update(ctx, restored, hub.FieldManager)
+		if apierrors.IsConflict(err) && attempt < restoreAttempts {
+			continue
+		}
+		if err == nil {
+			a.warnOfReturned(wanted, restored, diags)
+		}
+		return err
+	}
+}
+
+// warnOfReturned warns of additions that come back with their removal.
+func (a *agent) warnOfReturned(wanted, updated kube.Object, diags *diag.Diagnostics) {
+	if again := additions(wanted, updated); len(again) > 0 {
+		diags.AddWarning(fmt.Sprintf("Additions to the agent in cluster %q come back", a.name),
+			fmt.Sprintf("They were removed from %s %s, and the cluster's admission has added them again at once:\n%s\n\n"+
+				"The next plan shows them, too. If a webhook adds them, exempt the namespace %s from it.",
+				kindOf(wanted), wanted.GetName(), attribute.JoinLines(indented(again)), a.options.Namespace))
+	}
+}
+
 // endpointOf is where a kubeconfig's current context leads.
 func endpointOf(kubeconfig []byte) (registration.Endpoint, bool) {
 	config, err := clientcmd.Load(kubeconfig)
@@ -130,9 +169,12 @@ func serverOf(kubeconfig []byte) (string, bool) {
 }
 
 // observe brings the state up to date.
-func (m *klusterletModel) observe(seen sighting) {
+func (m *klusterletModel) observe(seen observation) {
 	m.Installed = types.BoolValue(seen.complete())
-	m.Ready = types.BoolNull()
+	m.Ready, m.Joined = types.BoolNull(), types.BoolValue(seen.certified)
+	if m.Offline.IsNull() { // in a state of a version without it
+		m.Offline = types.BoolValue(false)
+	}
 	if m.WaitForBootstrap.ValueBool() {
 		m.Ready = types.BoolValue(seen.ready())
 	}
@@ -145,13 +187,14 @@ func (m *klusterletModel) observe(seen sighting) {
 }
 
 // adopt fills the state in from what is there.
-func (m *klusterletModel) adopt(seen sighting) {
+func (m *klusterletModel) adopt(seen observation) {
 	m.BootstrapKubeconfigNumber = seen.number
 	if !seen.version.IsNull() {
 		m.Bootstrap = &registration.BootstrapModel{Version: seen.version}
 	}
-	m.Model = agentoptions.ModelOf(klusterlet.OptionsOf(seen.deployment))
+	m.OptionsModel = OptionsModelOf(klusterlet.OptionsOf(seen.deployment))
 	m.Installed, m.Ready, m.Problems = types.BoolValue(true), types.BoolValue(seen.ready()), noProblems()
+	m.Joined, m.Offline = types.BoolValue(seen.certified), types.BoolValue(false)
 }
 
 // parseKlusterletID takes [NAMESPACE/]CLUSTER_NAME@KUBECONFIG_PATH[#CONTEXT]

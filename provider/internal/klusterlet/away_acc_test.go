@@ -29,7 +29,8 @@ func silentServer(t *testing.T) string {
 // A cluster that does not answer costs a refresh some seconds and a warning. What
 // changes nothing in it does not call it, and what does is tried again later.
 func TestAccKlusterletOfAClusterThatIsAway(t *testing.T) {
-	process := acctest.DevCluster(t)
+	t.Parallel() // It mostly waits, and has a cluster of its own.
+	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)
 	file := filepath.Join(t.TempDir(), "config")
@@ -45,6 +46,9 @@ func TestAccKlusterletOfAClusterThatIsAway(t *testing.T) {
 	config := func(body string) string {
 		return klusterletConfig(file, "bootstrap = { enabled = false }\n"+body) + `
 resource "terraform_data" "next" { input = muster_klusterlet.test.image }
+output "standing" {
+  value = "joined=${muster_klusterlet.test.joined} offline=${muster_klusterlet.test.offline} problems=${length(muster_klusterlet.test.problems)}"
+}
 `
 	}
 	apply := func(config string) string {
@@ -79,10 +83,11 @@ resource "terraform_data" "next" { input = muster_klusterlet.test.image }
   timeouts { update = "2s" }
 `)
 	said = apply(changed)
-	acctest.Says(t, said, `Cannot install the agent in cluster "kl"`, "connection refused", "the next apply tries this again", "2 changed")
+	acctest.Says(t, said, `Cannot install the agent in cluster "kl"`, "connection refused", "the next apply tries this again", "2 changed",
+		"joined=false offline=false problems=1") // another address is no outage
 
 	point(process.URL)
-	acctest.Says(t, apply(changed), "1 changed")
+	acctest.Says(t, apply(changed), "1 changed", "joined=false offline=false problems=0")
 	deployment := &appsv1.Deployment{}
 	managed.Get(deployment, "kl-agent", klusterlet.Name)
 	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != "example.com/agent:next" {

@@ -11,8 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 )
 
@@ -89,7 +88,7 @@ func (r *klusterletResource) ValidateConfig(ctx context.Context, req resource.Va
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, at.AtName("credential"), &credential)...)
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, at.AtName("ttl"), &ttl)...)
 	registration.CheckTTL(at.AtName("ttl"), credential.ValueString(), ttl.ValueString(), &resp.Diagnostics)
-	agentoptions.CheckConfig(ctx, req.Config, &resp.Diagnostics)
+	CheckAgentConfig(ctx, req.Config, &resp.Diagnostics)
 }
 
 // handover is which bootstrap kubeconfig an agent gets.
@@ -119,7 +118,7 @@ func (r *klusterletResource) handover(plan, config *klusterletModel, renew bool)
 // needed reports whether the agent needs another bootstrap kubeconfig than the one
 // that it has. A cluster that is certified and complete needs none: writing another
 // one restarts the agent's registration.
-func (h *handover) needed(seen sighting) bool {
+func (h *handover) needed(seen observation) bool {
 	switch {
 	case !h.own && !h.makes:
 		return false
@@ -135,7 +134,7 @@ func (h *handover) needed(seen sighting) bool {
 
 // prepare gets the bootstrap kubeconfig for the cluster with this UID, if the agent
 // needs one.
-func (h *handover) prepare(ctx context.Context, name, uid string, seen sighting, diags *diag.Diagnostics) bool {
+func (h *handover) prepare(ctx context.Context, name, uid string, seen observation, diags *diag.Diagnostics) bool {
 	if !h.needed(seen) {
 		h.kubeconfig = nil
 		return true
@@ -189,7 +188,7 @@ func (h *handover) settle(ctx context.Context, name, uid string, diags *diag.Dia
 	h.kind.Bootstrap(name, uid).RevokeLeftOver(ctx, client, time.Now())
 }
 
-// remains tells until when the agent can still join with what it was given, after a
+// remains says until when the agent can still join with what it was given, after a
 // wait for it has failed.
 func (h *handover) remains() string {
 	if h.issued == nil {

@@ -22,7 +22,7 @@ func TestADeletedBootstrapSecretIsNotMissed(t *testing.T) {
 		{"--delete-bootstrap-secret=false", true, true},
 	} {
 		a := &agent{name: "c", keepsBootstrap: true, options: klusterlet.Options{ClusterName: "c", AgentOptions: v1alpha1.AgentOptions{Args: []string{x.arg}}}}
-		seen := sighting{certified: true, deletes: a.deletesBootstrap()}
+		seen := observation{certified: true, deletes: a.deletesBootstrap()}
 		seen.compare(a, &corev1.Secret{}, nil)
 		if missed := len(seen.drifts) > 0; missed != x.missed {
 			t.Errorf("%s: drifts %q", x.arg, seen.drifts)
@@ -35,7 +35,7 @@ func TestADeletedBootstrapSecretIsNotMissed(t *testing.T) {
 		if !h.needed(seen) {
 			t.Errorf("%s: an agent without a certificate gets no bootstrap kubeconfig", x.arg)
 		}
-		if h.renew = true; !h.needed(sighting{certified: true, deletes: true}) {
+		if h.renew = true; !h.needed(observation{certified: true, deletes: true}) {
 			t.Errorf("%s: a new one that is asked for is not handed over", x.arg)
 		}
 	}

@@ -12,15 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // How an object in the cluster is compared with the one that the agent needs: by
-// what the provider sets in it, and by nothing else. What the API server fills in
-// and what others add is theirs.
+// what the provider sets in it, and by what was added that nobody has configured
+// (klusterlet.Additions).
 
 // drift says in what an object is not as it should be; empty when it is. fields of
 // the bootstrap Secret are only compared when the provider has written it.
@@ -37,8 +38,8 @@ func drift(wanted, live kube.Object) string {
 		delete(bare.Annotations, muster.InstalledByAnnotation)
 		wanted = bare
 	}
-	was, errLive := fields(live)
-	is, err := fields(wanted)
+	was, errLive := klusterlet.Fields(live)
+	is, err := klusterlet.Fields(wanted)
 	if err != nil || errLive != nil {
 		return "can't be compared"
 	}
@@ -66,6 +67,18 @@ func secretDrift(wanted, live *corev1.Secret) string {
 		return "data." + cluster.KubeconfigKey + " was changed"
 	}
 	return ""
+}
+
+// additions are what was added to an object of the agent, each in words.
+func additions(wanted, live kube.Object) (added []string) {
+	paths, err := klusterlet.Additions(wanted, live)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, at := range paths {
+		added = append(added, at+" was added")
+	}
+	return added
 }
 
 // usable reports whether the Secret has a kubeconfig that leads somewhere.
@@ -100,33 +113,6 @@ func wroteKubeconfig(secret *corev1.Secret, manager string, operation metav1.Man
 	return false
 }
 
-// fields are those of an object as the API has them.
-func fields(object any) (map[string]any, error) {
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return nil, fmt.Errorf("encode an object: %w", err)
-	}
-	found := map[string]any{}
-	if err := json.Unmarshal(raw, &found); err != nil {
-		return nil, fmt.Errorf("decode an object: %w", err)
-	}
-	return found, nil
-}
-
-// listKey is the field by which the API tells the elements of a list apart, where
-// several may write to it. All other lists have one owner, and are compared whole.
-func listKey(at string) string {
-	switch at[strings.LastIndex(at, ".")+1:] {
-	case "containers", "volumes", "env", "imagePullSecrets":
-		return "name"
-	case "ports":
-		return "containerPort"
-	case "volumeMounts":
-		return "mountPath"
-	}
-	return ""
-}
-
 // difference is the path of the first field that is set in wanted and not the same
 // in live; empty when there is none.
 func difference(at string, wanted, live any) string {
@@ -146,7 +132,7 @@ func difference(at string, wanted, live any) string {
 		}
 		return ""
 	case []any:
-		if key := listKey(at); key != "" {
+		if key := klusterlet.ListKey(at); key != "" {
 			return elementDifference(at, key, w, live)
 		}
 	}

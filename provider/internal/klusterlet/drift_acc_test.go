@@ -12,6 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
@@ -84,9 +86,90 @@ func TestAccKlusterletRestoresEachOfItsObjects(t *testing.T) {
 // foreignKubeconfig is {"current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],"clusters":[{"name":"x","cluster":{"server":"https://evil"}}]}.
 const foreignKubeconfig = "eyJjdXJyZW50LWNvbnRleHQiOiJ4IiwiY29udGV4dHMiOlt7Im5hbWUiOiJ4IiwiY29udGV4dCI6eyJjbHVzdGVyIjoieCJ9fV0sImNsdXN0ZXJzIjpbeyJuYW1lIjoieCIsImNsdXN0ZXIiOnsic2VydmVyIjoiaHR0cHM6Ly9ldmlsIn19XX0="
 
+// What somebody adds to the agent's Deployment runs with an administrator's rights: the plan
+// names each of it, and the apply removes it.
+func TestAccKlusterletRemovesWhatWasAddedToItsAgent(t *testing.T) {
+	process := acctest.DevCluster(t)
+	managed := acctest.OutsiderOf(t, process)
+	w := acctest.NewWorkspace(t)
+	config := klusterletConfig(process.Kubeconfig, fmt.Sprintf(bootstrapOf, 1)+"node_selector = { \"kubernetes.io/os\" = \"linux\" }\n")
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(said)
+	}
+	const namespace = "kl-agent"
+	d := &appsv1.Deployment{}
+	managed.Get(d, namespace, klusterlet.Name)
+	clean := d.DeepCopy()
+	pod := &d.Spec.Template.Spec
+	pod.HostNetwork, pod.DNSPolicy = true, corev1.DNSDefault
+	host := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host", VolumeSource: host})
+	pod.Containers[0].Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://evil:3128"}}
+	pod.Containers[0].Image = "evil"
+	pod.InitContainers = []corev1.Container{{Name: "before", Image: "evil"}}
+	mounts := []corev1.VolumeMount{{Name: "host", MountPath: "/host"}}
+	pod.Containers = append(pod.Containers, corev1.Container{Name: "beside", Image: "evil", VolumeMounts: mounts})
+	pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // where it runs is the cluster's affair
+	change(t, managed, d)
+	managed.Patch(&rbacv1.ClusterRole{}, "", klusterlet.RegistrationRole,
+		`{"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"x":"y"}}]}}`)
+	const at = "Deployment klusterlet-agent: spec.template.spec."
+	acctest.Says(t, w.Plan(config), "installed = false -> true", at+"containers[klusterlet-agent].image was changed",
+		at+"containers[beside] was added", at+"initContainers[before] was added", at+"volumes[host] was added",
+		at+"hostNetwork was added", at+"dnsPolicy was added",
+		at+"containers[klusterlet-agent].env[HTTPS_PROXY] was added",
+		"ClusterRole open-cluster-management:klusterlet-registration:agent: aggregationRule was added")
+	if said, ok := w.Apply(config); !ok {
+		t.Fatal(said)
+	}
+	if said := w.Plan(config); !strings.Contains(said, "No changes.") {
+		t.Errorf("not all is removed: %s", said)
+	}
+	managed.Get(d, namespace, klusterlet.Name)
+	if len(d.Spec.Template.Spec.Tolerations) != 1 {
+		t.Error("the cluster's toleration is gone")
+	}
+	d.Spec.Template.Spec.Tolerations = nil
+	if !equality.Semantic.DeepEqual(d.Spec.Template, clean.Spec.Template) {
+		t.Errorf("restored is %+v", d.Spec.Template)
+	}
+	// What the configuration has no more goes with the apply, as before.
+	without := klusterletConfig(process.Kubeconfig, fmt.Sprintf(bootstrapOf, 1))
+	if said, ok := w.Apply(without); !ok {
+		t.Fatal(said)
+	}
+	managed.Get(d, namespace, klusterlet.Name)
+	if d.Spec.Template.Spec.NodeSelector != nil {
+		t.Errorf("the node selector %v stays", d.Spec.Template.Spec.NodeSelector)
+	}
+	if said, ok := w.Destroy(); !ok {
+		t.Error(said)
+	}
+}
+
+// change replaces a Deployment as somebody else, whatever its controller does meanwhile.
+func change(t *testing.T, as *acctest.Outsider, d *appsv1.Deployment) {
+	t.Helper()
+	ctx, cancel := as.Context()
+	defer cancel()
+	for range 10 {
+		now := &appsv1.Deployment{}
+		as.Get(now, d.Namespace, d.Name)
+		now.Spec = d.Spec
+		err := as.Client.Update(ctx, now, "somebody")
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the Deployment changes all the time")
+}
+
 // A namespace that is being deleted is no place for an agent: the plan says so, and
 // the apply goes on when it is gone.
-func TestAccKlusterletOutlastsADeletionOfItsNamespace(t *testing.T) {
+func TestAccKlusterletReturnsAfterADeletionOfItsNamespace(t *testing.T) {
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)

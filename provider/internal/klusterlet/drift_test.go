@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
@@ -40,12 +40,6 @@ func TestADeploymentIsComparedByWhatTheProviderSets(t *testing.T) {
 			d.Spec.Template.Spec.DNSPolicy = corev1.DNSClusterFirst
 			d.Spec.Template.Spec.Containers[0].LivenessProbe.TimeoutSeconds = 1
 			d.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
-		}, ""},
-		"what others add": {func(d *appsv1.Deployment) {
-			metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "kubectl.kubernetes.io/restartedAt", "now")
-			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}}, d.Spec.Template.Spec.Containers...)
-			d.Spec.Template.Spec.Volumes = append([]corev1.Volume{{Name: "theirs"}}, d.Spec.Template.Spec.Volumes...)
-			d.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "X", Value: "y"}}
 		}, ""},
 		"replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) }, "spec.replicas was changed"},
 		"image":    {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "x" }, "spec.template.spec.containers[klusterlet-agent].image was changed"},

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
@@ -32,12 +32,15 @@ func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequ
 	defer cancel()
 	in := installation{agent: agent, joining: r.joining(agent.name), handover: r.handover(&plan, &config, config.ownsKubeconfig()), wanted: config.ClusterUID, timeout: timeout}
 	// An error before the state is kept leaves nothing tainted, and applying
-	// again goes on where this one ended. Behind it there are only warnings.
+	// again goes on where this one ended.
 	if !in.begin(ctx, place{}, &resp.Diagnostics) || !in.unrivalled(ctx, &resp.Diagnostics) || !in.install(ctx, &resp.Diagnostics) {
 		return
 	}
-	summary, detail := in.finish(ctx, &plan, &resp.Diagnostics)
-	if summary != "" {
+	switch summary, detail := in.finish(ctx, &plan, &resp.Diagnostics); {
+	case summary == "":
+	case plan.OnFailure.ValueString() == onFailureContinue:
+		resp.Diagnostics.AddError(summary, detail) // which becomes a warning, and is among the problems
+	default:
 		resp.Diagnostics.AddWarning(summary, detail)
 	}
 	in.found.keep(context.WithoutCancel(ctx), resp.Private, &resp.Diagnostics)
@@ -59,6 +62,9 @@ func (r *klusterletResource) Update(ctx context.Context, req resource.UpdateRequ
 	if !plan.ClusterUID.IsUnknown() && !plan.Ready.IsUnknown() && !plan.touchesCluster(&state) {
 		// Only Terraform's own settings change, so a cluster that is away is no
 		// reason to fail.
+		if plan.Joined.IsUnknown() {
+			plan.Joined = state.Joined
+		}
 		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 		return
@@ -96,7 +102,7 @@ type installation struct {
 	wanted  types.String
 	timeout time.Duration
 
-	seen  sighting
+	seen  observation
 	found place
 	// approve says that the agent's request has to be approved from here.
 	approve bool
@@ -111,7 +117,7 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 	a := in.agent
 	doing := fmt.Sprintf("install the agent in cluster %q", a.name)
 	if in.seen, in.found, err = a.visit(ctx); err == nil && in.seen.leaving != nil {
-		in.seen, err = a.outlast(ctx, in.seen.leaving)
+		in.seen, err = a.awaitNamespaceGone(ctx, in.seen.leaving)
 	}
 	if err != nil && hub.IsTimeout(err) && in.seen.leaving != nil {
 		diags.AddError("Cannot "+doing, fmt.Sprintf("Its namespace %s is still being deleted after %s.\n%s", a.options.Namespace, in.timeout,
@@ -119,7 +125,12 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 		return false
 	}
 	if err != nil {
-		hub.AddAPIError(diags, a.client, doing, err)
+		problem := diag.NewErrorDiagnostic("Cannot "+doing, hub.Explain(a.client.Host(), doing, err))
+		if was.Host == a.client.Host() && kube.IsAway(err) {
+			diags.Append(offlineDiagnostic{problem})
+		} else {
+			diags.Append(problem)
+		}
 		return false
 	}
 	if !checkPlace(a.name, was, in.found, in.wanted, diags) {
@@ -150,11 +161,11 @@ func (a *agent) mayInstall(deployment *appsv1.Deployment, found place, diags *di
 	return false
 }
 
-// outlast waits until the agent's namespace, which is being deleted, is gone, and
-// looks again. After an error the sighting has what was seen of it last.
-func (a *agent) outlast(ctx context.Context, leaving *corev1.Namespace) (sighting, error) {
+// awaitNamespaceGone waits until the agent's namespace, which is being deleted, is gone, and
+// looks again. After an error the observation has what was seen of it last.
+func (a *agent) awaitNamespaceGone(ctx context.Context, leaving *corev1.Namespace) (observation, error) {
 	if err := a.client.WaitGone(ctx, leaving, "", leaving.Name, leaving.UID); err != nil {
-		return sighting{leaving: leaving}, err
+		return observation{leaving: leaving}, err
 	}
 	return a.look(ctx)
 }
@@ -181,6 +192,14 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 	if len(in.kubeconfig) > 0 && !in.seen.certified && record != nil && record.HasAgent() {
 		in.approve, in.hindered = in.joining.allow(ctx, bearerOf(in.kubeconfig))
 	}
+	for _, object := range in.seen.added {
+		if err := in.agent.restore(ctx, object, diags); err != nil {
+			doing := fmt.Sprintf("remove what was added to %s %s in cluster %q", kindOf(object), object.GetName(), in.agent.name)
+			hub.AddAPIError(diags, in.agent.client, doing, err)
+			in.settle(ctx, in.agent.name, in.found.UID, diags)
+			return false
+		}
+	}
 	for _, object := range in.agent.objects(in.kubeconfig) {
 		if !in.agent.Apply(ctx, object, diags) {
 			in.settle(ctx, in.agent.name, in.found.UID, diags)
@@ -202,16 +221,21 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 // summary is the summary of a wait that failed.
 func (in *installation) finish(ctx context.Context, plan *klusterletModel, diags *diag.Diagnostics) (summary, detail string) {
 	plan.ClusterUID, plan.Ready = types.StringValue(in.found.UID), types.BoolNull()
+	plan.Joined, plan.Offline = types.BoolValue(in.seen.certified), types.BoolValue(false)
 	if !plan.WaitForBootstrap.ValueBool() {
 		return "", ""
 	}
 	err := in.await(ctx)
 	plan.Ready = types.BoolValue(err == nil)
 	if err == nil {
+		plan.Joined = types.BoolValue(true)
 		in.settle(ctx, in.agent.name, in.found.UID, diags)
 		return "", ""
 	}
 	summary, detail = in.agent.explainWait(ctx, in.joining, err, in.timeout)
+	if hub.IsTimeout(err) && !in.seen.certified {
+		detail += "\n" + in.adviseServer()
+	}
 	if remains := in.remains(); remains != "" {
 		detail += "\n\n" + remains
 	}
@@ -219,6 +243,19 @@ func (in *installation) finish(ctx context.Context, plan *klusterletModel, diags
 		detail += "\n\nCould not allow the cluster to join the hub again: " + in.hindered.Error()
 	}
 	return summary, detail
+}
+
+// adviseServer says what to change where the agent can't reach the hub.
+func (in *installation) adviseServer() string {
+	server, ok := serverOf(in.kubeconfig)
+	if !ok {
+		server = in.seen.server
+	}
+	if server == "" {
+		return ""
+	}
+	return fmt.Sprintf("The agent has to reach the hub at %s from inside the cluster. If that is another address there, set bootstrap = { server = … } (hub_server in the module fleet-onboarding); "+
+		"behind a proxy, env = { HTTPS_PROXY = … }; and for a server with a certificate of another authority, bootstrap = { cluster_ca_certificate = … }.", server)
 }
 
 // leave removes the agent from the cluster that had the name before, if that

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -61,7 +61,7 @@ func (j *joining) cluster(ctx context.Context) *clusterv1.ManagedCluster {
 }
 
 // elsewhere is the UID of the other cluster that has the name, as far as the hub
-// can tell: an agent was installed there, and it is available.
+// can know: an agent was installed there, and it is available.
 func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok bool) {
 	if object == nil {
 		return "", false
@@ -71,9 +71,9 @@ func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok b
 }
 
 // strayed says why the agent that was seen belongs to another hub than this one;
-// empty when it does not, or nobody can tell. That is so when its kubeconfig leads
+// empty when it does not, or nobody can know. That is so when its kubeconfig leads
 // elsewhere than a new one would, and this hub does not hear from it.
-func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Bootstrap, seen sighting) string {
+func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Bootstrap, seen observation) string {
 	if j == nil || !seen.certified || !a.keepsBootstrap || a.choosesHub() {
 		return ""
 	}
@@ -118,7 +118,7 @@ func (j *joining) note(ctx context.Context, object *clusterv1.ManagedCluster, ui
 }
 
 // allow lets the holder of a bootstrap kubeconfig join a cluster again that has
-// joined before. A muster hub is told that the token may, and approves the
+// joined before. A muster hub gets the permission with the token, and approves the
 // agent's request by itself. Elsewhere the request has to be approved: approve
 // is true.
 func (j *joining) allow(ctx context.Context, by bearer) (approve bool, err error) {

@@ -3,7 +3,6 @@ package klusterlet
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -103,34 +102,24 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-func TestHopeless(t *testing.T) {
-	waiting := func(age time.Duration, reason string) corev1.Pod {
-		c := corev1.ContainerStatus{Image: "registry/agent:v9"}
-		if reason != "" {
-			c.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: "not there"}
-		}
-		return corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: metav1.NewTime(time.Now().Add(-age))},
-			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c}},
-		}
-	}
+// Who cleans up for a cluster follows from the agent that the hub serves, and else by the
+// cluster that it was installed in.
+func TestIsAgentOf(t *testing.T) {
 	for name, x := range map[string]struct {
-		pods []corev1.Pod
-		want bool
+		served, noted, id, uid string
+		want                   bool
 	}{
-		"none":                     {nil, false},
-		"runs":                     {[]corev1.Pod{waiting(0, "")}, false},
-		"is being made":            {[]corev1.Pod{waiting(0, "ContainerCreating")}, false},
-		"the image is not there":   {[]corev1.Pod{waiting(0, "ImagePullBackOff")}, true},
-		"the old one is stuck":     {[]corev1.Pod{waiting(0, ""), waiting(time.Hour, "ImagePullBackOff")}, false},
-		"the new one is stuck":     {[]corev1.Pod{waiting(0, "ErrImagePull"), waiting(time.Hour, "")}, true},
-		"the name is no image's":   {[]corev1.Pod{waiting(0, "InvalidImageName")}, true},
-		"it crashes all over":      {[]corev1.Pod{waiting(0, "CrashLoopBackOff")}, true},
-		"a state that nobody knew": {[]corev1.Pod{waiting(0, "Thinking")}, false},
+		"the agent that is served":          {served: "a", id: "a", uid: "1", want: true},
+		"after another has taken its place": {served: "b", id: "a", noted: "1", uid: "1"},
+		"without a certificate, here":       {served: "a", noted: "1", uid: "1", want: true},
+		"every agent is served, here":       {noted: "1", id: "a", uid: "1", want: true},
+		"every agent is served, elsewhere":  {noted: "2", id: "a", uid: "1"},
+		"the hub has noted nothing":         {id: "a", uid: "1"},
 	} {
-		got := hopeless(x.pods)
-		if (got != "") != x.want || x.want && (!strings.Contains(got, "registry/agent:v9") || !strings.Contains(got, "not there")) {
-			t.Errorf("%s: got %q", name, got)
+		mc := &clusterv1.ManagedCluster{}
+		mc.Annotations = map[string]string{cluster.AgentAnnotation: x.served, muster.ClusterUIDAnnotation: x.noted}
+		if got := isAgentOf(mc, x.id, x.uid); got != x.want {
+			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }
@@ -155,6 +144,7 @@ func TestAgentRolledOut(t *testing.T) {
 		"nothing runs yet":                  {of(2, 1, 1, 0, "NewReplicaSetCreated"), false},
 		"only the agent from before runs":   {of(2, 0, 1, 1, ""), false},
 		"the last one of before still ends": {of(2, 1, 2, 2, "ReplicaSetUpdated"), false},
+		"back to a revision of before":      {of(2, 1, 2, 1, "NewReplicaSetAvailable"), false},
 	} {
 		if got := agentRolledOut(x.deployment); got != x.want {
 			t.Errorf("%s: got %t", name, got)

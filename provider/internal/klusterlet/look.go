@@ -13,17 +13,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// sighting is what of an agent is in its cluster.
-type sighting struct {
+// observation is what of an agent is in its cluster.
+type observation struct {
 	// any object of the agent's own namespace exists, or the namespace itself.
 	any bool
 	// drifts are the objects that are missing or not as they should be, and why.
 	drifts []string
+	// added are the objects to which something was added that nobody has configured.
+	added []kube.Object
 	// obsolete are objects that are there, and not for these options.
 	obsolete []kube.Object
 	// leaving is the namespace of the agent while it is being deleted.
@@ -40,13 +42,15 @@ type sighting struct {
 	// one that the provider made.
 	number, version types.Int64
 	deployment      *appsv1.Deployment
+	// server is where the bootstrap kubeconfig leads.
+	server string
 }
 
 // complete says that every object exists and is as it should be.
-func (s sighting) complete() bool { return len(s.drifts) == 0 }
+func (s observation) complete() bool { return len(s.drifts) == 0 }
 
 // ready says that the agent runs as it was written last and holds a certificate.
-func (s sighting) ready() bool {
+func (s observation) ready() bool {
 	return s.complete() && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
 }
 
@@ -60,7 +64,7 @@ const (
 )
 
 // glance is visit for a refresh, which can do without.
-func (a *agent) glance(ctx context.Context) (sighting, place, error) {
+func (a *agent) glance(ctx context.Context) (observation, place, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	return a.visit(ctx)
@@ -68,7 +72,7 @@ func (a *agent) glance(ctx context.Context) (sighting, place, error) {
 
 // visit looks at the agent and at which cluster it is in. All requests are sent side
 // by side, so that it takes about as long as one.
-func (a *agent) visit(ctx context.Context) (sighting, place, error) {
+func (a *agent) visit(ctx context.Context) (observation, place, error) {
 	var found place
 	var unknown error
 	var asking sync.WaitGroup
@@ -76,19 +80,19 @@ func (a *agent) visit(ctx context.Context) (sighting, place, error) {
 	seen, err := a.look(ctx)
 	asking.Wait()
 	if unknown != nil {
-		return sighting{}, place{}, unknown
+		return observation{}, place{}, unknown
 	}
 	return seen, found, err
 }
 
 // look reads all of the agent's objects.
-func (a *agent) look(ctx context.Context) (sighting, error) {
+func (a *agent) look(ctx context.Context) (observation, error) {
 	wanted := a.allObjects()
 	live, err := a.read(ctx, append(wanted, a.identity()))
 	if err != nil {
-		return sighting{}, err
+		return observation{}, err
 	}
-	seen := sighting{number: types.Int64Null(), version: types.Int64Null()}
+	seen := observation{number: types.Int64Null(), version: types.Int64Null()}
 	for i, object := range wanted {
 		seen.compare(a, object, live[i])
 	}
@@ -138,8 +142,8 @@ func kindOf(object kube.Object) string {
 	return "Secret"
 }
 
-// compare takes one object into the sighting. live is nil when it does not exist.
-func (s *sighting) compare(a *agent, wanted, live kube.Object) {
+// compare takes one object into the observation. live is nil when it does not exist.
+func (s *observation) compare(a *agent, wanted, live kube.Object) {
 	_, isSecret := wanted.(*corev1.Secret)
 	if a.isObsolete(wanted) {
 		if live != nil {
@@ -161,6 +165,7 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 	switch object := live.(type) {
 	case *corev1.Secret:
 		s.bootstrap, s.foreign = usable(object), !ours(object)
+		s.server, _ = serverOf(object.Data[cluster.KubeconfigKey])
 		s.number, s.version = numberIn(object, versionAnnotation), numberIn(object, madeVersionAnnotation)
 		if !a.keepsBootstrap || (s.bootstrap && s.foreign && a.takesForeign && !a.own) {
 			why = ""
@@ -174,6 +179,13 @@ func (s *sighting) compare(a *agent, wanted, live kube.Object) {
 	}
 	if why != "" {
 		s.drifts = append(s.drifts, fmt.Sprintf("%s %s: %s", kindOf(wanted), wanted.GetName(), why))
+	}
+	added := additions(wanted, live)
+	for _, what := range added {
+		s.drifts = append(s.drifts, fmt.Sprintf("%s %s: %s", kindOf(wanted), wanted.GetName(), what))
+	}
+	if len(added) > 0 {
+		s.added = append(s.added, wanted)
 	}
 }
 

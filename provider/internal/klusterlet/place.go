@@ -11,12 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 )
 
 // place is which cluster an agent is in, and where that cluster was reached. A
 // cluster that was rebuilt has another UID at its old address; one at another
-// address with another UID is another cluster, as far as anybody can tell.
+// address with another UID counts as another cluster.
 type place struct {
 	Host string `json:"host"`
 	UID  string `json:"uid"`

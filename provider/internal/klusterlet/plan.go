@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -87,7 +87,7 @@ func foreignWorks(works []workv1.ManifestWork) []string {
 	var names []string
 	for i := range works {
 		w := &works[i]
-		made := w.Labels[work.ReplicaSetLabel] + w.Labels[muster.LogicalCloudLabel] + w.Labels[cluster.AddOnNameLabel] + ownership.Mark(w)
+		made := w.Labels[work.ReplicaSetLabel] + w.Labels[muster.LogicalCloudLabel] + w.Labels[cluster.AddOnNameLabel] + crud.OwnerMark(w)
 		if w.DeletionTimestamp == nil && made == "" && len(w.OwnerReferences) == 0 {
 			names = append(names, "  "+w.Name)
 		}
@@ -98,7 +98,7 @@ func foreignWorks(works []workv1.ManifestWork) []string {
 // touchesCluster reports whether going from the state to the plan takes anything
 // in the managed cluster.
 func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
-	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.Model.Equal(state.Model) && m.Installed.Equal(state.Installed)
+	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.OptionsModel.Equal(state.OptionsModel) && m.Installed.Equal(state.Installed)
 	if !same || m.renewsBootstrap(state) || (m.insists() && !state.insists()) {
 		return true
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -75,6 +75,7 @@ func agentOf(t *testing.T, name string) string {
 
 // However the agent was lost, one apply brings it back, and nothing is tainted.
 func TestAccKlusterletJoinsAgain(t *testing.T) {
+	t.Parallel() // It mostly waits, and has a cluster of its own.
 	const name = "again"
 	dir := filepath.Join(t.TempDir(), "cluster")
 	process := ownCluster(t, dir)
@@ -128,7 +129,7 @@ func TestAccKlusterletJoinsAgain(t *testing.T) {
 
 // A connection that leads to another cluster is refused before anything is
 // done, unless the configuration says that this is the cluster now.
-func TestAccKlusterletMovesOnlyWhenToldSo(t *testing.T) {
+func TestAccKlusterletMovesOnlyOnRequest(t *testing.T) {
 	const name = "moving"
 	first, second := ownCluster(t, filepath.Join(t.TempDir(), "first")), acctest.DevCluster(t)
 	uidOf := func(process *testhub.Process) string {
@@ -211,8 +212,9 @@ resource "muster_klusterlet" "second" {
 
 // An update that can't run fails, says why, and leaves the agent from before.
 func TestAccKlusterletUpgradeKeepsTheAgent(t *testing.T) {
+	t.Parallel() // It mostly waits, and has a cluster of its own.
 	const name = "upgrade"
-	process := acctest.DevCluster(t)
+	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
 	managed := acctest.OutsiderOf(t, process)
 	good := onboardingConfig(name, process.Kubeconfig, "")
 	bad := onboardingConfig(name, process.Kubeconfig, `args = ["--no-such-flag"]`)

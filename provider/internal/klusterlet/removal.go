@@ -11,10 +11,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -99,7 +101,25 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 
 func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
 	diags.AddWarning(fmt.Sprintf("If cluster %q is gone for good", a.name),
-		"There is nothing left to remove then. Take this resource out of the state with terraform state rm, and apply again.")
+		fmt.Sprintf("There is nothing left to remove then. %s\nWithout a muster_managed_cluster, take this resource out of the state with terraform state rm, and apply again.", crud.LostAdvice(a.name)))
+}
+
+// warnOfLeftAgent says what stays in a cluster that was given up.
+func warnOfLeftAgent(name, why string, diags *diag.Diagnostics) {
+	diags.AddWarning(fmt.Sprintf("The agent of cluster %q was not removed", name),
+		fmt.Sprintf("Nobody has looked into the cluster: %s. The resource is out of the state. If the cluster still exists, remove the agent there "+
+			"(kubectl delete namespace %s), its rights (the ClusterRoles and ClusterRoleBindings open-cluster-management:klusterlet-*), and what works have made.",
+			why, cluster.AgentNamespace))
+}
+
+// detached reports whether the hub has no such cluster, or not any more.
+func (j *joining) detached(ctx context.Context) bool {
+	if j == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
+	defer cancel()
+	return kube.IsNotFound(j.client.Get(ctx, &clusterv1.ManagedCluster{}, "", j.name), j.name)
 }
 
 // Remove deletes the agent, its Deployment first and its namespace last. Namespaces take
@@ -145,7 +165,7 @@ func (a *agent) isRemoved(object kube.Object, err error, timeout time.Duration, 
 	return false
 }
 
-// describeNamespace tells what keeps a namespace, if object is one.
+// describeNamespace says what keeps a namespace, if object is one.
 func describeNamespace(object kube.Object) string {
 	namespace, ok := object.(*corev1.Namespace)
 	if !ok {
@@ -214,7 +234,7 @@ func (j *joining) waitForFinalizers(ctx context.Context) {
 	})
 }
 
-// keptWorks lists the works that nobody deletes; deleting tells whether others
+// keptWorks lists the works that nobody deletes; deleting says whether others
 // are on their way.
 func keptWorks(works []workv1.ManifestWork) (kept keptWorksError, deleting bool) {
 	for _, w := range works {

@@ -11,13 +11,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// The agent goes only after it has told the hub that it has cleaned up: a work that
+// The agent goes only after it has reported to the hub that it has cleaned up: a work that
 // keeps its finalizer keeps its cluster from being deleted.
 func TestWaitForFinalizers(t *testing.T) {
 	deleted := metav1.NewTime(time.Unix(1, 0))

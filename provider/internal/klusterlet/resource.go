@@ -12,12 +12,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -37,7 +36,7 @@ const defaultInstall = 5 * time.Minute
 type klusterletResource struct{ crud.Resource }
 
 type klusterletModel struct {
-	agentoptions.Model
+	OptionsModel
 
 	ClusterName               types.String                 `tfsdk:"cluster_name"`
 	Namespace                 types.String                 `tfsdk:"namespace"`
@@ -49,6 +48,8 @@ type klusterletModel struct {
 	KeepWorksOnDestroy        types.Bool                   `tfsdk:"keep_works_on_destroy"`
 	Installed                 types.Bool                   `tfsdk:"installed"`
 	Ready                     types.Bool                   `tfsdk:"ready"`
+	Joined                    types.Bool                   `tfsdk:"joined"`
+	Offline                   types.Bool                   `tfsdk:"offline"`
 	ClusterUID                types.String                 `tfsdk:"cluster_uid"`
 	OnFailure                 types.String                 `tfsdk:"on_failure"`
 	Problems                  types.List                   `tfsdk:"problems"`
@@ -83,7 +84,11 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap kubeconfig and Deployment, installed through that cluster's own connection. " +
 			"One provider serves any number of clusters; no provider alias per cluster is needed.\n\n" +
 			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the provider allows the token that Terraform hands over to do this, or approves the certificate request. " +
-			"An upgrade removes the old agent only when the new one runs.\n\n" +
+			"An upgrade removes the old agent only when the new one runs and the hub has answered it; with `host_network` the old one has to go first. " +
+			"A hub that is away later does not make an agent unready.\n\n" +
+			"The agent has an administrator's rights, so what others add to its Deployment is drift, too: containers, environment, volumes, host namespaces, probes, labels and annotations of its pods. " +
+			"A plan names each of it, and the next apply removes it. Not drift are what the API server fills in, `kubectl rollout restart`, and what only decides where the pods run and how their image is pulled: " +
+			"tolerations, node selectors, affinity, priority, pull secrets and further resources.\n\n" +
 			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
 			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
 		Attributes: klusterletAttributes(),
@@ -144,7 +149,7 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 
 // reportStray warns of an agent that belongs to another hub, and has the next apply
 // take it back where the provider makes the bootstrap kubeconfig.
-func (r *klusterletResource) reportStray(ctx context.Context, a *agent, state *klusterletModel, seen *sighting, diags *diag.Diagnostics) {
+func (r *klusterletResource) reportStray(ctx context.Context, a *agent, state *klusterletModel, seen *observation, diags *diag.Diagnostics) {
 	if r.Hub.PlanClient() == nil {
 		return
 	}
@@ -176,13 +181,27 @@ func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequ
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
 	resp.Diagnostics.Append(diags...)
-	agent := r.agent(&state, kube.DefaultRetryBudget, &resp.Diagnostics)
+	j := r.joining(state.ClusterName.ValueString())
+	detached := j.detached(ctx)
+	if mc := j.cluster(ctx); mc != nil && crud.IsLost(mc) {
+		warnOfLeftAgent(j.name, "its muster_managed_cluster says that it is gone for good", &resp.Diagnostics)
+		return
+	}
+	budget := kube.DefaultRetryBudget
+	if detached {
+		budget = refreshBudget
+	}
+	agent := r.agent(&state, budget, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	found, err := agent.place(ctx)
+	if err != nil && detached && kube.IsUnanswered(err) {
+		warnOfLeftAgent(agent.name, fmt.Sprintf("the hub has no such cluster any more, and it does not answer at %s", agent.client.Host()), &resp.Diagnostics)
+		return
+	}
 	if err != nil {
 		hub.AddAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("remove the agent from cluster %q", agent.name), err)
 		agent.suggestForgetting(&resp.Diagnostics)
@@ -193,10 +212,14 @@ func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequ
 			fmt.Sprintf("The cluster that it was installed in, with the UID %q, is no longer at %s, so there is nothing to remove here. If it still runs elsewhere, deny the cluster or delete its ManagedCluster.", was.UID, found.Host))
 		return
 	}
-	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, r.joining(agent.name), timeout, &resp.Diagnostics) {
+	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, j, timeout, &resp.Diagnostics) {
 		return
 	}
+	leaving := agent.leaving(ctx, j, found, detached)
 	agent.Remove(ctx, timeout, &resp.Diagnostics)
+	if !resp.Diagnostics.HasError() {
+		leaving.letWorksGo(ctx, state.KeepWorksOnDestroy.ValueBool(), &resp.Diagnostics)
+	}
 }
 
 // ImportState takes CLUSTER_NAME@KUBECONFIG_PATH, with #CONTEXT behind it and
@@ -215,7 +238,7 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		id.Namespace = types.StringValue(cluster.AgentNamespace)
 	}
 	state := klusterletModel{
-		Model:              agentoptions.ModelOf(v1alpha1.AgentOptions{}),
+		OptionsModel:       OptionsModelOf(v1alpha1.AgentOptions{}),
 		ClusterName:        id.ClusterName,
 		Namespace:          id.Namespace,
 		Problems:           types.ListNull(types.StringType),

@@ -217,7 +217,8 @@ resource "muster_manifest_work" "here" {
 
 // A managed cluster that is away does not keep anybody from planning.
 func TestAccKlusterletPlanWithoutItsCluster(t *testing.T) {
-	process := acctest.DevCluster(t)
+	t.Parallel() // It mostly waits, and has a cluster of its own.
+	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	point := func(at string) {
 		raw, err := os.ReadFile(process.Kubeconfig)
@@ -268,7 +269,7 @@ data "muster_managed_cluster" "test" {
 `
 	managed := acctest.OutsiderOf(t, process)
 	const data = "data.muster_managed_cluster.test"
-	acctest.Run(t,
+	acctest.RunTerraform(t,
 		resource.TestStep{
 			Config: withWork,
 			ConfigStateChecks: []statecheck.StateCheck{

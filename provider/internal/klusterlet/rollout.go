@@ -16,31 +16,52 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/internal/rolloutstatus"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// stuckPatience is how long a pod may be in a state that does not pass by itself
-// before a wait for it ends.
-const stuckPatience = 30 * time.Second
+const (
+	// stuckPatience is how long a pod may be in a state that does not pass by itself
+	// before a wait for it ends.
+	stuckPatience = 30 * time.Second
+	// contactPatience is how long a new agent may run without an answer of the hub, and
+	// so without being ready.
+	contactPatience = time.Minute
+)
 
-// stuckError is why an agent's pod will not run.
-type stuckError string
+// patience is how long a wait goes on beside a problem of the newest pod; 0 for as long
+// as it may.
+func patience(p *rolloutstatus.Problem) time.Duration {
+	switch {
+	case p == nil:
+		return 0
+	case p.Stuck:
+		return stuckPatience
+	case p.Reason == rolloutstatus.NotReady && p.Container == klusterlet.Name:
+		return contactPatience
+	}
+	return 0
+}
 
-func (e stuckError) Error() string { return string(e) }
+// stuckError is why an agent's pod will not run, or not become ready.
+type stuckError struct{ rolloutstatus.Problem }
 
-// agentRolledOut reports whether the Deployment runs as it was written last. A pod
-// that is restarted or moved later does not undo that.
+func (e stuckError) Error() string { return e.String() }
+
+// agentRolledOut reports whether the Deployment has come to run as it was written last.
+// A pod that is restarted or moved later does not undo that; its condition says so, but
+// it may be of the former version while there are other pods than the newest.
 func agentRolledOut(d *appsv1.Deployment) bool {
-	if d.Status.ObservedGeneration < d.Generation {
-		return false
+	if rolloutstatus.OfDeployment(d).State == rolloutstatus.Done {
+		return true
 	}
 	want := ptr.Deref(d.Spec.Replicas, 1)
-	if d.Status.UpdatedReplicas == want && d.Status.Replicas == want && d.Status.AvailableReplicas >= want {
-		return true
+	if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != want || d.Status.Replicas != want {
+		return false
 	}
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue && c.Reason == "NewReplicaSetAvailable"
@@ -50,58 +71,23 @@ func agentRolledOut(d *appsv1.Deployment) bool {
 // certified reports whether the agent's Secret has a certificate of the cluster
 // that can be used.
 func certified(secret *corev1.Secret, name string, now time.Time) bool {
-	if len(secret.Data[cluster.KubeconfigKey]) == 0 {
-		return false
-	}
+	of, _, until := identityOf(secret)
+	return len(secret.Data[cluster.KubeconfigKey]) > 0 && of == name && now.Before(until)
+}
+
+// identityOf is what the agent's certificate says: its cluster, its own ID, and when it
+// ends. All are empty without a certificate of an agent.
+func identityOf(secret *corev1.Secret) (of, id string, until time.Time) {
 	block, _ := pem.Decode(secret.Data[cluster.TLSCertKey])
 	if block == nil {
-		return false
+		return "", "", time.Time{}
 	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return false
+		return "", "", time.Time{}
 	}
-	of, _, ok := cluster.ParseCommonName(certificate.Subject.CommonName)
-	return ok && of == name && now.Before(certificate.NotAfter)
-}
-
-// hopeless tells why the newest of some pods will not run unless somebody acts;
-// empty when it runs, or may still.
-func hopeless(pods []corev1.Pod) string {
-	if len(pods) == 0 {
-		return ""
-	}
-	newest := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, c := range newest.Status.ContainerStatuses {
-		if c.State.Waiting == nil {
-			continue
-		}
-		switch c.State.Waiting.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
-			"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff":
-			return describeContainer(newest.Name, c)
-		}
-	}
-	return ""
-}
-
-// describeContainer tells what a container waits for, and how it ended before.
-func describeContainer(pod string, c corev1.ContainerStatus) string {
-	text := fmt.Sprintf("pod %s, image %s", pod, c.Image)
-	if w := c.State.Waiting; w != nil {
-		text += ": " + w.Reason
-		if w.Message != "" {
-			text += ": " + w.Message
-		}
-	}
-	if t := c.LastTerminationState.Terminated; t != nil {
-		text += fmt.Sprintf(" (it ended with code %d", t.ExitCode)
-		if message := strings.TrimSpace(t.Message); message != "" {
-			text += ": " + message
-		}
-		text += ")"
-	}
-	return text
+	of, id, _ = cluster.ParseCommonName(certificate.Subject.CommonName)
+	return of, id, certificate.NotAfter
 }
 
 // await waits until the agent is rolled out and holds a certificate from the hub, of
@@ -123,7 +109,7 @@ func (in *installation) await(ctx context.Context) error {
 	}
 	deployment := &appsv1.Deployment{}
 	err := a.client.Wait(ctx, deployment, a.options.Namespace, klusterlet.Name, func(exists bool) (bool, error) {
-		return exists && agentRolledOut(deployment), nil
+		return exists && rolloutstatus.OfDeployment(deployment).State == rolloutstatus.Done, nil
 	})
 	if err == nil {
 		secret := &corev1.Secret{}
@@ -162,27 +148,29 @@ func (a *agent) deletesBootstrap() bool {
 	})
 }
 
-// watchPods fails a wait once the newest pod has been stuck for a while.
+// watchPods fails a wait once the newest pod has had a problem of one kind for too long.
 func (a *agent) watchPods(ctx context.Context, fail context.CancelCauseFunc) {
 	var mu sync.Mutex
-	var why string
-	var patience *time.Timer
+	var now *rolloutstatus.Problem
+	var timer *time.Timer
 	pods := &corev1.PodList{}
 	// Who may not look at pods learns less.
 	_ = a.client.WaitList(ctx, pods, &corev1.Pod{}, a.pods(), func() (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		why = hopeless(pods.Items)
-		switch {
-		case why == "" && patience != nil:
-			patience.Stop()
-			patience = nil
-		case why != "" && patience == nil:
-			patience = time.AfterFunc(stuckPatience, func() {
+		before := patience(now)
+		now = rolloutstatus.ProblemOf(pods.Items)
+		limit := patience(now)
+		if timer != nil && limit != before {
+			timer.Stop()
+			timer = nil
+		}
+		if timer == nil && limit > 0 {
+			timer = time.AfterFunc(limit, func() {
 				mu.Lock()
 				defer mu.Unlock()
-				if why != "" {
-					fail(stuckError(why))
+				if patience(now) == limit {
+					fail(stuckError{*now})
 				}
 			})
 		}
@@ -190,8 +178,8 @@ func (a *agent) watchPods(ctx context.Context, fail context.CancelCauseFunc) {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	if patience != nil {
-		patience.Stop()
+	if timer != nil {
+		timer.Stop()
 	}
 }
 
@@ -204,10 +192,20 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 	var stuck stuckError
 	lines := []string{}
 	switch {
+	case errors.As(err, &stuck) && stuck.Reason == rolloutstatus.NotReady:
+		summary = fmt.Sprintf("The new agent in cluster %q cannot reach the hub", a.name)
+		lines = append(lines, fmt.Sprintf("Its objects are in place and its newest pod %s, image %s, runs, "+
+			"but it is not ready after %s. An agent is ready when the hub has answered it once since it was started.",
+			stuck.Pod, stuck.Image, contactPatience))
+		if last := a.lastLogged(ctx, stuck.Pod); last != "" {
+			lines = append(lines, "Its log ends with: "+last)
+		}
+		lines = append(lines, a.before()+" Correct env (such as HTTPS_PROXY), host_network, args or the bootstrap kubeconfig, "+
+			"or see to the hub, and apply again.")
 	case errors.As(err, &stuck):
 		summary = fmt.Sprintf("The agent in cluster %q does not run", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place, but its newest pod has been stuck for %s: %s.", stuckPatience, strings.TrimSuffix(stuck.Error(), ".")),
-			"An agent that ran before goes on running. Correct image or args, or make the image available in the cluster, and apply again.")
+			a.before()+" Correct image or args, or make the image available in the cluster, and apply again.")
 	case hub.IsTimeout(err):
 		summary = fmt.Sprintf("The agent in cluster %q has no certificate from the hub", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place, but within %s it was not rolled out with a certificate. The next apply waits again.", timeout))
@@ -217,7 +215,7 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 	}
 	lines = append(lines, "", "In the managed cluster:")
 	lines = append(lines, a.describe(ctx)...)
-	if j != nil && stuck == "" {
+	if j != nil && (stuck.Pod == "" || stuck.Reason == rolloutstatus.NotReady) {
 		lines = append(append(lines, ""), registration.DescribeJoining(ctx, j.client, a.name)...)
 	}
 	lines = append(lines, "", "Next:",
@@ -227,7 +225,26 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 	return summary, attribute.JoinLines(lines)
 }
 
-// describe tells how the agent's Deployment and pods fare, if the cluster says
+// before says what became of an agent from before.
+func (a *agent) before() string {
+	if a.options.HostNetwork {
+		return "An agent that ran before has been ended: with host_network two can't run side by side."
+	}
+	return "An agent that ran before goes on running."
+}
+
+// lastLogged is the last line that a pod's agent has logged; empty when it can't be read.
+func (a *agent) lastLogged(ctx context.Context, pod string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
+	defer cancel()
+	text, err := a.client.Log(ctx, a.options.Namespace, pod, klusterlet.Name, 1)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}
+
+// describe says how the agent's Deployment and pods fare, if the cluster says
 // so soon.
 func (a *agent) describe(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
@@ -245,17 +262,8 @@ func (a *agent) describe(ctx context.Context) []string {
 	if err := a.client.List(ctx, pods, a.pods()); err != nil {
 		return lines
 	}
-	for _, pod := range pods.Items {
-		for _, c := range pod.Status.ContainerStatuses {
-			if c.State.Waiting != nil {
-				lines = append(lines, "  "+describeContainer(pod.Name, c))
-			}
-		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
-				lines = append(lines, fmt.Sprintf("  pod %s is not scheduled (%s): %s", pod.Name, c.Reason, c.Message))
-			}
-		}
+	if p := rolloutstatus.ProblemOf(pods.Items); p != nil {
+		lines = append(lines, "  "+p.String())
 	}
 	return lines
 }

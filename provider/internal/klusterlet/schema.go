@@ -14,9 +14,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/agentoptions"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/connection"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -25,7 +24,7 @@ import (
 func klusterletAttributes() map[string]schema.Attribute {
 	attributes := bootstrapAttributes()
 	maps.Copy(attributes, agentAttributes())
-	maps.Copy(attributes, agentoptions.Attributes())
+	maps.Copy(attributes, AgentAttributes())
 	return attributes
 }
 
@@ -51,7 +50,7 @@ func agentAttributes() map[string]schema.Attribute {
 		},
 		"wait_for_bootstrap": schema.BoolAttribute{
 			MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and holds a certificate from the hub. " +
-				"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute. " +
+				"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the wait after half a minute, and one that can't reach the hub after a minute. " +
 				"Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
 			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
 		},
@@ -60,8 +59,12 @@ func agentAttributes() map[string]schema.Attribute {
 			Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
 		},
 		"installed": schema.BoolAttribute{
-			MarkdownDescription: "Whether the agent's objects all exist unchanged. When one is missing or was changed, the plan shows this as `false -> true`.",
+			MarkdownDescription: "Whether the agent's objects all exist unchanged, with nothing added to them that decides what runs as the agent. When one is missing or was changed, a warning names each of them, and the plan shows `false -> true`, or `false -> (known after apply)` with `on_failure = \"continue\"`.",
 			Computed:            true, Default: booldefault.StaticBool(true),
+		},
+		"joined": schema.BoolAttribute{
+			MarkdownDescription: "Whether the agent held a certificate of this hub when it was last looked at, so that the cluster has joined. It stays as it was while the cluster can't be reached.",
+			Computed:            true,
 		},
 		"ready": schema.BoolAttribute{
 			MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. It is `false`, too, while the agent belongs to another hub than this one, as after the hub was rebuilt. When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with `wait_for_bootstrap = false`.",

@@ -3,6 +3,7 @@ package klusterlet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
@@ -15,7 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 var _ resource.ResourceWithModifyPlan = (*tolerantKlusterlet)(nil)
@@ -42,12 +43,16 @@ func (r *tolerantKlusterlet) Schema(ctx context.Context, req resource.SchemaRequ
 	r.klusterletResource.Schema(ctx, req, resp)
 	resp.Schema.Attributes["on_failure"] = schema.StringAttribute{
 		MarkdownDescription: "What to do when the agent can't be installed or changed, for example because the cluster can't be reached. `fail` is an error: Terraform then leaves out everything that depends on this resource, " +
-			"with `for_each` on **any** of its instances. `continue` is a warning: the others continue, `problem` describes the failure, and the next apply tries again. Defaults to `fail`.",
+			"with `for_each` on **any** of its instances. `continue` is a warning: the others continue, `problems` describes the failure, and the next apply tries again. Defaults to `fail`.",
 		Optional:   true,
 		Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
 	}
+	resp.Schema.Attributes["offline"] = schema.BoolAttribute{
+		MarkdownDescription: "Whether the change that is in `problems` failed because the cluster, which could be reached before by the same address, did not answer. The next apply tries again.",
+		Computed:            true,
+	}
 	resp.Schema.Attributes["problems"] = schema.ListAttribute{
-		MarkdownDescription: "Why the agent could not be installed or changed, with `on_failure = \"continue\"`; empty when it could. A `precondition` of what needs this one cluster can ask for it.",
+		MarkdownDescription: "Why the agent could not be installed or changed, or has not joined in time, with `on_failure = \"continue\"`; empty when it could. A `precondition` of what needs this one cluster can ask for it.",
 		Computed:            true,
 		ElementType:         types.StringType,
 	}
@@ -71,10 +76,17 @@ func (r *tolerantKlusterlet) ModifyPlan(ctx context.Context, req resource.Modify
 	set := func(attribute string, value any) {
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(attribute), value)...)
 	}
+	joined := state.Joined
+	if attempt {
+		joined = types.BoolUnknown()
+	}
+	set("joined", joined)
 	if !attempt || (plan.OnFailure.ValueString() != onFailureContinue && !plan.OnFailure.IsUnknown()) {
 		set("problems", noProblems())
+		set("offline", false)
 		return
 	}
+	set("offline", types.BoolUnknown())
 	set("problems", types.ListUnknown(types.StringType))
 	set("installed", types.BoolUnknown())
 }
@@ -83,7 +95,7 @@ func (r *tolerantKlusterlet) ModifyPlan(ctx context.Context, req resource.Modify
 func (r *tolerantKlusterlet) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	r.klusterletResource.Create(ctx, req, resp)
 	nothing := resp.State.Raw.IsNull()
-	if tolerate(ctx, req.Plan, &resp.State, nothing, &resp.Diagnostics) {
+	if tolerate(ctx, req.Plan, &resp.State, attempted{unwritten: nothing}, &resp.Diagnostics) {
 		if nothing {
 			resp.Diagnostics.Append(resp.Private.SetKey(ctx, neverInstalledKey, []byte("true"))...)
 		}
@@ -107,15 +119,17 @@ func identify(ctx context.Context, plan tfsdk.Plan, identity *tfsdk.ResourceIden
 // Update implements resource.Resource.
 func (r *tolerantKlusterlet) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var was types.List
+	var joined types.Bool
 	before := resp.State.Raw
 	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("problems"), &was)...)
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("joined"), &joined)...)
 	if len(was.Elements()) > 0 {
 		// The bootstrap kubeconfig of the attempt that failed may not have arrived.
 		resp.Diagnostics.Append(req.State.SetAttribute(ctx, path.Root("bootstrap_kubeconfig_wo_version"), types.Int64Null())...)
 	}
 	r.klusterletResource.Update(ctx, req, resp)
 	switch {
-	case tolerate(ctx, req.Plan, &resp.State, resp.State.Raw.Equal(before), &resp.Diagnostics):
+	case tolerate(ctx, req.Plan, &resp.State, attempted{unwritten: resp.State.Raw.Equal(before), joined: joined.ValueBool()}, &resp.Diagnostics):
 		identify(ctx, req.Plan, resp.Identity, &resp.Diagnostics)
 	case !resp.Diagnostics.HasError():
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, neverInstalledKey, []byte("false"))...)
@@ -139,21 +153,37 @@ func (r *tolerantKlusterlet) Delete(ctx context.Context, req resource.DeleteRequ
 		fmt.Sprintf("The agent's installation there never succeeded, and it can't be looked for now: %s", strings.Join(reasons, "\n")))
 }
 
+// attempted is an attempt to install or change the agent.
+type attempted struct {
+	// unwritten says that it left the state as it was.
+	unwritten bool
+	// joined says that the cluster had joined before.
+	joined bool
+}
+
+// offlineDiagnostic is the error about a cluster that does not answer at an address at
+// which it did before.
+type offlineDiagnostic struct{ diag.Diagnostic }
+
+// isOffline reports whether this is why an attempt failed.
+func isOffline(diags diag.Diagnostics) bool {
+	return slices.ContainsFunc(diags, func(d diag.Diagnostic) bool { _, ok := d.(offlineDiagnostic); return ok })
+}
+
 // tolerate settles what became of an attempt. Where the plan says to continue, an
 // error becomes a warning, and the state is as planned but for the problem.
-// unwritten says that the attempt left the state as it was. tolerate reports
-// whether it made the error a warning.
-func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, unwritten bool, diags *diag.Diagnostics) bool {
+// tolerate reports whether it made the error a warning.
+func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, a attempted, diags *diag.Diagnostics) bool {
 	var onFailure types.String
 	diags.Append(plan.GetAttribute(ctx, path.Root("on_failure"), &onFailure)...)
 	problems, installed := noProblems(), types.BoolValue(true)
-	failed := diags.HasError()
+	failed, offline := diags.HasError(), isOffline(*diags)
 	if failed {
 		if onFailure.ValueString() != onFailureContinue {
 			return false
 		}
 		reached := state.Raw
-		if unwritten {
+		if a.unwritten {
 			reached = plan.Raw
 		}
 		raw, err := tftypes.Transform(reached, func(_ *tftypes.AttributePath, value tftypes.Value) (tftypes.Value, error) {
@@ -169,9 +199,13 @@ func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, unwritte
 		state.Raw = raw
 		var reasons []string
 		*diags, reasons = warned(*diags)
-		problems, installed = attribute.StringListValue(reasons), types.BoolValue(false)
+		problems, installed = attribute.StringListValue(reasons), types.BoolValue(!a.unwritten)
 	}
 	diags.Append(state.SetAttribute(ctx, path.Root("problems"), problems)...)
+	diags.Append(state.SetAttribute(ctx, path.Root("offline"), offline)...)
+	if a.unwritten && failed {
+		diags.Append(state.SetAttribute(ctx, path.Root("joined"), a.joined)...)
+	}
 	var now types.Bool
 	diags.Append(state.GetAttribute(ctx, path.Root("installed"), &now)...)
 	if failed || now.IsUnknown() {

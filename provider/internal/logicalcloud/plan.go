@@ -10,29 +10,30 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // What is checked and decided of a cloud while planning.
 
-// ValidateConfig implements resource.ResourceWithValidateConfig.
-func (r *cloudResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+// validateCloud checks how the attributes of a cloud go together.
+func validateCloud(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 	var quotas, scopes types.Map
 	var list types.List
 	var access types.Object
 	for name, target := range map[string]any{"quotas": &quotas, "quota_scopes": &scopes, "grants": &list, "access": &access} {
-		resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root(name), target)...)
+		diags.Append(config.GetAttribute(ctx, path.Root(name), target)...)
 	}
-	if resp.Diagnostics.HasError() {
+	if diags.HasError() {
 		return
 	}
-	checkScopes(quotas, scopes, &resp.Diagnostics)
-	named := checkGrants(list, &resp.Diagnostics)
-	checkAccess(access, named || list.IsUnknown(), &resp.Diagnostics)
+	checkScopes(quotas, scopes, diags)
+	named := checkGrants(list, diags)
+	checkAccess(access, named || list.IsUnknown(), diags)
 }
 
 // checkScopes refuses scopes of quotas that there are not.
@@ -43,7 +44,8 @@ func checkScopes(quotas, scopes types.Map, diags *diag.Diagnostics) {
 	for name := range scopes.Elements() {
 		if _, ok := quotas.Elements()[name]; !ok {
 			diags.AddAttributeError(path.Root("quota_scopes").AtMapKey(name), "Scopes of no quota",
-				fmt.Sprintf("quota_scopes has %q, and quotas has no quota of this name. Correct the name, or remove it.", name))
+				fmt.Sprintf("quota_scopes has %q, and quotas has no quota of this name. Correct the name, or remove "+
+					"it.", name))
 		}
 	}
 }
@@ -63,9 +65,11 @@ func checkGrants(list types.List, diags *diag.Diagnostics) (named bool) {
 		switch {
 		case role.IsUnknown() || rules.IsUnknown():
 		case role.IsNull() && rules.IsNull():
-			diags.AddAttributeError(at, "Grant of nothing", attribute.Place(at)+" names neither a role nor rules. Set role to the name of a muster_access_role, or write rules.")
+			diags.AddAttributeError(at, "Grant of nothing", attribute.Place(at)+" names neither a role nor rules. "+
+				"Set role to the name of a muster_access_role, or write rules.")
 		case !role.IsNull() && !rules.IsNull():
-			diags.AddAttributeError(at, "Grant of two kinds", attribute.Place(at)+" has a role and rules. Make two grants of it.")
+			diags.AddAttributeError(at, "Grant of two kinds", attribute.Place(at)+" has a role and rules. Make two "+
+				"grants of it.")
 		}
 		if users.IsNull() && groups.IsNull() {
 			diags.AddAttributeError(at, "Grant to nobody", attribute.Place(at)+" names neither users nor groups.")
@@ -97,59 +101,30 @@ func checkAccess(access types.Object, named bool, diags *diag.Diagnostics) {
 		longer, alsoErr := time.ParseDuration(most)
 		if err == nil && alsoErr == nil && shorter > longer {
 			diags.AddAttributeError(at.AtName("max_lifetime"), "Access lasts longer than it may",
-				fmt.Sprintf("access.default_lifetime is %s, and access.max_lifetime is %s. Shorten the default, or raise the maximum.", usual, most))
+				fmt.Sprintf("access.default_lifetime is %s, and access.max_lifetime is %s. Shorten the default, or "+
+					"raise the maximum.", usual, most))
 		}
 	}
 	if policy, _ := text("key_policy", ""); policy == string(v1alpha1.KeyHubMade) && !named {
 		diags.AddAttributeError(at.AtName("key_policy"), "Keys for nobody",
-			"access.key_policy is \"HubMade\", so the hub makes a key for each user that the grants name, and none names users. Name the users in grants; groups don't tell the hub who is in them.")
+			"access.key_policy is \"HubMade\", so the hub makes a key for each user that the grants name, and none "+
+				"names users. Name the users in grants; groups don't tell the hub who is in them.")
 	}
 }
 
-// local are the attributes that are not written to the hub.
-func local() []string {
-	return []string{"id", "wait", "ready", "clusters", "problems", "adopt", "force_conflicts", "timeouts"}
-}
-
-// ModifyPlan plans what the hub reports, tells what a change takes away, and asks the
-// hub what would come of it.
-func (r *cloudResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() {
+// planCloud warns of what a change takes away.
+func planCloud(
+	ctx context.Context, _ *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) bool {
+	switch {
+	case req.Plan.Raw.IsNull():
 		warnOfDestruction(ctx, req, resp)
-		return
-	}
-	var wait types.Object
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &wait)...)
-	unmet := false
-	if !req.State.Raw.IsNull() {
-		var ready types.Bool
-		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &ready)...)
-		unmet = !wait.IsNull() && !ready.ValueBool()
-		crud.KeepReported(req, resp, "ready", "clusters", "problems")
-	}
-	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
-	writes := changes.Beyond(local()...)
-	if writes || unmet || changes.In("wait") {
-		ready := types.BoolUnknown()
-		if wait.IsNull() {
-			ready = types.BoolNull()
-		}
-		for name, value := range map[string]any{"ready": ready, "clusters": types.ObjectUnknown(countsType().AttrTypes), "problems": types.ListUnknown(problemType())} {
-			resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
-		}
-	}
-	if !writes {
-		return
-	}
-	if renamed(ctx, req) {
-		return // Terraform plans again, for a new cloud.
+		return false
+	case renamed(ctx, req):
+		return false // Terraform plans again, for a new cloud.
 	}
 	warnOfLostPlacements(ctx, req, resp)
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model cloudModel
-		diags.Append(from.Get(ctx, &model)...)
-		return model.owned(model.object()), !diags.HasError()
-	})
+	return true
 }
 
 // renamed reports whether the cloud has another namespace in the clusters, and so is
@@ -163,14 +138,19 @@ func renamed(ctx context.Context, req resource.ModifyPlanRequest) bool {
 
 // warnOfDestruction tells what goes with a cloud whose namespaces go.
 func warnOfDestruction(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	var state cloudModel
-	if req.State.Raw.IsNull() || req.State.Get(ctx, &state).HasError() || state.ClusterNamespace == nil {
+	var whole types.Object
+	if req.State.Raw.IsNull() || req.State.Get(ctx, &whole).HasError() {
 		return
 	}
-	if state.ClusterNamespace.OnDelete.ValueString() == string(v1alpha1.OnDeleteDelete) {
-		resp.Diagnostics.AddWarning("Deletes namespaces in the clusters: "+state.What(),
-			fmt.Sprintf("cluster_namespace.on_delete is \"Delete\": the namespace %q goes in every cluster of the cloud, with all that is in it, save where it was adopted. "+
-				"To keep it, apply on_delete = \"Keep\" first.", state.ClusterNamespace.Name.ValueString()))
+	state := attribute.Values(whole.Attributes())
+	namespace, _ := state["cluster_namespace"].(types.Object)
+	in := attribute.Values(namespace.Attributes())
+	if in.Text("on_delete") == string(v1alpha1.OnDeleteDelete) {
+		what := fmt.Sprintf("logical cloud %q", state.Text("namespace")+"/"+state.Text("name"))
+		resp.Diagnostics.AddWarning("Deletes namespaces in the clusters: "+what,
+			fmt.Sprintf("cluster_namespace.on_delete is \"Delete\": the namespace %q goes in every cluster of the "+
+				"cloud, with all that is in it, "+
+				"save where it was adopted. To keep it, apply on_delete = \"Keep\" first.", in.Text("name")))
 	}
 }
 
@@ -194,5 +174,6 @@ func warnOfLostPlacements(ctx context.Context, req resource.ModifyPlanRequest, r
 		becomes = "The namespace is deleted there, with all that is in it, as on_delete is \"Delete\"."
 	}
 	resp.Diagnostics.AddAttributeWarning(path.Root("placements"), "Clusters leave the logical cloud",
-		fmt.Sprintf("The clusters that only %s selects lose the cloud's rights and quotas, and the access of its users. %s", strings.Join(lost, ", "), becomes))
+		fmt.Sprintf("The clusters that only %s selects lose the cloud's rights and quotas, and the access of its "+
+			"users. %s", strings.Join(lost, ", "), becomes))
 }

@@ -50,7 +50,7 @@ func TestAccCloudIsCheckedAtPlan(t *testing.T) {
 		{`  access = { max_lifetime = "1s" }`, `access.max_lifetime is "1s"`},
 		{`  access = { modes = ["Password"] }`, "one of Certificate, Token"},
 		{`  access = { key_policy = "HubMade" }`, "the hub makes a key for each user that the grants name, and none names users"},
-		{`  wait = {}`, "The wait names nothing that it waits for"},
+		{`  wait = {}`, "Nothing to wait for"},
 	} {
 		acctest.Says(t, w.Plan(cloudConfig("cloud-checked", x.body)), x.says)
 	}
@@ -106,7 +106,7 @@ func TestAccAdditionsByOthersAreRemoved(t *testing.T) {
 }
 
 // A plan tells what a change takes away in the clusters.
-func TestAccPlanTellsWhatGoes(t *testing.T) {
+func TestAccPlanShowsWhatGoes(t *testing.T) {
 	acctest.Someone(t).Namespace("cloud-goes")
 	w := acctest.NewWorkspace(t)
 	config := strings.ReplaceAll(cloudConfig("cloud-goes", rulesForJo), "[muster_placement.x.name]", `["where", "lost"]`)
@@ -208,7 +208,7 @@ output "x" {
 		t.Fatal(acctest.Excerpt(said))
 	}
 	acctest.Says(t, w.MustRun("output", "-json"), `"cloud-data-prod"`, `"default_lifetime": "8h"`, `"existing": "Refuse"`, `"ready": false`)
-	if said, ok := w.Apply(strings.ReplaceAll(config, `"prod"`, `"prd"`)); ok || !strings.Contains(said, `There is no logical cloud "prd" in namespace "cloud-data"`) {
+	if said, ok := w.Apply(strings.ReplaceAll(config, `"prod"`, `"prd"`)); ok || !strings.Contains(said, `There is no logical cloud "cloud-data/prd"`) {
 		t.Errorf("a typo: %s", said)
 	}
 }

@@ -33,7 +33,9 @@ func TestObservedClusterFitsItsSchema(t *testing.T) {
 	object.Status.Conditions = []metav1.Condition{{Type: "X", Status: metav1.ConditionUnknown}}
 	object.Status.ClusterClaims = []clusterv1.ManagedClusterClaim{{Name: "id.k8s.io", Value: "c1"}}
 	object.Status.Capacity = clusterv1.ResourceList{clusterv1.ResourceCPU: resourceapi.MustParse("3500m")}
-	for name, source := range map[string]datasource.DataSource{"one": NewDataSource(), "many": NewListDataSource()} {
+	for name, source := range map[string]datasource.DataSource{
+		"one": Cluster().NewDataSource(), "many": NewListDataSource(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			var schemas datasource.SchemaResponse
 			source.Schema(t.Context(), datasource.SchemaRequest{}, &schemas)

@@ -9,15 +9,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -26,9 +24,7 @@ func (m *manifestWorkModel) object() *workv1.ManifestWork {
 	object := &workv1.ManifestWork{}
 	object.Namespace, object.Name = m.ManagedCluster.ValueString(), m.Name.ValueString()
 	object.Labels, object.Annotations = attribute.StringMap(m.Labels), attribute.StringMap(m.Annotations)
-	object.Spec.DeleteOption = m.DeleteOption.Option()
-	object.Spec.ManifestConfigs = ManifestConfigs(m.ManifestConfigs)
-	object.Spec.Executor = m.Executor.Executor()
+	m.Options.Write(&object.Spec)
 	return object
 }
 
@@ -45,58 +41,31 @@ func (m *manifestWorkModel) observe(object *workv1.ManifestWork) error {
 	if err := m.Observe(liveContent(object)); err != nil {
 		return err
 	}
-	if !attribute.Same(m.DeleteOption.Option(), object.Spec.DeleteOption) {
-		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
-	}
-	if !attribute.Same(ManifestConfigs(m.ManifestConfigs), object.Spec.ManifestConfigs) {
-		m.ManifestConfigs = ManifestConfigModels(object.Spec.ManifestConfigs)
-	}
-	m.Executor = ExecutorModelOf(object.Spec.Executor)
-	if m.Wait != nil && !m.Ready.ValueBool() {
-		m.Ready = types.BoolValue(workIs(object, m.Wait.conditions()))
-	}
+	m.Options.Refresh(&object.Spec)
+	m.Ready = crud.StillReady(m.Ready, m.Wait != nil, func() bool { return len(m.Wait.missing(object)) == 0 })
 	m.Generation = types.Int64Value(object.Generation)
 	m.report(object)
 	return nil
 }
 
-func importWork(object *workv1.ManifestWork) (manifestWorkModel, error) {
-	owned := ownership.Of(object, hub.FieldManager)
-	all := func(string) bool { return true }
-	ours := func(key string) bool {
-		return key != work.WriteOnlyAnnotation && attribute.ImportableAnnotation(key)
+func importWork(object *workv1.ManifestWork) (*manifestWorkModel, error) {
+	m := &manifestWorkModel{
+		ManagedCluster: types.StringValue(object.Namespace),
+		Name:           types.StringValue(object.Name),
+		Options:        OptionsOf(&object.Spec),
+		Generation:     types.Int64Value(object.Generation),
+		Timeouts:       attribute.NullTimeouts("create", "update", "delete"),
 	}
-	m := manifestWorkModel{
-		ManagedCluster:  types.StringValue(object.Namespace),
-		Name:            types.StringValue(object.Name),
-		Labels:          attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.Labels, all),
-		Annotations:     attribute.ImportedMap(owned.Keys("metadata", "annotations"), owned.None(), object.Annotations, ours),
-		ManifestConfigs: ManifestConfigModels(object.Spec.ManifestConfigs),
-		Executor:        ExecutorModelOf(object.Spec.Executor),
-		Generation:      types.Int64Value(object.Generation),
-		Conditions:      WorkConditionsValue(object.Status.Conditions),
-		Feedback:        feedbackValue(object),
-		Timeouts:        attribute.NullTimeouts("create", "update", "delete"),
-	}
-	if object.Spec.DeleteOption != nil {
-		m.DeleteOption = DeleteOptionModelOf(object.Spec.DeleteOption)
-	}
+	m.Labels, m.Annotations = workload.ImportMetadata(object)
 	var err error
 	m.Content, err = workload.Import(liveContent(object))
+	m.report(object)
 	return m, err
 }
 
-// owned is the work as an object of the hub. Its manifests may hold secrets.
-func (m *manifestWorkModel) owned(object *workv1.ManifestWork) crud.Owned {
-	o := crud.Own(object, m.What(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
-	o.Discreet = true
-	o.Write.Unwanted = func(live kube.Object) [][]string {
-		if work, ok := live.(*workv1.ManifestWork); ok {
-			return UnwantedOptions(&object.Spec, &work.Spec, "spec")
-		}
-		return nil
-	}
-	return o
+// unwanted are the options that somebody has added to the work.
+func (m *manifestWorkModel) unwanted(live *workv1.ManifestWork) [][]string {
+	return UnwantedOptions(&m.object().Spec, &live.Spec, "spec")
 }
 
 // UnwantedOptions are the options of a work, or of a template at a path, that
@@ -123,18 +92,27 @@ func describeWorkDeletion(ctx context.Context, client *kube.Client, object *work
 		hub.DescribeDeletion(object, now),
 		hub.DescribeConditions(object.Status.Conditions, now),
 	}
-	lines = append(lines, describeCluster(ctx, client, object.Namespace, now)...)
-	lines = append(lines, "", "Apply again when the agent is back. If the cluster is gone for good, give its objects up:",
+	away := describeCluster(ctx, client, object.Namespace, now)
+	if len(away) == 0 {
+		return attribute.JoinLines(append(lines, "", "The cluster is available, so its agent is at it. What holds the objects there, in the cluster:",
+			"  kubectl get appliedmanifestworks", "  kubectl describe KIND NAME    # its finalizers, and what they wait for", "Apply again when they are gone."))
+	}
+	lines = append(lines, away...)
+	lines = append(lines, "", "Apply again when the agent is back. "+crud.LostAdvice(object.Namespace), "or give the objects of this work alone up:",
 		fmt.Sprintf("  kubectl patch manifestwork -n %s %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", object.Namespace, object.Name))
 	return attribute.JoinLines(lines)
 }
 
-// describeCluster says that a cluster is away, if it is and the hub answers soon.
+// describeCluster says that a cluster is away or gone, if it is and the hub answers soon.
 func describeCluster(ctx context.Context, client *kube.Client, name string, now time.Time) []string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	managed := &clusterv1.ManagedCluster{}
-	if err := client.Get(ctx, managed, "", name); err != nil || meta.IsStatusConditionTrue(managed.Status.Conditions, cluster.ConditionAvailable) {
+	err := client.Get(ctx, managed, "", name)
+	if kube.IsNotFound(err, name) {
+		return []string{fmt.Sprintf("The hub has no managed cluster %q any more.", name)}
+	}
+	if err != nil || meta.IsStatusConditionTrue(managed.Status.Conditions, cluster.ConditionAvailable) {
 		return nil
 	}
 	return []string{fmt.Sprintf("The cluster %q is not available:", name), hub.DescribeConditions(managed.Status.Conditions, now)}

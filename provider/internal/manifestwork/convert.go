@@ -3,14 +3,44 @@ package manifestwork
 import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // Between the model of a work's options and the API's types, there and back.
 
-// Option is the model in the API's terms; nil for nil.
-func (m *DeleteOptionModel) Option() *workv1.DeleteOption {
+// Write writes the options into a work or a template.
+func (o *Options) Write(spec *workv1.ManifestWorkSpec) {
+	spec.DeleteOption = o.DeleteOption.option()
+	spec.ManifestConfigs = ManifestConfigs(o.ManifestConfigs)
+	spec.Executor = o.Executor.executor()
+}
+
+// OptionsOf are the options of a work or a template.
+func OptionsOf(spec *workv1.ManifestWorkSpec) Options {
+	return Options{
+		DeleteOption:    deleteOptionModelOf(spec.DeleteOption),
+		ManifestConfigs: ManifestConfigModels(spec.ManifestConfigs),
+		Executor:        executorModelOf(spec.Executor),
+	}
+}
+
+// Refresh brings the options up to date, and keeps their wording where it means the same.
+func (o *Options) Refresh(live *workv1.ManifestWorkSpec) {
+	var mine workv1.ManifestWorkSpec
+	o.Write(&mine)
+	now := OptionsOf(live)
+	if !attribute.Same(mine.DeleteOption, live.DeleteOption) {
+		o.DeleteOption = now.DeleteOption
+	}
+	if !attribute.Same(mine.ManifestConfigs, live.ManifestConfigs) {
+		o.ManifestConfigs = now.ManifestConfigs
+	}
+	o.Executor = now.Executor
+}
+
+// option is the model in the API's terms; nil for nil.
+func (m *DeleteOptionModel) option() *workv1.DeleteOption {
 	if m == nil {
 		return nil
 	}
@@ -27,8 +57,8 @@ func (m *DeleteOptionModel) Option() *workv1.DeleteOption {
 	return option
 }
 
-// DeleteOptionModelOf is nil for nil.
-func DeleteOptionModelOf(option *workv1.DeleteOption) *DeleteOptionModel {
+// deleteOptionModelOf is nil for nil.
+func deleteOptionModelOf(option *workv1.DeleteOption) *DeleteOptionModel {
 	if option == nil {
 		return nil
 	}
@@ -56,8 +86,8 @@ func identifierModelOf(id workv1.ResourceIdentifier) identifierModel {
 	}
 }
 
-// Executor is the model in the API's terms; nil for nil.
-func (m *ExecutorModel) Executor() *workv1.ManifestWorkExecutor {
+// executor is the model in the API's terms; nil for nil.
+func (m *ExecutorModel) executor() *workv1.ManifestWorkExecutor {
 	if m == nil {
 		return nil
 	}
@@ -67,8 +97,8 @@ func (m *ExecutorModel) Executor() *workv1.ManifestWorkExecutor {
 	}}
 }
 
-// ExecutorModelOf is nil where there is no executor.
-func ExecutorModelOf(executor *workv1.ManifestWorkExecutor) *ExecutorModel {
+// executorModelOf is nil where there is no executor.
+func executorModelOf(executor *workv1.ManifestWorkExecutor) *ExecutorModel {
 	if executor == nil || executor.Subject.ServiceAccount == nil {
 		return nil
 	}

@@ -1,26 +1,17 @@
 package manifestwork
 
 import (
-	"context"
-	"fmt"
+	"slices"
 
-	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
-
-var _ datasource.DataSourceWithConfigure = (*manifestWorkDataSource)(nil)
-
-type manifestWorkDataSource struct{ crud.DataSource }
 
 type observedWorkModel struct {
 	ManagedCluster types.String               `tfsdk:"managed_cluster"`
@@ -43,14 +34,20 @@ type observedResourceModel struct {
 	Conditions []attribute.ConditionModel `tfsdk:"conditions"`
 }
 
-// NewDataSource is the data source muster_manifest_work.
-func NewDataSource() datasource.DataSource { return &manifestWorkDataSource{} }
-
-func (d *manifestWorkDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_manifest_work"
+// workData is the data source muster_manifest_work.
+func workData() *crud.Data[*workv1.ManifestWork] {
+	return &crud.Data[*workv1.ManifestWork]{
+		Description: "The present state of one manifest work, of any origin: its objects, " +
+			"and what the cluster's agent reports of them.\n\n" +
+			"Terraform takes a data source with a sensitive attribute, as `manifests` is, for sensitive as a whole. " +
+			"An output has to name other attributes, such as `resources`.",
+		Attributes: observedAttributes,
+		Model:      observedWork,
+		Others:     "kubectl get manifestworks -n NAMESPACE",
+	}
 }
 
-func (d *manifestWorkDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+func observedAttributes() map[string]schema.Attribute {
 	text := func(description string) schema.StringAttribute {
 		return schema.StringAttribute{MarkdownDescription: description, Computed: true}
 	}
@@ -64,83 +61,44 @@ func (d *manifestWorkDataSource) Schema(_ context.Context, _ datasource.SchemaRe
 			more:        attribute,
 		}}
 	}
-	resources := object("conditions", attribute.ConditionsAttribute("Conditions of the object: `Applied`, `Available`, `StatusFeedbackSynced`, and those of rules."))
+	resources := object("conditions", attribute.ConditionsAttribute("Conditions of the object: `Applied`, "+
+		"`Available`, `StatusFeedbackSynced`, and those of rules."))
 	resources.Attributes["resource"] = text("Plural name of its kind; empty while the cluster does not know the kind.")
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "The present state of one manifest work, of any origin: its objects, and what the cluster's agent reports of them.",
-		Attributes: map[string]schema.Attribute{
-			"managed_cluster": schema.StringAttribute{
-				MarkdownDescription: "Name of the managed cluster.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidClusterName()},
-			},
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the work.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidObjectName("work name")},
-			},
-			"labels": schema.MapAttribute{MarkdownDescription: "Labels of the work itself.", Computed: true, ElementType: types.StringType},
-			"manifests": schema.ListAttribute{
-				MarkdownDescription: "The work's objects as YAML, except those that `muster_manifest_work` wrote from `manifests_wo`. Secrets among them are read in full, and are then in the state.",
-				Computed:            true, Sensitive: true, ElementType: types.StringType,
-			},
-			"conditions": attribute.ConditionsAttribute("Conditions of the work."),
-			"feedback": schema.ListNestedAttribute{
-				MarkdownDescription: "Reported values of the live objects. Objects without reported values are not listed.",
-				Computed:            true,
-				NestedObject: object("values", schema.MapAttribute{
-					MarkdownDescription: "The values as text, by the names that the feedback rules give them.", Computed: true, ElementType: types.StringType,
-				}),
-			},
-			"resources": schema.ListNestedAttribute{
-				MarkdownDescription: "What the agent reports of each object, in the order of the manifests.",
-				Computed:            true,
-				NestedObject:        resources,
-			},
+	return map[string]schema.Attribute{
+		"labels": schema.MapAttribute{MarkdownDescription: "Labels of the work itself.", Computed: true, ElementType: types.StringType},
+		"manifests": schema.ListAttribute{
+			MarkdownDescription: "The work's objects as YAML, except those that `muster_manifest_work` wrote from " +
+				"`manifests_wo`. Secrets among them are read in full, and are then in the state.",
+			Computed: true, Sensitive: true, ElementType: types.StringType,
+		},
+		"conditions": attribute.ConditionsAttribute("Conditions of the work."),
+		"feedback": schema.ListNestedAttribute{
+			MarkdownDescription: "Reported values of the live objects. Objects without reported values are not listed.",
+			Computed:            true,
+			NestedObject: object("values", schema.MapAttribute{
+				MarkdownDescription: "The values as text, by the names that the feedback rules give them.", Computed: true, ElementType: types.StringType,
+			}),
+		},
+		"resources": schema.ListNestedAttribute{
+			MarkdownDescription: "What the agent reports of each object, in the order of the manifests.",
+			Computed:            true,
+			NestedObject:        resources,
 		},
 	}
 }
 
-func (d *manifestWorkDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if d.Deferred(req, resp) {
-		return
-	}
-	var clusterName, name string
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("managed_cluster"), &clusterName)...)
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("name"), &name)...)
-	client := d.Hub.QueryClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	object := &workv1.ManifestWork{}
-	doing := fmt.Sprintf("read manifest work %q", clusterName+"/"+name)
-	if err := client.Get(ctx, object, clusterName, name); kube.IsNotFound(err, name) {
-		resp.Diagnostics.AddAttributeError(path.Root("name"), fmt.Sprintf("There is no manifest work %q", clusterName+"/"+name),
-			fmt.Sprintf("The hub %s has none of this name for the cluster %q. Those that it has: kubectl get manifestworks -n %s", client.Host(), clusterName, clusterName))
-		return
-	} else if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	model, err := observedWork(object)
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
-}
-
-func observedWork(object *workv1.ManifestWork) (observedWorkModel, error) {
+func observedWork(object *workv1.ManifestWork) (any, error) {
 	labels := object.Labels
 	if labels == nil {
 		labels = map[string]string{}
 	}
+	hide := liveContent(object).Masker(workload.None()).Text
 	m := observedWorkModel{
 		ManagedCluster: types.StringValue(object.Namespace),
 		Name:           types.StringValue(object.Name),
 		Labels:         attribute.StringMapValue(labels),
-		Conditions:     attribute.ConditionModels(object.Status.Conditions),
-		Feedback:       feedbackValue(object),
+		Conditions:     attribute.ConditionModels(hidden(object.Status.Conditions, hide)),
+		Feedback:       feedbackValue(object, hide),
 		Resources:      []observedResourceModel{},
 	}
 	for _, x := range object.Status.ResourceStatus.Manifests {
@@ -151,7 +109,7 @@ func observedWork(object *workv1.ManifestWork) (observedWorkModel, error) {
 			Resource:   types.StringValue(x.ResourceMeta.Resource),
 			Namespace:  types.StringValue(x.ResourceMeta.Namespace),
 			Name:       types.StringValue(x.ResourceMeta.Name),
-			Conditions: attribute.ConditionModels(x.Conditions),
+			Conditions: attribute.ConditionModels(hidden(x.Conditions, hide)),
 		})
 	}
 	open, _, err := liveContent(object).Read(nil)
@@ -160,4 +118,13 @@ func observedWork(object *workv1.ManifestWork) (observedWorkModel, error) {
 	}
 	m.Manifests, err = workload.Texts(open)
 	return m, err
+}
+
+// hidden are conditions without what is not to be shown.
+func hidden(conditions []metav1.Condition, hide func(string) string) []metav1.Condition {
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		conditions[i].Message = hide(conditions[i].Message)
+	}
+	return conditions
 }

@@ -36,7 +36,7 @@ func importBlock(cluster string) string {
 }
 
 // generate has Terraform write the configuration of what config imports.
-func generate(t *testing.T, w *acctest.Workspace, config string) (generated, said string) {
+func generate(t *testing.T, w *acctest.Terraform, config string) (generated, said string) {
 	t.Helper()
 	w.Init(config)
 	said, ok := w.Run("plan", "-no-color", "-input=false", "-generate-config-out=generated.tf")
@@ -54,7 +54,7 @@ func generate(t *testing.T, w *acctest.Workspace, config string) (generated, sai
 // hub has.
 func TestAccManifestWorkGeneratedConfiguration(t *testing.T) {
 	foreignWork(t, "mw-generate", webDeployment, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	generated, said := generate(t, w, importBlock("mw-generate"))
 	acctest.Says(t, said, "Plan: 1 to import, 0 to add, 0 to change, 0 to destroy.")
 	for _, want := range []string{`replicas = 3`, `matchLabels = {`, `image = "nginx:1"`, `kind = "Namespace"`} {
@@ -72,7 +72,7 @@ func TestAccManifestWorkGeneratedConfiguration(t *testing.T) {
 // Of a work with a Secret nothing is generated, and nothing is lost.
 func TestAccManifestWorkGeneratedConfigurationHasNoSecrets(t *testing.T) {
 	foreignWork(t, "mw-generate-secret", loginSecret, webDeployment)
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	generated, said := generate(t, w, importBlock("mw-generate-secret"))
 	acctest.Says(t, said, "Plan: 1 to import, 0 to add, 0 to change, 0 to destroy.", "Objects that the configuration does not have", "add the objects to manifests or manifests_wo")
 	if strings.Contains(generated+said, "hunter2") {
@@ -99,7 +99,7 @@ func TestAccManifestWorkImportWithWait(t *testing.T) {
 		acctest.Someone(t).Get(object, "mw-import-wait", "web")
 		return object
 	}
-	w := acctest.NewWorkspace(t)
+	w := acctest.NewTerraform(t)
 	said, ok := w.Apply(importBlock("mw-import-wait") + "resource \"muster_manifest_work\" \"web\" {\n  managed_cluster = \"mw-import-wait\"\n  name = \"web\"\n  objects = [jsondecode(<<-J\n" + webDeployment + "\n  J\n  )]\n" +
 		"  wait = { conditions = [\"Applied\"] }\n  timeouts { update = \"1s\" }\n}\n")
 	if ok {

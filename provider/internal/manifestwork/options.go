@@ -12,13 +12,20 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // How a work's objects are treated: deletion, executor, and rules for single
 // objects.
+
+// Options say how the objects of works are treated. Works and replica sets have them.
+type Options struct {
+	DeleteOption    *DeleteOptionModel    `tfsdk:"delete_option"`
+	ManifestConfigs []ManifestConfigModel `tfsdk:"manifest_configs"`
+	Executor        *ExecutorModel        `tfsdk:"executor"`
+}
 
 // DeleteOptionModel is what becomes of the objects in the end.
 type DeleteOptionModel struct {
@@ -86,15 +93,26 @@ type conditionRuleModel struct {
 	MessageExpression types.String   `tfsdk:"message_expression"`
 }
 
-// DeleteOptionAttribute is a DeleteOptionModel.
-func DeleteOptionAttribute() schema.SingleNestedAttribute {
+// OptionAttributes are those of Options. delete documents what a deletion does.
+func OptionAttributes(delete string) map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"delete_option":    deleteOptionAttribute(delete),
+		"manifest_configs": ManifestConfigsAttribute(),
+		"executor":         executorAttribute(),
+	}
+}
+
+// deleteOptionAttribute is a DeleteOptionModel.
+func deleteOptionAttribute(description string) schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "What happens to the objects when the work is deleted. If omitted, they are deleted with it.",
+		MarkdownDescription: description,
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"propagation_policy": schema.StringAttribute{
-				MarkdownDescription: "`Foreground`: the objects are deleted, and the work waits until they are gone. `Orphan`: they all stay. `SelectivelyOrphan`: those of `orphaning_rules` stay. Defaults to `Foreground`.",
-				Optional:            true, Computed: true, Default: stringdefault.StaticString(string(workv1.DeletePropagationPolicyTypeForeground)),
+				MarkdownDescription: "`Foreground`: the objects are deleted, and the work waits until they are gone. " +
+					"`Orphan`: they all stay. `SelectivelyOrphan`: those of `orphaning_rules` stay. Defaults to " +
+					"`Foreground`.",
+				Optional: true, Computed: true, Default: stringdefault.StaticString(string(workv1.DeletePropagationPolicyTypeForeground)),
 				Validators: attribute.OneOf(workv1.DeletePropagationPolicyTypeForeground, workv1.DeletePropagationPolicyTypeOrphan, workv1.DeletePropagationPolicyTypeSelectivelyOrphan),
 			},
 			"orphaning_rules": schema.ListNestedAttribute{
@@ -103,9 +121,10 @@ func DeleteOptionAttribute() schema.SingleNestedAttribute {
 				NestedObject:        schema.NestedAttributeObject{Attributes: identifierAttributes()},
 			},
 			"ttl_seconds_after_finished": schema.Int64Attribute{
-				MarkdownDescription: "Lets the hub delete the work this many seconds after its condition `Complete` became true. The next plan then proposes to create it again.",
-				Optional:            true,
-				Validators:          []validator.Int64{int64validator.AtLeast(0)},
+				MarkdownDescription: "Lets the hub delete the work this many seconds after its condition `Complete` " +
+					"became true. The next plan then proposes to create it again.",
+				Optional:   true,
+				Validators: []validator.Int64{int64validator.AtLeast(0)},
 			},
 		},
 	}
@@ -120,11 +139,12 @@ func identifierAttributes() map[string]schema.Attribute {
 	}
 }
 
-// ExecutorAttribute is an ExecutorModel.
-func ExecutorAttribute() schema.SingleNestedAttribute {
+// executorAttribute is an ExecutorModel.
+func executorAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Service account in the managed cluster that has to be allowed to do what the work asks for. If omitted, the agent's own rights apply. Naming one needs the right `execute-as` on the hub.",
-		Optional:            true,
+		MarkdownDescription: "Service account in the managed cluster that has to be allowed to do what the work asks " +
+			"for. If omitted, the agent's own rights apply. Naming one needs the right `execute-as` on the hub.",
+		Optional: true,
 		Attributes: map[string]schema.Attribute{
 			"namespace":       schema.StringAttribute{MarkdownDescription: "Namespace of the service account.", Required: true, Validators: []validator.String{attribute.ValidName("namespace")}},
 			"service_account": schema.StringAttribute{MarkdownDescription: "Name of the service account.", Required: true, Validators: []validator.String{attribute.ValidObjectName("service account name")}},
@@ -135,13 +155,15 @@ func ExecutorAttribute() schema.SingleNestedAttribute {
 // ManifestConfigsAttribute is a list of ManifestConfigModel.
 func ManifestConfigsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Treats some of the objects specially: how they are written, what is reported of them, and which conditions are derived from them.",
-		Optional:            true,
+		MarkdownDescription: "Treats some of the objects specially: how they are written, what is reported of them, " +
+			"and which conditions are derived from them.",
+		Optional: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"resource_identifier": schema.SingleNestedAttribute{
-				MarkdownDescription: "Which objects are meant. In `name` and `namespace`, `*` stands for any characters.",
-				Required:            true,
-				Attributes:          identifierAttributes(),
+				MarkdownDescription: "Which objects are meant. In `name` and `namespace`, `*` stands for any " +
+					"characters.",
+				Required:   true,
+				Attributes: identifierAttributes(),
 			},
 			"update_strategy": updateStrategyAttribute(),
 			"feedback_rules": schema.ListNestedAttribute{
@@ -149,9 +171,10 @@ func ManifestConfigsAttribute() schema.ListNestedAttribute {
 				Optional:            true,
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"type": schema.StringAttribute{
-						MarkdownDescription: "`WellKnownStatus`: the usual fields of Deployments, DaemonSets, Jobs and Pods. `JSONPaths`: those that `json_paths` names.",
-						Required:            true,
-						Validators:          attribute.OneOf(workv1.FeedbackTypeWellKnownStatus, workv1.FeedbackTypeJSONPaths),
+						MarkdownDescription: "`WellKnownStatus`: the usual fields of Deployments, DaemonSets, Jobs " +
+							"and Pods. `JSONPaths`: those that `json_paths` names.",
+						Required:   true,
+						Validators: attribute.OneOf(workv1.FeedbackTypeWellKnownStatus, workv1.FeedbackTypeJSONPaths),
 					},
 					"json_paths": schema.ListNestedAttribute{
 						MarkdownDescription: "Fields by their paths.",
@@ -165,8 +188,9 @@ func ManifestConfigsAttribute() schema.ListNestedAttribute {
 				}},
 			},
 			"feedback_scrape_type": schema.StringAttribute{
-				MarkdownDescription: "How the agent notices changes of these fields: `Poll` or `Watch`. Defaults to `Poll`.",
-				Optional:            true, Computed: true, Default: stringdefault.StaticString(string(workv1.FeedbackScrapeTypePoll)),
+				MarkdownDescription: "How the agent notices changes of these fields: `Poll` or `Watch`. Defaults to " +
+					"`Poll`.",
+				Optional: true, Computed: true, Default: stringdefault.StaticString(string(workv1.FeedbackScrapeTypePoll)),
 				Validators: attribute.OneOf(workv1.FeedbackScrapeTypePoll, workv1.FeedbackScrapeTypeWatch),
 			},
 			"condition_rules": conditionRulesAttribute(),
@@ -180,9 +204,10 @@ func updateStrategyAttribute() schema.SingleNestedAttribute {
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
 			"type": schema.StringAttribute{
-				MarkdownDescription: "`Update`: replace what differs. `CreateOnly`: create what is missing and leave it alone. `ServerSideApply`: own the manifest's fields and no others. `ReadOnly`: only report.",
-				Required:            true,
-				Validators:          attribute.OneOf(workv1.UpdateStrategyTypeUpdate, workv1.UpdateStrategyTypeCreateOnly, workv1.UpdateStrategyTypeServerSideApply, workv1.UpdateStrategyTypeReadOnly),
+				MarkdownDescription: "`Update`: replace what differs. `CreateOnly`: create what is missing and leave " +
+					"it alone. `ServerSideApply`: own the manifest's fields and no others. `ReadOnly`: only report.",
+				Required:   true,
+				Validators: attribute.OneOf(workv1.UpdateStrategyTypeUpdate, workv1.UpdateStrategyTypeCreateOnly, workv1.UpdateStrategyTypeServerSideApply, workv1.UpdateStrategyTypeReadOnly),
 			},
 			"server_side_apply": schema.SingleNestedAttribute{
 				MarkdownDescription: "Tunes the type `ServerSideApply`.",
@@ -193,17 +218,21 @@ func updateStrategyAttribute() schema.SingleNestedAttribute {
 						Optional:            true, Computed: true, Default: booldefault.StaticBool(false),
 					},
 					"field_manager": schema.StringAttribute{
-						MarkdownDescription: "Name under which the fields are owned; it begins with `work-agent`. Defaults to `work-agent`.",
-						Optional:            true, Computed: true, Default: stringdefault.StaticString(work.DefaultFieldManager),
+						MarkdownDescription: "Name under which the fields are owned; it begins with `work-agent`. " +
+							"Defaults to `work-agent`.",
+						Optional: true, Computed: true, Default: stringdefault.StaticString(work.DefaultFieldManager),
 						Validators: []validator.String{stringvalidator.RegexMatches(regexp.MustCompile(`^work-agent`), "a field manager of the agent begins with work-agent")},
 					},
 					"ignore_fields": schema.ListNestedAttribute{
-						MarkdownDescription: "Fields that are left to the managed cluster, such as the replica count to an autoscaler. One entry for each condition.",
-						Optional:            true,
+						MarkdownDescription: "Fields that are left to the managed cluster, such as the replica count " +
+							"to an autoscaler. One entry for each condition.",
+						Optional: true,
 						NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 							"condition": schema.StringAttribute{
-								MarkdownDescription: "`OnSpokePresent`: the fields are set when the object is created and not again. `OnSpokeChange`: a change in the cluster is left alone until the manifest changes. Defaults to `OnSpokePresent`.",
-								Optional:            true, Computed: true, Default: stringdefault.StaticString(string(workv1.IgnoreFieldsConditionOnSpokePresent)),
+								MarkdownDescription: "`OnSpokePresent`: the fields are set when the object is " +
+									"created and not again. `OnSpokeChange`: a change in the cluster is left alone " +
+									"until the manifest changes. Defaults to `OnSpokePresent`.",
+								Optional: true, Computed: true, Default: stringdefault.StaticString(string(workv1.IgnoreFieldsConditionOnSpokePresent)),
 								Validators: attribute.OneOf(workv1.IgnoreFieldsConditionOnSpokePresent, workv1.IgnoreFieldsConditionOnSpokeChange),
 							},
 							"json_paths":          schema.ListAttribute{MarkdownDescription: "Fields as JSONPath, such as `.spec.replicas`.", Optional: true, ElementType: types.StringType, Validators: []validator.List{listvalidator.ValueStringsAre(attribute.ValidJSONPath())}},
@@ -219,14 +248,16 @@ func updateStrategyAttribute() schema.SingleNestedAttribute {
 
 func conditionRulesAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Conditions to derive from the live object, of the object and of the work, such as `Progressing` or `Complete`.",
-		Optional:            true,
+		MarkdownDescription: "Conditions to derive from the live object, of the object and of the work, such as " +
+			"`Progressing` or `Complete`.",
+		Optional: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"condition": schema.StringAttribute{MarkdownDescription: "Type of the condition. A work that is `Complete` is not applied again.", Required: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 			"type": schema.StringAttribute{
-				MarkdownDescription: "`CEL`: `cel_expressions` all have to be true. `WellKnownConditions`: the agent knows how, which it does for `Complete` of Jobs and Pods.",
-				Required:            true,
-				Validators:          attribute.OneOf(workv1.ConditionRuleTypeCEL, workv1.ConditionRuleTypeWellKnownConditions),
+				MarkdownDescription: "`CEL`: `cel_expressions` all have to be true. `WellKnownConditions`: the agent " +
+					"knows how, which it does for `Complete` of Jobs and Pods.",
+				Required:   true,
+				Validators: attribute.OneOf(workv1.ConditionRuleTypeCEL, workv1.ConditionRuleTypeWellKnownConditions),
 			},
 			"cel_expressions":    schema.ListAttribute{MarkdownDescription: "Expressions over the variable `object`.", Optional: true, ElementType: types.StringType, Validators: []validator.List{listvalidator.ValueStringsAre(attribute.ValidCondition())}},
 			"message":            schema.StringAttribute{MarkdownDescription: "Message of the condition.", Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},

@@ -10,9 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/corekind"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -20,7 +19,7 @@ import (
 // CheckOptions finds what is wrong with manifest_configs of a configuration, as far
 // as it is known: options for objects that the work does not have, and more of
 // them than a hub admits.
-func CheckOptions(ctx context.Context, config workload.Source, content workload.Content, diags *diag.Diagnostics) {
+func CheckOptions(ctx context.Context, config crud.Source, content workload.Content, diags *diag.Diagnostics) {
 	var list types.List
 	diags.Append(config.GetAttribute(ctx, path.Root("manifest_configs"), &list)...)
 	if list.IsNull() || list.IsUnknown() {
@@ -60,17 +59,17 @@ func identifierOf(object types.Object) workv1.ResourceIdentifier {
 // unmatched says what to do about an identifier that means none of the objects; it
 // is empty for one that may mean some. What a pattern finds is left to it, and so
 // are the plural names of kinds that are not Kubernetes' own.
-func unmatched(id workv1.ResourceIdentifier, objects []manifest.Object) string {
+func unmatched(id workv1.ResourceIdentifier, objects []workload.Object) string {
 	if strings.Contains(id.Name+id.Namespace, "*") {
 		return ""
 	}
-	var near *manifest.Object
+	var near *workload.Object
 	for i, object := range objects {
 		group, _, grouped := strings.Cut(object.APIVersion, "/")
 		if !grouped {
 			group = ""
 		}
-		plural, known := corekind.Resource(object.APIVersion, object.Kind)
+		plural, known := workload.ResourceOf(object.APIVersion, object.Kind)
 		sameName := object.Name == id.Name && object.Namespace == id.Namespace
 		sameKind := group == id.Group && (!known || plural == id.Resource)
 		if sameName && sameKind {
@@ -88,7 +87,7 @@ func unmatched(id workv1.ResourceIdentifier, objects []manifest.Object) string {
 }
 
 // identifierText is the identifier of an object, as a configuration has it.
-func identifierText(object manifest.Object) string {
+func identifierText(object workload.Object) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {
@@ -98,7 +97,7 @@ func identifierText(object manifest.Object) string {
 	if group, _, grouped := strings.Cut(object.APIVersion, "/"); grouped {
 		add("group", group)
 	}
-	plural, known := corekind.Resource(object.APIVersion, object.Kind)
+	plural, known := workload.ResourceOf(object.APIVersion, object.Kind)
 	if !known {
 		plural = strings.ToLower(object.Kind) + "s"
 	}

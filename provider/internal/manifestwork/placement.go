@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -27,7 +27,8 @@ type workPlacementModel struct {
 
 func workPlacementAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Placement that has to have chosen the cluster before the work is created. Creating waits for it; a cluster that the placement drops later keeps the work, " +
+		MarkdownDescription: "Placement that has to have chosen the cluster before the work is created. Creating " +
+			"waits for it; a cluster that the placement drops later keeps the work, " +
 			"so a cluster that is unavailable for a while does not lose what runs in it.",
 		Optional: true,
 		Attributes: map[string]schema.Attribute{
@@ -65,7 +66,9 @@ func (m *workPlacementModel) waitUntilChosen(ctx context.Context, client *kube.C
 		why = "Conditions of the placement:\n" + hub.DescribeConditions(placement.Status.Conditions, time.Now())
 	}
 	diags.AddAttributeError(path.Root("placement"), fmt.Sprintf("Placement %q has not chosen cluster %q", namespace+"/"+name, clusterName),
-		fmt.Sprintf("After %s the cluster is not among its decisions. %s\n\nCompare the labels and taints of the cluster with the placement's predicates and tolerations:\n  kubectl describe managedcluster %s\n  kubectl describe placement -n %s %s",
+		fmt.Sprintf("After %s the cluster is not among its decisions. %s\n\nCompare the labels and taints of the "+
+			"cluster with the placement's predicates and tolerations:\n  kubectl describe managedcluster %s\n  "+
+			"kubectl describe placement -n %s %s",
 			timeout, why, clusterName, namespace, name))
 	return false
 }

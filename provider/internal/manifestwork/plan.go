@@ -9,62 +9,59 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // What is checked and decided of a work while planning.
 
-// ValidateConfig checks the objects of all inputs together: what the hub or the
-// agent would refuse later.
-func (r *manifestWorkResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
-	content := workload.Of(ctx, req.Config, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
+// validate checks the objects of all inputs together: what the hub or the agent would
+// refuse later.
+func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+	content := workload.Of(ctx, config, diags)
+	if diags.HasError() {
 		return
 	}
-	resp.Diagnostics.Append(content.Check()...)
-	CheckOptions(ctx, req.Config, content, &resp.Diagnostics)
+	diags.Append(content.Check()...)
+	CheckOptions(ctx, config, content, diags)
 }
 
-// ModifyPlan keeps the objects' old wording where the new one means the same,
-// lists their fields, and plans a wait where one is due.
-func (r *manifestWorkResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+// plan keeps the objects' old wording where the new one means the same, lists their
+// fields, plans a wait where one is due, and has the hub check the complete work.
+func plan(ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
 	if req.Plan.Raw.IsNull() {
-		return
+		var state manifestWorkModel
+		if !req.State.Get(ctx, &state).HasError() && !r.Hub.HasWritten() {
+			crud.WarnOfLostCluster(ctx, r.Hub.PlanClient(), state.ManagedCluster.ValueString(), state.What(), &resp.Diagnostics)
+		}
+		return false
 	}
-	defer func() { workload.Of(ctx, resp.Plan, &diag.Diagnostics{}).MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	changed := workload.Plan(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
-		return
+		return false
 	}
-	r.warnOfShared(ctx, req, resp)
+	warnOfShared(ctx, r.Hub, req, resp)
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
-	writes := changes.Beyond(local...)
-	if respecified := changed || changes.In(specified...); respecified {
+	respecified := changed || changes.In(specified...)
+	if respecified {
 		warnOfComplete(ctx, req, resp)
 	}
-	workload.PlanReports(ctx, req, resp, changed || changes.In(specified...), map[string]attr.Value{
+	workload.PlanReports(ctx, req, resp, respecified, map[string]attr.Value{
 		"conditions": types.ListUnknown(WorkConditionType()), "feedback": types.ListUnknown(feedbackType()),
 	})
-	if !writes {
-		return
-	}
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model manifestWorkModel
-		diags.Append(from.Get(ctx, &model)...)
-		object := model.complete(ctx, req.Config, diags)
-		return model.owned(object), !diags.HasError()
-	})
+	return changed || changes.Beyond(append([]string{"fields"}, local...)...)
 }
 
 // warnOfShared warns of objects that another work of this plan brings to the same
 // cluster with another content. The agent would write one over the other.
-func (r *manifestWorkResource) warnOfShared(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+func warnOfShared(ctx context.Context, h *hub.Hub, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	var cluster, name types.String
 	if resp.Plan.GetAttribute(ctx, path.Root("managed_cluster"), &cluster).HasError() || resp.Plan.GetAttribute(ctx, path.Root("name"), &name).HasError() ||
 		cluster.IsUnknown() || name.IsUnknown() {
@@ -74,16 +71,17 @@ func (r *manifestWorkResource) warnOfShared(ctx context.Context, req resource.Mo
 	objects, _ := workload.Of(ctx, req.Config, &diag.Diagnostics{}).Known()
 	for _, object := range objects {
 		content := sha256.Sum256(object.JSON)
-		for _, other := range r.Hub.NoteHeld(cluster.ValueString(), name.ValueString(), object.Key(), string(content[:])) {
+		for _, other := range h.NoteHeld(cluster.ValueString(), name.ValueString(), object.Key(), string(content[:])) {
 			lines = append(lines, fmt.Sprintf("  %s, which the work %q holds, too", object, other))
 		}
 	}
-	if len(lines) == 0 || r.Hub.HasWritten() {
+	if len(lines) == 0 || h.HasWritten() {
 		return
 	}
 	resp.Diagnostics.AddWarning(fmt.Sprintf("Held by several works: objects of manifest work %q", cluster.ValueString()+"/"+name.ValueString()),
 		fmt.Sprintf("Another work of the cluster %q has the same objects with another content:\n%s\n\n"+
-			"The agent would write each over the other, less and less often. Let one work hold an object, or give both the same content.",
+			"The agent would write each over the other, less and less often. Let one work hold an object, or give "+
+			"both the same content.",
 			cluster.ValueString(), attribute.JoinLines(attribute.Sorted(lines))))
 }
 
@@ -105,8 +103,8 @@ func warnOfComplete(ctx context.Context, req resource.ModifyPlanRequest, resp *r
 	}
 	state.Conditions.ElementsAs(ctx, &conditions, false)
 	for _, c := range conditions {
-		if c.Type.ValueString() == work.ConditionComplete && c.Status.ValueString() == string(metav1.ConditionTrue) && canComplete(ManifestConfigs(plan.ManifestConfigs)) {
-			resp.Diagnostics.AddWarning("The change will not be applied: "+plan.What(), finished)
+		if c.Type.ValueString() == work.ConditionComplete && c.Status.ValueString() == string(metav1.ConditionTrue) && workload.CanComplete(ManifestConfigs(plan.ManifestConfigs)) {
+			resp.Diagnostics.AddWarning("The change will not be applied: "+plan.What(), workload.FinishedAdvice)
 		}
 	}
 }
@@ -115,5 +113,5 @@ func warnOfComplete(ctx context.Context, req resource.ModifyPlanRequest, resp *r
 // objects; local are those that the hub knows nothing of.
 var (
 	specified = []string{"delete_option", "manifest_configs", "executor"}
-	local     = []string{"placement", "wait", "ready", "conditions", "feedback", "generation", "field_validation", "force_conflicts", "timeouts"}
+	local     = []string{"placement", "wait", "ready", "conditions", "feedback", "generation", "field_validation", "sensitive_fields", "force_conflicts", "timeouts"}
 )

@@ -54,7 +54,7 @@ func TestAccManifestWork(t *testing.T) {
 		resource.TestStep{Config: acctest.WorkConfig("mw-basic", acctest.WithOptions)},
 		resource.TestStep{
 			ResourceName: acctest.WorkAddress, ImportState: true, ImportStateId: "mw-basic/web",
-			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "objects"},
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "objects", "fields"},
 		},
 		resource.TestStep{
 			PreConfig: func() { acctest.Someone(t).Remove(&workv1.ManifestWork{}, "mw-basic", "web") },

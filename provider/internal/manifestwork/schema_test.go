@@ -3,9 +3,9 @@ package manifestwork
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud/crudtest"
 )
 
 func TestModelsFitTheirSchemas(t *testing.T) {
-	crudtest.Fits(t, New(), &manifestWorkModel{})
+	crudtest.Fits(t, Work().NewResource(), &manifestWorkModel{})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -18,8 +18,9 @@ import (
 
 func workConditionsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Conditions of the work as last read. They keep changing after an apply; `wait` waits for some of them.",
-		Computed:            true,
+		MarkdownDescription: "Conditions of the work as last read. They keep changing after an apply; `wait` waits " +
+			"for some of them.",
+		Computed: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"type":    attribute.TextAttribute("Type of the condition, such as `Applied`."),
 			"status":  attribute.TextAttribute("`True`, `False` or `Unknown`."),
@@ -31,7 +32,8 @@ func workConditionsAttribute() schema.ListNestedAttribute {
 
 func feedbackAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects without reported values are not listed. " +
+		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects " +
+			"without reported values are not listed. " +
 			"Values of Secrets, and of objects from `manifests_wo`, read `(sensitive)`: they are never in the state.",
 		Computed: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
@@ -63,10 +65,14 @@ func feedbackType() types.ObjectType {
 	}}
 }
 
-// WorkConditionsValue are conditions without their times.
-func WorkConditionsValue(conditions []metav1.Condition) types.List {
+// WorkConditionsValue are conditions without their times. hide, which may be nil, hides
+// in their messages what is not to be shown.
+func WorkConditionsValue(conditions []metav1.Condition, hide func(string) string) types.List {
 	list := []attr.Value{}
 	for _, c := range conditions {
+		if hide != nil {
+			c.Message = hide(c.Message)
+		}
 		list = append(list, types.ObjectValueMust(WorkConditionType().AttrTypes, map[string]attr.Value{
 			"type": types.StringValue(c.Type), "status": types.StringValue(string(c.Status)),
 			"reason": types.StringValue(c.Reason), "message": types.StringValue(c.Message),
@@ -75,15 +81,16 @@ func WorkConditionsValue(conditions []metav1.Condition) types.List {
 	return types.ListValueMust(WorkConditionType(), list)
 }
 
-func feedbackValue(object *workv1.ManifestWork) types.List {
+func feedbackValue(object *workv1.ManifestWork, hide func(string) string) types.List {
 	list := []attr.Value{}
 	for _, m := range object.Status.ResourceStatus.Manifests {
 		values := feedbackTexts(m.StatusFeedbacks)
 		if len(values) == 0 {
 			continue
 		}
-		if secretive(object, m.ResourceMeta) {
-			for name := range values {
+		secret := secretive(object, m.ResourceMeta)
+		for name := range values {
+			if values[name] = hide(values[name]); secret {
 				values[name] = sensitiveFeedback
 			}
 		}

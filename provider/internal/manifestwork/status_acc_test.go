@@ -95,8 +95,8 @@ func TestAccManifestWorkReports(t *testing.T) {
 		resource.TestStep{
 			Config: acctest.WorkConfig("mw-reports", acctest.AsYAML+"\n  delete_option = {}\n  labels = { a = \"b\" }"),
 			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
-				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("feedback")),
-				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("conditions")),
+				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("feedback"), knownvalue.ListSizeExact(1)),
+				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("conditions"), knownvalue.ListSizeExact(1)),
 				plancheck.ExpectUnknownValue(acctest.WorkAddress, tfjsonpath.New("generation")),
 				plancheck.ExpectKnownValue(acctest.WorkAddress, tfjsonpath.New("fields").AtMapKey("v1/ConfigMap shop/settings").AtMapKey("data.answer"), knownvalue.StringExact("42")),
 			}},

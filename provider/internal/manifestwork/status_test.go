@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -26,9 +26,9 @@ func TestFeedbackOfEveryTypeIsText(t *testing.T) {
 	}
 }
 
-func TestFeedbackOfSecretsIsNotTold(t *testing.T) {
+func TestFeedbackOfSecretsIsNotReported(t *testing.T) {
 	password := "hunter2"
-	told := func(group, kind, name string) workv1.ManifestCondition {
+	condition := func(group, kind, name string) workv1.ManifestCondition {
 		return workv1.ManifestCondition{
 			ResourceMeta:    workv1.ManifestResourceMeta{Group: group, Version: "v1", Kind: kind, Namespace: "shop", Name: name},
 			StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{{Name: "v", Value: workv1.FieldValue{Type: workv1.ValueTypeString, String: &password}}}},
@@ -37,10 +37,10 @@ func TestFeedbackOfSecretsIsNotTold(t *testing.T) {
 	object := &workv1.ManifestWork{}
 	object.Annotations = map[string]string{work.WriteOnlyAnnotation: `["example.com/v1/Database shop/closed"]`}
 	object.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
-		told("", "Secret", "db"), told("example.com", "Database", "closed"), told("example.com", "Database", "open"), told("example.com", "Secret", "no-secret"),
+		condition("", "Secret", "db"), condition("example.com", "Database", "closed"), condition("example.com", "Database", "open"), condition("example.com", "Secret", "no-secret"),
 	}
 	var got []string
-	for _, element := range feedbackValue(object).Elements() {
+	for _, element := range feedbackValue(object, func(text string) string { return text }).Elements() {
 		value := element.(types.Object).Attributes()
 		got = append(got, value["name"].(types.String).ValueString()+" "+attribute.StringMap(value["values"].(types.Map))["v"])
 	}

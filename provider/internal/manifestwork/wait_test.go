@@ -1,13 +1,14 @@
 package manifestwork
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -31,18 +32,28 @@ func TestAWorkIsReadyWhenAllConditionsAreMet(t *testing.T) {
 		"Complete=False":                   false,
 		"Applied Available Custom=Unknown": false,
 	} {
-		if got := workIs(object, (&waitModel{Conditions: attribute.TextValues(strings.Fields(wanted))}).conditions()); got != want {
+		if got := len((&waitModel{Conditions: attribute.TextValues(strings.Fields(wanted))}).missing(object)) == 0; got != want {
 			t.Errorf("%s: got %v", wanted, got)
 		}
 	}
 }
 
-func TestTimeoutTellsWhatTheWorkLacks(t *testing.T) {
+// described is what a wait for conditions of a work says when it was not met, without
+// the cluster.
+func described(t *testing.T, object *workv1.ManifestWork, now time.Time, conditions ...string) string {
+	t.Helper()
+	m := &waitModel{Conditions: attribute.TextValues(conditions)}
+	wait := m.wait(nil, object, 10*time.Minute, nil)
+	wait.Details = func(context.Context) []string { return m.describeObjects(object, now, nil) }
+	return wait.Describe(t.Context(), nil, now)
+}
+
+func TestTimeoutShowsWhatTheWorkLacks(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	since := metav1.NewTime(now.Add(-7 * time.Minute))
 	ready, phase := int64(1), "Pending"
 	object := &workv1.ManifestWork{}
-	object.Generation = 2
+	object.Namespace, object.Name, object.Generation = "paris", "web", 2
 	object.Status.Conditions = []metav1.Condition{
 		{Type: "Applied", Status: metav1.ConditionTrue, Reason: "Fine", Message: "all there", LastTransitionTime: since, ObservedGeneration: 2},
 		{Type: "Available", Status: metav1.ConditionFalse, Reason: "ResourcesNotAvailable", Message: "1 is not", LastTransitionTime: since, ObservedGeneration: 2},
@@ -69,13 +80,12 @@ func TestTimeoutTellsWhatTheWorkLacks(t *testing.T) {
 			}},
 		},
 	}
-	wanted := (&waitModel{Conditions: attribute.TextValues([]string{"Progressing=False", "Complete", "Available", "Applied"})}).conditions()
-	got := attribute.JoinLines(describeWait(object, wanted, 10*time.Minute, now, nil))
-	want := `Within 10m0s these conditions were not met for generation 2:
+	got := described(t, object, now, "Progressing=False", "Complete", "Available", "Applied")
+	want := `Within 10m generation 2 did not reach what is waited for:
   Available: it is False
   Complete: nobody has reported it; a condition other than Applied and Available may take a rule in manifest_configs
   Progressing=False: it is reported for generation 1 only, so the agent has not seen the last change
-All conditions of the work:
+All conditions:
   Applied is True (Fine, for 7m): all there
   Available is False (ResourcesNotAvailable, for 7m): 1 is not
   Progressing is False (Settled, for 7m): still
@@ -86,18 +96,26 @@ Objects at fault:
   Deployment shop/web: StatusFeedbackSynced is False (StatusFeedbackSyncFailed, for 7m): says the server
 Reported values:
   Deployment shop/web: ready = 1
-  Deployment shop/web: phase = Pending`
+  Deployment shop/web: phase = Pending
+
+Next:
+  kubectl describe manifestwork -n paris web`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestTimeoutOfAWorkThatNoAgentHasSeen(t *testing.T) {
-	got := attribute.JoinLines(describeWait(&workv1.ManifestWork{}, []attribute.WaitCondition{{Type: "Applied", Status: metav1.ConditionTrue}}, time.Second, time.Now(), nil))
-	want := `Within 1s these conditions were not met for generation 0:
+	object := &workv1.ManifestWork{}
+	object.Namespace, object.Name = "paris", "web"
+	got := described(t, object, time.Now(), "Applied")
+	want := `Within 10m generation 0 did not reach what is waited for:
   Applied: the agent has not reported it
-All conditions of the work:
-  (no conditions: no controller or agent has reported anything yet)`
+All conditions:
+  (no conditions: no controller or agent has reported anything yet)
+
+Next:
+  kubectl describe manifestwork -n paris web`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

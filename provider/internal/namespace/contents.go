@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	corev1 "k8s.io/api/core/v1"
@@ -16,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -35,12 +35,14 @@ import (
 func reservedName(name string) error {
 	switch {
 	case name == corev1.NamespaceDefault:
-		return fmt.Errorf("the namespace %q is there on every server and is everybody's: use it as it is, or choose another name", name)
+		return fmt.Errorf("the namespace %q is there on every server and is everybody's: use it as it is, or choose "+
+			"another name", name)
 	case strings.HasPrefix(name, "kube-"):
-		return fmt.Errorf("namespaces with the prefix kube- are Kubernetes' own, and %q has it: choose another name", name)
+		return fmt.Errorf("namespaces with the prefix kube- are Kubernetes' own, and %q has it: choose another "+
+			"name", name)
 	case name == cluster.Namespace, strings.HasPrefix(name, cluster.Namespace+"-"):
-		return fmt.Errorf("namespaces with the prefix %s are those of the hub's and the agents' own components, and %q has it: choose "+
-			"another name", cluster.Namespace, name)
+		return fmt.Errorf("namespaces with the prefix %s are those of the hub's and the agents' own components, and "+
+			"%q has it: choose another name", cluster.Namespace, name)
 	}
 	return nil
 }
@@ -51,14 +53,16 @@ func refused(live *corev1.Namespace) error {
 		return err
 	}
 	if of, ok := live.Labels[cluster.NameLabel]; ok {
-		return fmt.Errorf("the namespace %q on the hub belongs to the managed cluster %q: the hub makes it, and deleting it would delete "+
-			"the cluster's works; choose another name, or manage the cluster with muster_managed_cluster", live.Name, of)
+		return fmt.Errorf("the namespace %q on the hub belongs to the managed cluster %q: the hub makes it, and "+
+			"deleting it would delete the cluster's works; choose another name, or manage the cluster with "+
+			"muster_managed_cluster", live.Name, of)
 	}
 	return nil
 }
 
 func notReserved() validator.String {
-	return attribute.ValidText("not a namespace of Kubernetes or of the hub itself", func(_ path.Path, name string) (summary, detail string) {
+	return attribute.ValidText("not a namespace of Kubernetes or of the hub "+
+		"itself", func(_ path.Path, name string) (summary, detail string) {
 		if err := reservedName(name); err != nil {
 			return "Reserved namespace", attribute.Capitalize(err.Error()) + "."
 		}
@@ -106,42 +110,39 @@ func contents(ctx context.Context, client *kube.Client, namespace string) ([]str
 		})
 	}
 	slices.Sort(found)
-	if more := len(found) - shownContents; more > 0 {
-		found = append(found[:shownContents], fmt.Sprintf("and %d more", more))
-	}
-	return found, nil
+	return text.First(found, shownContents), nil
 }
 
 // mayGo refuses to delete a namespace that others still use.
-func (r *namespaceResource) mayGo(ctx context.Context, m *namespaceModel, was crud.PrivateReader, diags *diag.Diagnostics) bool {
-	name := m.Name.ValueString()
-	live := &corev1.Namespace{}
-	doing := "delete " + m.What()
-	found, ok := r.Find(ctx, live, "", name, doing, diags)
+func mayGo(ctx context.Context, c *change) bool {
+	name, live, doing := c.Keys[0], &corev1.Namespace{}, "delete "+c.What
+	found, ok := c.Find(ctx, live, "", name, doing, c.Diagnostics)
 	if !ok || !found {
 		return ok
 	}
 	if err := refused(live); err != nil {
-		diags.AddError("Cannot "+doing, attribute.Capitalize(err.Error())+". To leave it alone, remove the resource with terraform state rm.")
+		c.Diagnostics.AddError("Cannot "+doing, attribute.Capitalize(err.Error())+". To leave it alone, remove the "+
+			"resource with terraform state rm.")
 		return false
 	}
-	if m.ForceDestroy.ValueBool() || live.DeletionTimestamp != nil || !crud.ClaimOf(ctx, was, diags).Holds(live) {
-		return true // Destroy leaves what is another's.
+	owned := crud.ClaimOf(ctx, c.Private, c.Diagnostics).Holds(live)
+	if c.Prior.Bool("force_destroy") || live.DeletionTimestamp != nil || !owned {
+		return true // The deletion leaves what is another's.
 	}
-	client := r.Hub.Client(diags)
-	left, err := contents(ctx, client, name)
+	left, err := contents(ctx, c.Client, name)
 	if err != nil {
-		hub.AddAPIError(diags, client, doing, err)
+		hub.AddAPIError(c.Diagnostics, c.Client, doing, err)
 		return false
 	}
 	if len(left) == 0 {
 		return true
 	}
-	diags.AddError(fmt.Sprintf("Namespace %q is not empty", name),
-		fmt.Sprintf("Deleting it would delete what is in it:\n  %s\n\n"+
-			"Remove that first. If it is in this configuration, let it name its namespace by this resource's attribute name, so that "+
-			"Terraform destroys it before. "+
-			"To delete the namespace with all that is in it, set force_destroy = true, apply, and destroy again.", strings.Join(left, "\n  ")))
+	c.Diagnostics.AddError(fmt.Sprintf("Namespace %q is not empty", name),
+		fmt.Sprintf("Deleting it would delete what is in it:\n"+
+			"  %s\n\n"+
+			"Remove that first. If it is in this configuration, let it name its namespace by this resource's "+
+			"attribute name, so that Terraform destroys it before. To delete the namespace with all that is in it, "+
+			"set force_destroy = true, apply, and destroy again.", strings.Join(left, "\n  ")))
 	return false
 }
 
@@ -151,7 +152,8 @@ func describeNamespace(object *corev1.Namespace) string {
 	lines := []string{hub.DescribeDeletion(object, time.Now())}
 	for _, finalizer := range object.Spec.Finalizers {
 		if finalizer != corev1.FinalizerKubernetes {
-			lines = append(lines, fmt.Sprintf("  Finalizer %s in its spec: the one who set it has to act first", finalizer))
+			lines = append(lines, fmt.Sprintf("  Finalizer %s in its spec: the one who set it has to act "+
+				"first", finalizer))
 		}
 	}
 	for _, c := range object.Status.Conditions {
@@ -172,6 +174,8 @@ func describeHeld(ctx context.Context, client *kube.Client, object *corev1.Names
 	if left, err := contents(ctx, client, object.Name); err == nil && len(left) > 0 {
 		text += "\n\nStill in it:\n  " + strings.Join(left, "\n  ")
 	}
-	return text + fmt.Sprintf("\n\nRemove what holds these objects, then apply again. To list everything that is left:\n"+
-		"  kubectl api-resources --verbs=list --namespaced -o name | xargs -n 1 kubectl get --show-kind --ignore-not-found -n %s", object.Name)
+	return text + fmt.Sprintf("\n\nRemove what holds these objects, then apply again. To list everything that is "+
+		"left:\n"+
+		"  kubectl api-resources --verbs=list --namespaced -o name | xargs -n 1 kubectl get --show-kind "+
+		"--ignore-not-found -n %s", object.Name)
 }

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -24,92 +23,93 @@ const settleTime = 5 * time.Second
 
 // expect fills in what a change is expected to select where the plan left that
 // open. It has to run before the change is written.
-func (r *placementResource) expect(ctx context.Context, plan *placementModel) {
+func expect(ctx context.Context, c *placementChange) bool {
+	plan := c.Plan
 	if !plan.PlannedClusters.IsUnknown() {
-		return
+		return true
 	}
 	null := types.ListNull(types.StringType)
 	plan.PlannedClusters, plan.PlannedAdded, plan.PlannedDropped = null, null, null
 	if !plan.previews() {
-		return
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
-	snapshot, err := r.Hub.LiveFleet(ctx)
+	snapshot, err := c.Hub.LiveFleet(ctx)
 	if err != nil {
-		return // The write will tell, if that matters.
+		return true // The write will report it, if that matters.
 	}
 	preview := snapshot.Preview(plan.scheduled(), false)
-	plan.PlannedClusters, plan.PlannedAdded, plan.PlannedDropped = attribute.StringListValue(preview.Clusters), attribute.StringListValue(preview.Added), attribute.StringListValue(preview.Dropped)
+	plan.PlannedClusters = attribute.StringListValue(preview.Clusters)
+	plan.PlannedAdded = attribute.StringListValue(preview.Added)
+	plan.PlannedDropped = attribute.StringListValue(preview.Dropped)
+	return true
 }
 
 // follow is what comes after a placement was written: a wait where one is asked
-// for, and otherwise a while for the scheduler to decide in. waiting ends with the
-// timeout, ctx does not.
-func (r *placementResource) follow(
-	ctx, waiting context.Context, plan *placementModel, object *clusterv1beta1.Placement, timeout time.Duration, diags *diag.Diagnostics,
-) crud.Follow {
-	return crud.Follow{
-		Waits: plan.Wait != nil, Ready: &plan.Ready, Kind: "placement",
-		Wait:   func() (summary, problem string) { return r.await(waiting, plan, object, timeout) },
-		Report: func() { plan.SelectedClusters = r.selectedSince(ctx, plan, object, diags) },
+// for, and otherwise a while for the scheduler to decide in.
+func follow(ctx context.Context, c *placementChange) crud.Follow {
+	plan, object := c.Plan, c.Object
+	f := crud.Follow{
+		Attribute: waitAttribute(), Ready: &plan.Ready,
+		Report: func() {
+			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadTimeout)
+			defer cancel()
+			plan.SelectedClusters = selectedSince(reading, c)
+		},
 	}
+	if plan.Wait != nil {
+		f.Wait = plan.Wait.wait(c.Client, c.What, object, c.Timeout).Run
+	}
+	if c.Prior == nil || plan.SelectedClusters.IsUnknown() {
+		f.Settle = func(waiting context.Context) { settle(waiting, c.Client, plan, object) }
+	}
+	return f
 }
 
-// await waits for what the plan waits for, and otherwise lets the scheduler decide
-// for a while. It returns what to say when the placement is not ready.
-func (r *placementResource) await(ctx context.Context, plan *placementModel, object *clusterv1beta1.Placement, timeout time.Duration) (summary, problem string) {
-	var diags diag.Diagnostics
-	client := r.Hub.Client(&diags)
-	if client == nil {
-		return "", ""
+// settle lets the scheduler decide for a while. Nobody asked for that, so it is no error
+// if it does not.
+func settle(ctx context.Context, client *kube.Client, plan *placementModel, object *clusterv1beta1.Placement) {
+	if plan.schedulingDisabled() {
+		return
 	}
-	if plan.Wait == nil {
-		if plan.schedulingDisabled() {
-			return "", ""
-		}
-		ctx, cancel := context.WithTimeout(ctx, settleTime)
-		defer cancel()
-		_ = waitForPlacement(ctx, client, object, func() bool { return decidedOn(object) }) // Nobody asked for it.
-		return "", ""
-	}
-	err := waitForPlacement(ctx, client, object, func() bool { return len(plan.Wait.lacks(object)) == 0 })
-	summary = "Not ready: " + plan.What()
-	switch {
-	case err == nil:
-		return "", ""
-	case hub.IsTimeout(err):
-		return summary, describePlacement(object, plan.Wait, timeout, time.Now())
-	default:
-		return summary, hub.Explain(client.Host(), "wait for it", err)
-	}
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	_ = client.Wait(ctx, object, object.Namespace, object.Name, func(exists bool) (bool, error) {
+		return !exists || decidedOn(object), nil
+	})
 }
 
-// selectedSince is what selected tells after a write; null if the scheduler has
-// not dealt with that.
-func (r *placementResource) selectedSince(ctx context.Context, plan *placementModel, object *clusterv1beta1.Placement, diags *diag.Diagnostics) types.List {
-	if !plan.schedulingDisabled() && !decidedOn(object) {
+// selectedSince is what selected says after a write; null if the scheduler has not dealt
+// with that.
+func selectedSince(ctx context.Context, c *placementChange) types.List {
+	if !c.Plan.schedulingDisabled() && !decidedOn(c.Object) {
 		return types.ListNull(types.StringType)
 	}
-	return r.selected(ctx, object, diags)
+	clusters, err := selected(ctx, c.Client, c.Object)
+	if err != nil {
+		hub.AddAPIError(c.Diagnostics, c.Client, "read the decisions of "+c.What, err)
+	}
+	return clusters
 }
 
 // selected lists the clusters in the placement's decisions; null where the
 // scheduler has never decided and where they may not be read.
-func (r *placementResource) selected(ctx context.Context, object *clusterv1beta1.Placement, diags *diag.Diagnostics) types.List {
-	client := r.Hub.Client(diags)
-	if client == nil || meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionPlacementSatisfied) == nil {
-		return types.ListNull(types.StringType)
+func selected(ctx context.Context, client *kube.Client, object *clusterv1beta1.Placement) (types.List, error) {
+	none := types.ListNull(types.StringType)
+	if meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionPlacementSatisfied) == nil {
+		return none, nil
 	}
 	decisions := &clusterv1beta1.PlacementDecisionList{}
-	err := client.List(ctx, decisions, kube.ListOptions{Namespace: object.Namespace, LabelSelector: cluster.PlacementLabel + "=" + object.Name})
+	err := client.List(ctx, decisions, kube.ListOptions{
+		Namespace: object.Namespace, LabelSelector: cluster.PlacementLabel + "=" + object.Name,
+	})
 	switch {
 	case apierrors.IsForbidden(err):
-		return types.ListNull(types.StringType)
+		return none, nil
 	case err != nil:
-		hub.AddAPIError(diags, client, fmt.Sprintf("read the decisions of placement %q", object.Namespace+"/"+object.Name), err)
-		return types.ListNull(types.StringType)
+		return none, fmt.Errorf("read its decisions: %w", err)
 	}
 	clusters, _ := decided(decisions.Items)
-	return attribute.StringListValue(append([]string{}, attribute.Texts(clusters)...))
+	return attribute.StringListValue(append([]string{}, attribute.Texts(clusters)...)), nil
 }

@@ -6,11 +6,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
@@ -39,36 +37,24 @@ type placementChoiceModel struct {
 }
 
 type placementModel struct {
-	Namespace      types.String        `tfsdk:"namespace"`
-	Name           types.String        `tfsdk:"name"`
-	Labels         types.Map           `tfsdk:"labels"`
-	Annotations    types.Map           `tfsdk:"annotations"`
-	ScoreRateLimit types.String        `tfsdk:"score_rate_limit"`
-	Preview        types.Bool          `tfsdk:"preview"`
-	Wait           *placementWaitModel `tfsdk:"wait"`
-	Ready          types.Bool          `tfsdk:"ready"`
-	Adopt          types.Bool          `tfsdk:"adopt"`
-	ForceConflicts types.Bool          `tfsdk:"force_conflicts"`
-	Timeouts       timeouts.Value      `tfsdk:"timeouts"`
+	Namespace      types.String   `tfsdk:"namespace"`
+	Name           types.String   `tfsdk:"name"`
+	Labels         types.Map      `tfsdk:"labels"`
+	Annotations    types.Map      `tfsdk:"annotations"`
+	ScoreRateLimit types.String   `tfsdk:"score_rate_limit"`
+	Preview        types.Bool     `tfsdk:"preview"`
+	Wait           *waitModel     `tfsdk:"wait"`
+	Ready          types.Bool     `tfsdk:"ready"`
+	Adopt          types.Bool     `tfsdk:"adopt"`
+	ForceConflicts types.Bool     `tfsdk:"force_conflicts"`
+	Timeouts       timeouts.Value `tfsdk:"timeouts"`
 	placementSpecModel
 	placementChoiceModel
 }
 
-// What implements crud.Model.
-func (m *placementModel) What() string {
+// what names the placement in messages.
+func (m *placementModel) what() string {
 	return fmt.Sprintf("placement %q", m.Namespace.ValueString()+"/"+m.Name.ValueString())
-}
-
-// Identity implements crud.Model.
-func (m *placementModel) Identity() any {
-	return attribute.NamespacedIdentity{Namespace: m.Namespace, Name: m.Name}
-}
-
-// owned is the placement as an object of the hub.
-func (m *placementModel) owned(object *clusterv1beta1.Placement) crud.Owned {
-	o := crud.Own(object, m.What(), m.Namespace.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
-	o.Write.Unwanted = m.unwanted
-	return o
 }
 
 func (m *placementModel) object() *clusterv1beta1.Placement {
@@ -96,11 +82,7 @@ func unlimited(object *clusterv1beta1.Placement) bool {
 
 // unwanted are the fields that somebody has set on the hub and the model leaves out,
 // which means something.
-func (m *placementModel) unwanted(live kube.Object) [][]string {
-	object, ok := live.(*clusterv1beta1.Placement)
-	if !ok {
-		return nil
-	}
+func (m *placementModel) unwanted(object *clusterv1beta1.Placement) [][]string {
 	paths := m.placementSpecModel.unwanted(object.Spec)
 	if m.ScoreRateLimit.IsNull() && !unlimited(object) {
 		paths = append(paths, []string{"spec", "scoreRateLimit"})
@@ -116,7 +98,7 @@ const (
 )
 
 func importPlacement(object *clusterv1beta1.Placement) placementModel {
-	owned := ownership.Of(object, hub.FieldManager)
+	owned := crud.FieldsOf(object, hub.FieldManager)
 	spec := object.Spec
 	unknown := types.ListNull(types.StringType)
 	m := placementModel{
@@ -134,9 +116,4 @@ func importPlacement(object *clusterv1beta1.Placement) placementModel {
 		m.ScoreRateLimit = attribute.OptionalString(spec.ScoreRateLimit)
 	}
 	return m
-}
-
-// Key implements crud.Model.
-func (m *placementModel) Key() (namespace, name string) {
-	return m.Namespace.ValueString(), m.Name.ValueString()
 }

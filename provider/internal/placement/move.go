@@ -5,20 +5,9 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
-	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
-
-var _ resource.ResourceWithMoveState = (*placementResource)(nil)
-
-// MoveState implements resource.ResourceWithMoveState.
-func (r *placementResource) MoveState(context.Context) []resource.StateMover {
-	return crud.MovedFrom(func(object *clusterv1beta1.Placement) (crud.Model, error) {
-		m := importPlacement(object)
-		return &m, nil
-	})
-}
 
 var _ resource.ResourceWithMoveState = (*placementScoreResource)(nil)
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -12,10 +11,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -29,15 +28,17 @@ import (
 // value of the plan: it is told in a warning. What the plan does know follows
 // from the configuration and the state alone, which are the same both times.
 
-// ModifyPlan keeps what the hub reports where nothing changes, plans a wait where
+// planPlacement keeps what the hub reports where nothing changes, plans a wait where
 // one is due, and warns of what a change does to the selection.
-func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+func planPlacement(
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) bool {
 	if req.Plan.Raw.IsNull() {
-		return
+		return false
 	}
 	plan, state := plannedPlacement(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
-		return
+		return false
 	}
 	waits := types.ObjectNull(nil)
 	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
@@ -51,33 +52,25 @@ func (r *placementResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 		crud.KeepReported(req, resp, "ready", "selected_clusters", "planned_clusters", "planned_added", "planned_dropped")
 		unmet := !waits.IsNull() && !state.Ready.IsNull() && !state.Ready.ValueBool()
 		if !unmet && resp.Plan.Raw.Equal(req.State.Raw) {
-			return
+			return false
 		}
 	}
-	r.dryRun(ctx, req, resp)
+	writes := !resp.Plan.Raw.Equal(req.State.Raw)
 	var expected types.List
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("planned_clusters"), &expected)...)
-	choice := choiceAfter(state, expected, changes, !waits.IsNull())
-	r.Plan(ctx, resp, ready, choice)
+	planChoice(ctx, resp, ready, choiceAfter(state, expected, changes, !waits.IsNull()))
 	if plan == nil || !changes || resp.Diagnostics.HasError() {
-		return
+		return writes
 	}
-	if state != nil && (!state.Namespace.Equal(plan.Namespace) || !state.Name.Equal(plan.Name)) {
-		return // Terraform plans again, for a new placement.
+	if state == nil || !state.Namespace.Equal(plan.Namespace) || !state.Name.Equal(plan.Name) {
+		return writes // Terraform plans again, for a new placement.
 	}
-	// The apply plans again, and what is planned first has to be told once.
-	if read, _ := r.Hub.WasRead(&clusterv1beta1.Placement{}, plan.Namespace.ValueString(), plan.Name.ValueString()); state != nil && read {
-		resp.Diagnostics.Append(r.warnOfChange(ctx, plan)...)
+	// The apply plans again, and what is planned first has to be reported once.
+	read, _ := r.Hub.WasRead(&clusterv1beta1.Placement{}, plan.Namespace.ValueString(), plan.Name.ValueString())
+	if read {
+		resp.Diagnostics.Append(warnOfChange(ctx, r, plan)...)
 	}
-}
-
-// dryRun asks the hub what would come of the change.
-func (r *placementResource) dryRun(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model placementModel
-		diags.Append(from.Get(ctx, &model)...)
-		return model.owned(model.object()), !diags.HasError()
-	})
+	return writes
 }
 
 // plannedPlacement reads plan and state. The plan is nil while some of what the
@@ -153,12 +146,14 @@ func choiceAfter(state *placementModel, expected types.List, changes, waits bool
 	case state != nil:
 		before = attribute.StringList(state.SelectedClusters)
 	}
-	added, dropped := fleet.Difference(before, attribute.StringList(expected))
+	added, dropped := hub.ClusterChanges(before, attribute.StringList(expected))
 	choice.PlannedAdded, choice.PlannedDropped = attribute.StringListValue(added), attribute.StringListValue(dropped)
 	return choice
 }
 
-func (r *placementResource) Plan(ctx context.Context, resp *resource.ModifyPlanResponse, ready types.Bool, choice placementChoiceModel) {
+func planChoice(
+	ctx context.Context, resp *resource.ModifyPlanResponse, ready types.Bool, choice placementChoiceModel,
+) {
 	for name, value := range map[string]any{
 		"ready": ready, "selected_clusters": choice.SelectedClusters,
 		"planned_clusters": choice.PlannedClusters, "planned_added": choice.PlannedAdded, "planned_dropped": choice.PlannedDropped,
@@ -170,7 +165,7 @@ func (r *placementResource) Plan(ctx context.Context, resp *resource.ModifyPlanR
 // warnOfChange warns of the effect of a change on the selection, if the hub
 // answers. Of a new placement nothing is said: the same apply is likely to make the
 // sets and clusters that it selects from, and nobody loses anything.
-func (r *placementResource) warnOfChange(ctx context.Context, plan *placementModel) diag.Diagnostics {
+func warnOfChange(ctx context.Context, r *crud.Resource, plan *placementModel) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if !plan.previews() || r.Hub == nil || r.Hub.IsUnknown() {
 		return diags
@@ -182,7 +177,7 @@ func (r *placementResource) warnOfChange(ctx context.Context, plan *placementMod
 		return diags // A plan needs no hub.
 	}
 	preview := snapshot.Preview(plan.scheduled(), false)
-	if summary, detail := changeWarning(plan.What(), preview); summary != "" {
+	if summary, detail := changeWarning(plan.what(), preview); summary != "" {
 		diags.AddWarning(summary, detail)
 	}
 	return diags
@@ -197,17 +192,18 @@ func (m *placementModel) previews() bool {
 const shownClusters = 20
 
 // changeWarning describes the effect of a change, or is empty.
-func changeWarning(what string, p fleet.Preview) (summary, detail string) {
+func changeWarning(what string, p hub.Preview) (summary, detail string) {
 	if len(p.Added)+len(p.Dropped) == 0 {
 		return "", ""
 	}
 	var lines []string
 	list := func(verb string, names []string) {
 		if len(names) > 0 {
-			lines = append(lines, fmt.Sprintf("%s %s: %s.", verb, counted(len(names)), some(names, shownClusters)))
+			lines = append(lines, fmt.Sprintf("%s %s: %s.", verb, counted(len(names)), text.List(names, shownClusters)))
 		}
 	}
-	summary = fmt.Sprintf("%s would add %d and drop %d of its clusters", attribute.Capitalize(what), len(p.Added), len(p.Dropped))
+	summary = fmt.Sprintf("%s would add %d and drop %d of its "+
+		"clusters", attribute.Capitalize(what), len(p.Added), len(p.Dropped))
 	list("It would add", p.Added)
 	list("It would drop", p.Dropped)
 	lines = append(lines, fmt.Sprintf("That leaves it with %s.", counted(len(p.Clusters))))
@@ -229,12 +225,4 @@ func counted(n int) string {
 		return "1 cluster"
 	}
 	return fmt.Sprintf("%d clusters", n)
-}
-
-// some lists the first names, and how many more there are.
-func some(names []string, limit int) string {
-	if len(names) <= limit {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }

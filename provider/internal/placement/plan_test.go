@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -67,18 +67,18 @@ func TestWhatAWarningSaysOfAChange(t *testing.T) {
 		many = append(many, fmt.Sprintf("c%02d", i))
 	}
 	for name, test := range map[string]struct {
-		preview fleet.Preview
+		preview hub.Preview
 		want    []string // summary, then parts of the detail; none: nothing is said
 		not     string
 	}{
-		"no effect": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a"}}, nil, ""},
-		"changed": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"b"}, Dropped: []string{"x", "y"}},
+		"no effect": {hub.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a"}}, nil, ""},
+		"changed": {hub.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: []string{"a", "b"}, Added: []string{"b"}, Dropped: []string{"x", "y"}},
 			[]string{`Placement "n/p" would add 1 and drop 2 of its clusters`, "It would add 1 cluster: b.", "It would drop 2 clusters: x, y.", "leaves it with 2 clusters"}, ""},
-		"nothing left": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Dropped: []string{"x"}},
+		"nothing left": {hub.Preview{Result: scheduling.Result{Conditions: satisfied}, Dropped: []string{"x"}},
 			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "leaves it with no cluster"}, "It would add"},
-		"many": {fleet.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: many, Added: many},
+		"many": {hub.Preview{Result: scheduling.Result{Conditions: satisfied}, Clusters: many, Added: many},
 			[]string{`Placement "n/p" would add 25 and drop 0 of its clusters`, "c19 and 5 more."}, "c20"},
-		"misconfigured": {fleet.Preview{Result: scheduling.Result{Conditions: append(conditions("False", cluster.ReasonNoManagedClusterMatched, "No match"),
+		"misconfigured": {hub.Preview{Result: scheduling.Result{Conditions: append(conditions("False", cluster.ReasonNoManagedClusterMatched, "No match"),
 			metav1.Condition{Type: cluster.ConditionPlacementMisconfigured, Status: "True", Message: "Predicate:bad"})}, Dropped: []string{"x"}},
 			[]string{`Placement "n/p" would add 0 and drop 1 of its clusters`, "misconfigured: Predicate:bad"}, "No match"},
 	} {

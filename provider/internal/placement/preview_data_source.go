@@ -14,11 +14,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
@@ -200,7 +199,7 @@ func (d *placementPreviewDataSource) Read(ctx context.Context, req datasource.Re
 }
 
 // observe fills in what the preview tells.
-func (m *placementPreviewModel) observe(p fleet.Preview, explain bool) {
+func (m *placementPreviewModel) observe(p hub.Preview, explain bool) {
 	list := func(names []string) []types.String { return append([]types.String{}, attribute.TextValues(names)...) }
 	m.Clusters, m.Added, m.Dropped = list(p.Clusters), list(p.Added), list(p.Dropped)
 	m.Satisfied = types.BoolValue(p.Satisfied().Status == metav1.ConditionTrue)
@@ -222,7 +221,7 @@ func (m *placementPreviewModel) observe(p fleet.Preview, explain bool) {
 }
 
 // explanations tell of each cluster why it would be selected, or not.
-func explanations(p fleet.Preview) types.List {
+func explanations(p hub.Preview) types.List {
 	of := explanationType()
 	values := make([]attr.Value, 0, len(p.Explanations))
 	for _, e := range p.Explanations {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -48,8 +48,8 @@ func TestExplanationsAreOfEveryCluster(t *testing.T) {
 
 // explainedFleet has the clusters a to d; d is in another set; both sets are
 // bound to the namespace n.
-func explainedFleet() *fleet.Snapshot {
-	f := &fleet.Snapshot{Snapshot: scheduling.Snapshot{Now: time.Unix(1_000_000, 0)}, Spreads: true}
+func explainedFleet() *hub.Fleet {
+	f := &hub.Fleet{Snapshot: scheduling.Snapshot{Now: time.Unix(1_000_000, 0)}, Spreads: true}
 	for i, name := range []string{"a", "b", "c", "d"} {
 		c := clusterv1.ManagedCluster{}
 		c.Name = name

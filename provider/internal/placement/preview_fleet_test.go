@@ -14,10 +14,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
@@ -58,11 +58,11 @@ func plannedPlacementOf(namespace, name string) *placementModel {
 	return &placementModel{Namespace: types.StringValue(namespace), Name: types.StringValue(name)}
 }
 
-func TestAPlanTellsWhatAChangeSelects(t *testing.T) {
+func TestAPlanShowsWhatAChangeSelects(t *testing.T) {
 	h, requests := stubHub(t, oneCluster)
-	r := &placementResource{crud.Resource{Hub: h}}
+	r := &crud.Resource{Hub: h}
 	for range 2 {
-		diags := r.warnOfChange(t.Context(), plannedPlacementOf("n", "p"))
+		diags := warnOfChange(t.Context(), r, plannedPlacementOf("n", "p"))
 		if len(diags) != 1 || diags[0].Severity() != diag.SeverityWarning || diags[0].Summary() != `Placement "n/p" would add 1 and drop 0 of its clusters` || !strings.Contains(diags[0].Detail(), "c1.") {
 			t.Fatalf("got %v", diags)
 		}
@@ -150,7 +150,7 @@ func TestAPlanSaysNothingWhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			if diags := (&placementResource{crud.Resource{Hub: test.hub}}).warnOfChange(t.Context(), test.plan); len(diags) > 0 {
+			if diags := warnOfChange(t.Context(), &crud.Resource{Hub: test.hub}, test.plan); len(diags) > 0 {
 				t.Errorf("got %v", diags)
 			}
 			if took := time.Since(start); took > hub.PreviewTimeout/2 {
@@ -216,8 +216,9 @@ func TestWhichClustersAreSelected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, _ := stubHub(t, map[string]string{"placementdecisions": test.answer})
 			var diags diag.Diagnostics
-			if got := (&placementResource{crud.Resource{Hub: h}}).selected(t.Context(), test.object, &diags); !got.Equal(test.want) || diags.HasError() != test.fails {
-				t.Errorf("got %s, want %s; %v", got, test.want, diags)
+			got, err := selected(t.Context(), h.Client(&diags), test.object)
+			if !got.Equal(test.want) || (err != nil) != test.fails || diags.HasError() {
+				t.Errorf("got %s, want %s; %v %v", got, test.want, err, diags)
 			}
 		})
 	}

@@ -20,9 +20,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/fleet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // benchClusters says how many clusters the hub of the benchmark has.
@@ -108,8 +107,8 @@ func BenchmarkPreviewOnAHub(b *testing.B) {
 		testkit.Must(b, err)
 	}
 	process := fleetOf(b, clusters)
-	for name, read := range map[string]func(context.Context, *kube.Client, fleet.Features) (*fleet.Snapshot, error){
-		"snapshot": fleet.ReadRecent, "lists": fleet.Read,
+	for name, read := range map[string]func(context.Context, *kube.Client, hub.Features) (*hub.Fleet, error){
+		"snapshot": hub.ReadRecentFleet, "lists": hub.ReadFleet,
 	} {
 		b.Run(name, func(b *testing.B) {
 			before, self := cpuOf(b, process.PID()), usage(b)

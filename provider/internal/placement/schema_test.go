@@ -3,10 +3,10 @@ package placement
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud/crudtest"
 )
 
 func TestModelsFitTheirSchemas(t *testing.T) {
-	crudtest.Fits(t, New(), &placementModel{})
+	crudtest.Fits(t, Placement().NewResource(), &placementModel{})
 	crudtest.Fits(t, NewScore(), &placementScoreModel{})
 }

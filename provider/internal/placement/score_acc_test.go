@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -172,7 +172,7 @@ func TestAccAddOnPlacementScoreLeavesTheScoresOfOthers(t *testing.T) {
 		t.Fatal(said)
 	}
 	o.Get(object, n, "cost")
-	if got := fmt.Sprint(object.Status.Scores, object.Labels, ownership.Mark(object)); got != "[{latency 5}] map[]" {
+	if got := fmt.Sprint(object.Status.Scores, object.Labels, crud.OwnerMark(object)); got != "[{latency 5}] map[]" {
 		t.Errorf("got %s", got)
 	}
 }

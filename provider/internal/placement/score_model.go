@@ -11,10 +11,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -46,7 +45,7 @@ func (m *placementScoreModel) owned() crud.Owned {
 	o := crud.Own(m.object(), m.What(), m.ManagedCluster.ValueString()+"/"+m.Name.ValueString(), m.Adopt, m.ForceConflicts)
 	o.Write.Status = m.scored()
 	o.Write.Foreign = crud.ForeignAnnotations
-	o.Write.Harmless = func(d ownership.Difference) bool {
+	o.Write.Harmless = func(d crud.Difference) bool {
 		return d.Added() && (strings.HasPrefix(d.Path, "status.scores") || strings.HasPrefix(d.Path, "metadata.labels"))
 	}
 	return o
@@ -107,7 +106,7 @@ func (m *placementScoreModel) expiresWithout(object *clusterv1alpha1.AddOnPlacem
 // importPlacementScore takes over the scores that the configuration owns or,
 // where it owns none, all.
 func importPlacementScore(object *clusterv1alpha1.AddOnPlacementScore) placementScoreModel {
-	owned := ownership.Of(object, hub.FieldManager)
+	owned := crud.FieldsOf(object, hub.FieldManager)
 	scores, until := ownedScores(object)
 	return placementScoreModel{
 		ManagedCluster: types.StringValue(object.Namespace),

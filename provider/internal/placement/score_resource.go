@@ -13,11 +13,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
@@ -165,7 +164,7 @@ func (r *placementScoreResource) release(ctx context.Context, state *placementSc
 	}
 	bare := &clusterv1alpha1.AddOnPlacementScore{}
 	bare.Namespace, bare.Name = state.Key()
-	err := ownership.Release(ctx, client, bare, hub.FieldManager, crud.ClaimOf(ctx, was, diags))
+	err := crud.Release(ctx, client, bare, hub.FieldManager, crud.ClaimOf(ctx, was, diags))
 	if err == nil && bare.UID != "" {
 		none := &clusterv1alpha1.AddOnPlacementScore{}
 		none.Namespace, none.Name = state.Key()

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
@@ -167,7 +167,7 @@ func (m *placementSpecModel) observe(live clusterv1beta1.PlacementSpec) {
 }
 
 // take is the part of a spec that an import takes over.
-func (m *placementSpecModel) take(owned ownership.Fields, live clusterv1beta1.PlacementSpec) {
+func (m *placementSpecModel) take(owned crud.Fields, live clusterv1beta1.PlacementSpec) {
 	for _, field := range specFields() {
 		if owned.Has("spec", field.field) || !field.absent(&live) {
 			field.read(m, &live)

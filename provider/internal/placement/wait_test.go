@@ -22,11 +22,11 @@ func satisfying(status metav1.ConditionStatus, generation int64, clusters int32)
 }
 
 func TestWhatAPlacementLacks(t *testing.T) {
-	satisfied := placementWaitModel{Satisfied: types.BoolValue(true)}
-	three := placementWaitModel{MinClusters: types.Int64Value(3)}
-	unsatisfied := placementWaitModel{Conditions: []types.String{types.StringValue("PlacementSatisfied=False")}}
+	satisfied := waitModel{Satisfied: types.BoolValue(true)}
+	three := waitModel{MinClusters: types.Int64Value(3)}
+	unsatisfied := waitModel{Conditions: []types.String{types.StringValue("PlacementSatisfied=False")}}
 	for name, test := range map[string]struct {
-		wait   placementWaitModel
+		wait   waitModel
 		object *clusterv1beta1.Placement
 		want   string // "" is nothing
 	}{
@@ -40,23 +40,24 @@ func TestWhatAPlacementLacks(t *testing.T) {
 		"enough, but before the change":   {three, satisfying("True", 1, 3), "min_clusters: 3 of 3 are selected"},
 		"another status":                  {unsatisfied, satisfying("False", 2, 0), ""},
 		"not another status":              {unsatisfied, satisfying("True", 2, 0), "PlacementSatisfied=False: it is True"},
-		"all of it has to be, not a part": {placementWaitModel{Satisfied: types.BoolValue(true), MinClusters: types.Int64Value(3)}, satisfying("True", 2, 2), "min_clusters: 2 of 3 are selected"},
+		"all of it has to be, not a part": {waitModel{Satisfied: types.BoolValue(true), MinClusters: types.Int64Value(3)}, satisfying("True", 2, 2), "min_clusters: 2 of 3 are selected"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := strings.Join(test.wait.lacks(test.object), "|"); got != test.want {
+			if got := strings.Join(test.wait.missing(test.object), "|"); got != test.want {
 				t.Errorf("lacks %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-func TestTheTextOfAWaitForAPlacementInVain(t *testing.T) {
+func TestTheTextOfAWaitThatIsNotMet(t *testing.T) {
 	text := func(reason string) string {
 		object := satisfying("False", 2, 1)
 		object.Status.Conditions[0].Reason = reason
 		object.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Unix(0, 0))
 		object.Spec.ClusterSets = []string{"blue"}
-		return describePlacement(object, &placementWaitModel{Satisfied: types.BoolValue(true)}, 10*time.Minute, time.Unix(90, 0))
+		wait := (&waitModel{Satisfied: types.BoolValue(true)}).wait(nil, "", object, 10*time.Minute)
+		return wait.Describe(t.Context(), nil, time.Unix(90, 0))
 	}
 	for reason, want := range map[string]string{
 		cluster.ReasonNotAllDecisionsScheduled:    "muster_placement_preview",
@@ -74,7 +75,8 @@ func TestTheTextOfAWaitForAPlacementInVain(t *testing.T) {
 			}
 		}
 	}
-	nobody := describePlacement(&clusterv1beta1.Placement{}, &placementWaitModel{Satisfied: types.BoolValue(true)}, time.Minute, time.Now())
+	wait := (&waitModel{Satisfied: types.BoolValue(true)}).wait(nil, "", &clusterv1beta1.Placement{}, time.Minute)
+	nobody := wait.Describe(t.Context(), nil, time.Now())
 	if !strings.Contains(nobody, "no scheduler runs") {
 		t.Errorf("a silent hub is not suspected in:\n%s", nobody)
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration/csrtest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -158,7 +158,7 @@ func TestAccClusterAcceptanceOfAnUnknownCluster(t *testing.T) {
 	}
 }
 
-// Two states that decide about one cluster: the second is told, and what one destroys
+// Two states that decide about one cluster: the second is warned, and what one destroys
 // does not deny the cluster under the other.
 func TestAccClusterAcceptanceHasOneOwner(t *testing.T) {
 	const n = "ca-owned"
@@ -184,7 +184,7 @@ func TestAccClusterAcceptanceHasOneOwner(t *testing.T) {
 		t.Fatal(said)
 	}
 	acctest.Says(t, said, "Warning: An acceptance was taken over from another Terraform resource")
-	// The first one is told, and its destruction denies nothing.
+	// The first one is warned, and its destruction denies nothing.
 	said = w.Plan(acctest.AcceptanceConfig(n, ""))
 	acctest.Says(t, said, "Warning: Taken over by another owner: the acceptance of managed cluster", "No changes")
 	if said, ok = w.Apply(acctest.ClusterConfig(n, "")); !ok || !accepts() {
@@ -207,7 +207,7 @@ func TestAccClusterAcceptanceHasOneOwner(t *testing.T) {
 	}
 }
 
-// Who may not accept a cluster is told so in the plan.
+// Who may not accept a cluster is refused in the plan.
 func TestAccClusterAcceptanceIsRefusedInThePlan(t *testing.T) {
 	o := acctest.Someone(t)
 	record := &clusterv1.ManagedCluster{}

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -26,7 +26,7 @@ type acceptance struct {
 	// creating is that the resource decides for the first time; claim is what it knows
 	// its decision by.
 	creating bool
-	claim    ownership.Claim
+	claim    crud.Claim
 }
 
 func (a *acceptance) name() string { return a.model.ManagedCluster.ValueString() }
@@ -117,7 +117,7 @@ const denialPatience = 15 * time.Second
 
 // followDenial waits until the hub has withdrawn the rights of a cluster that
 // it had accepted. The agent keeps those to its works until none is left, which
-// may be never, so that is only told.
+// may be never, so that is only a warning.
 func (a *acceptance) followDenial(ctx context.Context, object *clusterv1.ManagedCluster, diags *diag.Diagnostics) {
 	withdrawn := func(exists bool) (bool, error) {
 		return !exists || !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionHubAccepted), nil

@@ -8,11 +8,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -26,7 +25,7 @@ func acceptanceMark(object metav1.Object) string {
 }
 
 // acceptanceIsForeign reports whether another resource decides about a cluster.
-func acceptanceIsForeign(object metav1.Object, claim ownership.Claim) bool {
+func acceptanceIsForeign(object metav1.Object, claim crud.Claim) bool {
 	mark := acceptanceMark(object)
 	return mark != "" && mark != claim.Owner
 }
@@ -137,7 +136,7 @@ func (a *acceptance) ownsDecision(object *clusterv1.ManagedCluster, diags *diag.
 }
 
 // importedAcceptance is the claim on an acceptance that an import takes over.
-func importedAcceptance(object metav1.Object) ownership.Claim {
+func importedAcceptance(object metav1.Object) crud.Claim {
 	mark := acceptanceMark(object)
-	return ownership.Claim{Owner: mark, UID: object.GetUID(), Borrowed: mark != ""}
+	return crud.Claim{Owner: mark, UID: object.GetUID(), Borrowed: mark != ""}
 }

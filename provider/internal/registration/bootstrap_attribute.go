@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // BootstrapModel is the attribute of BootstrapAttribute.
@@ -20,8 +20,7 @@ type BootstrapModel struct {
 	Version    types.Int64  `tfsdk:"version"`
 }
 
-// BootstrapAttribute is how a resource is told what kind of bootstrap kubeconfig it
-// makes.
+// BootstrapAttribute says what kind of bootstrap kubeconfig a resource makes.
 func BootstrapAttribute(description string, validators ...validator.Object) schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{
 		MarkdownDescription: description,

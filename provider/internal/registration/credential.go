@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -34,7 +34,7 @@ type openCredential struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name"`
 	TTL       time.Duration `json:"ttl"`
-	// Renewable tells whether the credential's life can be prolonged.
+	// Renewable says whether the credential's life can be prolonged.
 	Renewable bool `json:"renewable"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 )
 
 var _ resource.ResourceWithMoveState = (*bootstrapTokenResource)(nil)

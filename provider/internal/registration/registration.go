@@ -2,6 +2,7 @@ package registration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,10 +11,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -24,22 +28,22 @@ var (
 	_ resource.ResourceWithIdentity    = (*clusterRegistrationResource)(nil)
 )
 
-type clusterRegistrationResource struct{ crud.Resource }
+type clusterRegistrationResource struct{ crud.WaitResource }
 
 type clusterRegistrationModel struct {
-	ManagedCluster types.String   `tfsdk:"managed_cluster"`
-	Timeouts       timeouts.Value `tfsdk:"timeouts"`
+	ManagedCluster types.String `tfsdk:"managed_cluster"`
+	// AgentReady is null in plans and states.
+	AgentReady types.Bool     `tfsdk:"agent_ready"`
+	Timeouts   timeouts.Value `tfsdk:"timeouts"`
 }
 
 // NewRegistration is muster_cluster_registration.
-func NewRegistration() resource.Resource { return &clusterRegistrationResource{} }
-
-func (r *clusterRegistrationResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_cluster_registration"
-}
-
-func (r *clusterRegistrationResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	resp.IdentitySchema = attribute.IdentitySchema("managed_cluster")
+func NewRegistration() resource.Resource {
+	return &clusterRegistrationResource{crud.WaitResource{
+		Type: "cluster_registration", Keys: []string{"managed_cluster"},
+		Model:  func() crud.WaitModel { return &clusterRegistrationModel{} },
+		Object: func() kube.Object { return &clusterv1.ManagedCluster{} },
+	}}
 }
 
 func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
@@ -51,6 +55,11 @@ func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.Sch
 		Attributes: map[string]schema.Attribute{
 			"managed_cluster": attribute.Identifying("Name of the managed cluster.",
 				attribute.ValidClusterName()),
+			"agent_ready": schema.BoolAttribute{
+				MarkdownDescription: "Whether the cluster's agent is ready, as the attribute `ready` of `muster_klusterlet` says. With `false`, the wait for a cluster that has not joined ends after 30 seconds: " +
+					"an agent that could not reach the hub, or did not start, is not going to register. It is write-only: no change of it shows in a plan.",
+				Optional: true, WriteOnly: true,
+			},
 		},
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{Create: true, CreateDescription: attribute.TimeoutText("the registration", attribute.DefaultWait)}),
@@ -58,54 +67,62 @@ func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.Sch
 	}
 }
 
-func (r *clusterRegistrationResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	var plan clusterRegistrationModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	timeout, diags := plan.Timeouts.Create(ctx, attribute.DefaultWait)
-	resp.Diagnostics.Append(diags...)
-	client := r.Hub.Client(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
+// Wait implements crud.WaitModel.
+func (m *clusterRegistrationModel) Wait(
+	waiting context.Context, client *kube.Client, timeout time.Duration,
+) (summary, problem string) {
+	name, object := m.ManagedCluster.ValueString(), &clusterv1.ManagedCluster{}
+	object.Name = name
+	w := crud.Wait{
+		Client: client, What: m.What(), Object: object, Timeout: timeout,
+		Missing:  func() []string { return unregistered(object) },
+		Troubles: func() []kube.Trouble { return troubles(m.AgentReady, object) },
+		Follow: func(ctx context.Context, look func() (bool, error)) error {
+			return client.Wait(ctx, object, "", name, func(exists bool) (bool, error) {
+				if !exists {
+					*object = clusterv1.ManagedCluster{}
+				}
+				return look()
+			})
+		},
 	}
-	name := plan.ManagedCluster.ValueString()
-	object := &clusterv1.ManagedCluster{}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := client.Wait(waiting, object, "", name, func(exists bool) (bool, error) {
-		if !exists {
-			*object = clusterv1.ManagedCluster{}
-		}
-		return exists && isRegistered(object), nil
-	})
+	err := w.Until(waiting)
+	var gaveUp *kube.GaveUpError
 	switch {
 	case err == nil:
-		crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
+		return "", ""
 	case hub.IsTimeout(err):
 		detail := DescribeRegistration(object, name, time.Now())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
-			looking, cancel := context.WithTimeout(ctx, hub.ReadBudget)
+			looking, cancel := context.WithTimeout(context.WithoutCancel(waiting), hub.ReadBudget)
 			defer cancel()
 			detail += "\n\n" + attribute.JoinLines(DescribeWaitingRequests(looking, client, name, time.Now()))
 		}
-		resp.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q has not registered within %s", name, timeout), detail)
+		return fmt.Sprintf("Managed cluster %q has not registered within %s", name, timeout), detail
+	case errors.As(err, &gaveUp):
+		return fmt.Sprintf("Managed cluster %q has no agent that could register", name),
+			gaveUp.Text + "\n\n" + DescribeRegistration(object, name, time.Now())
 	default:
-		hub.AddAPIError(&resp.Diagnostics, client, fmt.Sprintf("wait for the registration of managed cluster %q", name), err)
+		doing := fmt.Sprintf("wait for the registration of managed cluster %q", name)
+		return "Cannot " + doing, hub.Explain(client.Host(), doing, err)
 	}
 }
 
-func (r *clusterRegistrationResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	r.Refresh(ctx, req, resp, &clusterRegistrationModel{}, &clusterv1.ManagedCluster{}, func() error { return nil })
+// unregistered lists the conditions that a cluster lacks until it is registered.
+func unregistered(object *clusterv1.ManagedCluster) []string {
+	return attribute.UnmetConditions([]attribute.WaitCondition{
+		{Type: cluster.ConditionJoined, Status: metav1.ConditionTrue},
+		{Type: cluster.ConditionAvailable, Status: metav1.ConditionTrue},
+	}, object.Status.Conditions, 0, "the hub")
 }
 
-// Update only notes a changed timeout.
-func (r *clusterRegistrationResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var plan clusterRegistrationModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	crud.Save(ctx, &plan, &resp.State, resp.Identity, &resp.Diagnostics)
-}
-
-// Delete forgets that the cluster was waited for.
-func (r *clusterRegistrationResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {
+// troubles are why the cluster will not register.
+func troubles(agentReady types.Bool, object *clusterv1.ManagedCluster) []kube.Trouble {
+	if agentReady.IsNull() || agentReady.ValueBool() || meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
+		return nil
+	}
+	return []kube.Trouble{{After: workload.LastingPatience, Text: fmt.Sprintf("agent_ready is false, and the cluster has not joined within %s, so the wait ended before its timeout. "+
+		"The warning of the resource that installs the agent says what is wrong with it. Correct that, and apply again.", workload.LastingPatience)}}
 }
 
 func (r *clusterRegistrationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -123,12 +140,7 @@ func importRegistration(object *clusterv1.ManagedCluster) *clusterRegistrationMo
 	return &clusterRegistrationModel{ManagedCluster: types.StringValue(object.Name), Timeouts: attribute.NullTimeouts("create")}
 }
 
-func isRegistered(object *clusterv1.ManagedCluster) bool {
-	return meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) &&
-		meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
-}
-
-// DescribeRegistration tells how far a registration has come and what the next
+// DescribeRegistration says how far a registration has come and what the next
 // step is.
 func DescribeRegistration(object *clusterv1.ManagedCluster, name string, now time.Time) string {
 	conditions := object.Status.Conditions
@@ -163,3 +175,6 @@ func (m *clusterRegistrationModel) Key() (namespace, name string) {
 func (m *clusterRegistrationModel) Identity() any {
 	return attribute.ClusterIdentity{ManagedCluster: m.ManagedCluster}
 }
+
+// Limits implements crud.WaitModel.
+func (m *clusterRegistrationModel) Limits() timeouts.Value { return m.Timeouts }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -43,5 +44,26 @@ func TestDescribeRegistration(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// No cluster is waited for long whose agent is known not to be ready, unless it has
+// joined before.
+func TestARegistrationWithoutAnAgentEndsEarly(t *testing.T) {
+	joined := &clusterv1.ManagedCluster{}
+	joined.Status.Conditions = []metav1.Condition{{Type: cluster.ConditionJoined, Status: metav1.ConditionTrue}}
+	for name, x := range map[string]struct {
+		ready  types.Bool
+		object *clusterv1.ManagedCluster
+		want   bool
+	}{
+		"nothing is known":      {types.BoolNull(), &clusterv1.ManagedCluster{}, false},
+		"the agent is ready":    {types.BoolValue(true), &clusterv1.ManagedCluster{}, false},
+		"the agent isn't":       {types.BoolValue(false), &clusterv1.ManagedCluster{}, true},
+		"nor any more, offline": {types.BoolValue(false), joined, false},
+	} {
+		if got := troubles(x.ready, x.object); (len(got) == 1) != x.want || x.want && got[0].After != 30*time.Second {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -26,7 +26,7 @@ func RequestsOf(name string) kube.ListOptions {
 	return kube.ListOptions{LabelSelector: cluster.NameLabel + "=" + name + ",!" + cluster.AddOnNameLabel}
 }
 
-// DescribeJoining tells what the hub knows about a cluster that has not joined:
+// DescribeJoining says what the hub knows about a cluster that has not joined:
 // its conditions, its certificate requests that are not approved, and what the
 // hub says about these in events. It takes a few seconds at the most, and what
 // can't be read is left out.
@@ -94,7 +94,7 @@ func PendingRequests(ctx context.Context, client *kube.Client, name string) ([]s
 	return attribute.Sorted(names), nil
 }
 
-// describeRequest tells requests apart.
+// describeRequest describes a request so that it can be distinguished from others.
 func describeRequest(request *certificatesv1.CertificateSigningRequest, now time.Time) string {
 	agent := "no agent of this cluster"
 	if identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request); err == nil {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -34,7 +34,7 @@ const (
 	TokenSecretLength = 16
 
 	// ttlAnnotation keeps the lifetime that the configuration asked for, which an
-	// import could not tell otherwise.
+	// import could not know otherwise.
 	ttlAnnotation = "muster-fleet.io/token-ttl"
 	// clusterAnnotation keeps the cluster, for hubs that can't bind tokens.
 	clusterAnnotation = "muster-fleet.io/managed-cluster"

@@ -43,8 +43,8 @@ resource "muster_bootstrap_token" "test" {
 		}
 	}
 	acctest.Run(t,
-		resource.TestStep{Config: config("a b", `client_ids = ["store-19"]`), ExpectError: regexp.MustCompile(`client_id: "a b" is no client ID`)},
-		resource.TestStep{Config: config("a", `client_ids = ["a,b"]`), ExpectError: regexp.MustCompile(`"a,b" is no client\s+ID`)},
+		resource.TestStep{Config: config("a b", `client_ids = ["store-19"]`), ExpectError: regexp.MustCompile(`client_id: "a b" is not a client ID`)},
+		resource.TestStep{Config: config("a", `client_ids = ["a,b"]`), ExpectError: regexp.MustCompile(`"a,b" is not a client\s+ID`)},
 		resource.TestStep{
 			Config:      config("a", `allowed_labels = ["cluster.open-cluster-management.io/clusterset"]`),
 			ExpectError: regexp.MustCompile(`agents\s+may\s+not\s+choose\s+the\s+label`),

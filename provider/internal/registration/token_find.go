@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
-// Token is what is told of a bootstrap token on a hub. It holds no secret.
+// Token is what is reported of a bootstrap token on a hub. It holds no secret.
 type Token struct {
 	ID string
 	// Clusters are whose agents the token is for; any when there are none.

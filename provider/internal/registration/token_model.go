@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -135,7 +135,7 @@ func limitOf(token bootstrapToken) types.Int64 {
 	return types.Int64Value(int64(token.Scope.MaxClusters))
 }
 
-// keepsScope tells whether the hub keeps what the configuration promises of the
+// keepsScope reports whether the hub keeps what the configuration promises of the
 // token. One that does not would take it for a token without limits.
 func (r *bootstrapTokenResource) keepsScope(ctx context.Context, client *kube.Client, plan *bootstrapTokenModel, doing string, diags *diag.Diagnostics) bool {
 	var promised []string

@@ -22,10 +22,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/ownership"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -191,7 +190,7 @@ func (r *bootstrapTokenResource) Create(ctx context.Context, req resource.Create
 			token.live(plan.TTL)
 			err = token.owned().Create(ctx, client, resp.Private, &resp.Diagnostics)
 		}
-		var exists *ownership.ExistsError
+		var exists *crud.ExistsError
 		if made = !errors.As(err, &exists); made && err != nil { // An ID that is taken is made up again.
 			hub.AddAPIError(&resp.Diagnostics, client, doing, err)
 			return

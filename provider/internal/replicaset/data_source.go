@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -28,17 +28,15 @@ var _ datasource.DataSourceWithConfigure = (*replicaSetDataSource)(nil)
 type replicaSetDataSource struct{ crud.DataSource }
 
 type replicaSetDataModel struct {
-	Namespace       types.String                       `tfsdk:"namespace"`
-	Name            types.String                       `tfsdk:"name"`
-	Labels          types.Map                          `tfsdk:"labels"`
-	Annotations     types.Map                          `tfsdk:"annotations"`
-	Manifests       types.List                         `tfsdk:"manifests"`
-	DeleteOption    *manifestwork.DeleteOptionModel    `tfsdk:"delete_option"`
-	ManifestConfigs []manifestwork.ManifestConfigModel `tfsdk:"manifest_configs"`
-	Executor        *manifestwork.ExecutorModel        `tfsdk:"executor"`
-	Placements      []placementRefModel                `tfsdk:"placements"`
-	DeletionPolicy  types.String                       `tfsdk:"cascade_deletion_policy"`
-	Works           []replicaSetWorkModel              `tfsdk:"works"`
+	Namespace   types.String `tfsdk:"namespace"`
+	Name        types.String `tfsdk:"name"`
+	Labels      types.Map    `tfsdk:"labels"`
+	Annotations types.Map    `tfsdk:"annotations"`
+	Manifests   types.List   `tfsdk:"manifests"`
+	manifestwork.Options
+	Placements     []placementRefModel   `tfsdk:"placements"`
+	DeletionPolicy types.String          `tfsdk:"cascade_deletion_policy"`
+	Works          []replicaSetWorkModel `tfsdk:"works"`
 	replicaSetStatusModel
 }
 
@@ -51,6 +49,7 @@ type replicaSetWorkModel struct {
 	Available      types.String `tfsdk:"available"`
 	Progressing    types.String `tfsdk:"progressing"`
 	Degraded       types.String `tfsdk:"degraded"`
+	Problem        types.String `tfsdk:"problem"`
 }
 
 // NewDataSource is the data source muster_manifest_work_replica_set.
@@ -76,15 +75,18 @@ func (d *replicaSetDataSource) Schema(_ context.Context, _ datasource.SchemaRequ
 		Validators:          []validator.String{attribute.ValidObjectName("replica set name")},
 	}
 	attributes["manifests"] = schema.ListAttribute{
-		MarkdownDescription: "The objects as YAML, except those that `muster_manifest_work_replica_set` wrote from `manifests_wo`. Secrets among them are read in full, and are then in the state.",
-		Computed:            true, Sensitive: true, ElementType: types.StringType,
+		MarkdownDescription: "The objects as YAML, except those that `muster_manifest_work_replica_set` wrote from " +
+			"`manifests_wo`. Secrets among them are read in full, and are then in the state.",
+		Computed: true, Sensitive: true, ElementType: types.StringType,
 	}
 	text := func(description string) schema.StringAttribute {
 		return schema.StringAttribute{MarkdownDescription: description, Computed: true}
 	}
 	attributes["works"] = schema.ListNestedAttribute{
-		MarkdownDescription: "The works that there are, by cluster and name. The conditions are `True`, `False`, `Unknown` (also while the agent has not reported on the work's present manifests) or empty, when the agent does not report them.",
-		Computed:            true,
+		MarkdownDescription: "The works that there are, by cluster and name. The conditions are `True`, `False`, " +
+			"`Unknown` (also while the agent has not reported on the work's present manifests) or empty, when the " +
+			"agent does not report them.",
+		Computed: true,
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"managed_cluster": text("Cluster of the work."),
 			"name":            text("Name of the work."),
@@ -93,11 +95,16 @@ func (d *replicaSetDataSource) Schema(_ context.Context, _ datasource.SchemaRequ
 			"available":       text("Whether the objects all exist."),
 			"progressing":     text("Whether the objects are still on their way."),
 			"degraded":        text("Whether some object is in trouble."),
+			"problem": text("What keeps the work from being done, in a sentence; empty when nothing does. " +
+				"What can't be applied is told in the words of the cluster's API server."),
 		}},
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A manifest work replica set, with how far its rollout is and the works that it has in the clusters.",
-		Attributes:          attributes,
+		MarkdownDescription: "A manifest work replica set, with how far its rollout is and the works that it has in " +
+			"the clusters.\n\n" +
+			"Terraform takes a data source with a sensitive attribute, as `manifests` is, for sensitive as a whole. " +
+			"An output has to name other attributes, such as `works`.",
+		Attributes: attributes,
 	}
 }
 
@@ -137,20 +144,20 @@ func (d *replicaSetDataSource) Read(ctx context.Context, req datasource.ReadRequ
 
 func observedReplicaSet(object *workv1alpha1.ManifestWorkReplicaSet, works []workv1.ManifestWork) (replicaSetDataModel, error) {
 	template := object.Spec.ManifestWorkTemplate
+	live := liveContent(object)
+	hide := live.Masker(workload.None()).Text
 	model := replicaSetDataModel{
 		Namespace:             types.StringValue(object.Namespace),
 		Name:                  types.StringValue(object.Name),
 		Labels:                attribute.StringMapValue(attribute.OrEmpty(object.Labels)),
 		Annotations:           attribute.StringMapValue(attribute.WithoutMark(object.Annotations)),
-		DeleteOption:          manifestwork.DeleteOptionModelOf(template.DeleteOption),
-		ManifestConfigs:       manifestwork.ManifestConfigModels(template.ManifestConfigs),
-		Executor:              manifestwork.ExecutorModelOf(template.Executor),
+		Options:               manifestwork.OptionsOf(&template),
 		Placements:            placementRefModels(object.Spec.PlacementRefs, nil),
 		DeletionPolicy:        types.StringValue(string(object.Spec.CascadeDeletionPolicy)),
 		Works:                 []replicaSetWorkModel{},
-		replicaSetStatusModel: replicaSetStatus(object, nil),
+		replicaSetStatusModel: replicaSetStatus(object, nil, hide),
 	}
-	manifests, _, err := liveContent(object).Read(nil)
+	manifests, _, err := live.Read(nil)
 	if err != nil {
 		return model, err
 	}
@@ -167,6 +174,7 @@ func observedReplicaSet(object *workv1alpha1.ManifestWorkReplicaSet, works []wor
 			Available:      currentStatus(w, work.ConditionAvailable),
 			Progressing:    currentStatus(w, work.ConditionProgressing),
 			Degraded:       currentStatus(w, work.ConditionDegraded),
+			Problem:        types.StringValue(hide(WorkTrouble(w))),
 		})
 	}
 	return model, nil

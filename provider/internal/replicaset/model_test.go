@@ -29,19 +29,19 @@ func TestReplicaSetDataSourceHasTheResourcesAttributes(t *testing.T) {
 // A wait that was met stays met, and one that wasn't can be by itself.
 func TestObservedReplicaSetIsReady(t *testing.T) {
 	for name, test := range map[string]struct {
-		wait   *replicaSetWaitModel
+		wait   *waitModel
 		ready  types.Bool
 		status metav1.ConditionStatus
 		want   types.Bool
 	}{
 		"without a wait":   {nil, types.BoolNull(), metav1.ConditionTrue, types.BoolNull()},
-		"still not":        {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(false), metav1.ConditionFalse, types.BoolValue(false)},
-		"now":              {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(false), metav1.ConditionTrue, types.BoolValue(true)},
-		"once and for all": {&replicaSetWaitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(true), metav1.ConditionFalse, types.BoolValue(true)},
+		"still not":        {&waitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(false), metav1.ConditionFalse, types.BoolValue(false)},
+		"now":              {&waitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(false), metav1.ConditionTrue, types.BoolValue(true)},
+		"once and for all": {&waitModel{RolledOut: types.BoolValue(true)}, types.BoolValue(true), metav1.ConditionFalse, types.BoolValue(true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := replicaSetModel{Content: workload.None(), Wait: test.wait, Ready: test.ready}
-			if err := m.observe(reported(test.status, 3), nil); err != nil {
+			if err := m.observe(reported(test.status, 3)); err != nil {
 				t.Fatal(err)
 			}
 			if !m.Ready.Equal(test.want) {

@@ -5,30 +5,31 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 // Where a replica set's works go.
 
 type placementRefModel struct {
-	Name            types.String   `tfsdk:"name"`
-	RolloutStrategy *rollout.Model `tfsdk:"rollout_strategy"`
+	Name            types.String           `tfsdk:"name"`
+	RolloutStrategy *workload.RolloutModel `tfsdk:"rollout_strategy"`
 }
 
 func placementRefsAttribute() schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
-		MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster that two of them select gets two.",
-		Required:            true,
-		Validators:          []validator.List{placementRefsValidator{"at least one placement, each named once"}},
+		MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster that " +
+			"two of them select gets two.",
+		Required:   true,
+		Validators: []validator.List{placementRefsValidator{"at least one placement, each named once"}},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{
 				MarkdownDescription: "Name of the placement.",
 				Required:            true,
 				Validators:          []validator.String{attribute.ValidName("placement name")},
 			},
-			"rollout_strategy": rollout.Attribute("If omitted, it goes to all of them at once and waits forever. "+
+			"rollout_strategy": workload.RolloutAttribute("If omitted, it goes to all of them at once and waits forever. "+
 				"A cluster is done when its work is applied and its condition `Progressing` is `False`, and has failed when `Progressing` and `Degraded` are both `True`. "+
 				"muster's agents report both for the usual kinds by default; agents of other hubs need `condition_rules` that yield `Progressing`, "+
 				"and on those hubs a rollout without them stops after its first clusters.",
@@ -50,9 +51,9 @@ func placementRefs(models []placementRefModel) []workv1alpha1.LocalPlacementRefe
 func placementRefModels(refs []workv1alpha1.LocalPlacementReference, own []placementRefModel) []placementRefModel {
 	models := []placementRefModel{}
 	for _, ref := range refs {
-		model := placementRefModel{Name: types.StringValue(ref.Name), RolloutStrategy: rollout.ModelOf(ref.RolloutStrategy)}
+		model := placementRefModel{Name: types.StringValue(ref.Name), RolloutStrategy: workload.RolloutModelOf(ref.RolloutStrategy)}
 		for _, m := range own {
-			if m.Name.ValueString() == ref.Name && rollout.Same(m.RolloutStrategy.Strategy(), ref.RolloutStrategy) {
+			if m.Name.ValueString() == ref.Name && workload.SameRollout(m.RolloutStrategy.Strategy(), ref.RolloutStrategy) {
 				model = m
 				break
 			}
@@ -69,7 +70,7 @@ func samePlacementRefs(a, b []placementRefModel) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].Name.ValueString() != b[i].Name.ValueString() || !rollout.Same(a[i].RolloutStrategy.Strategy(), b[i].RolloutStrategy.Strategy()) {
+		if a[i].Name.ValueString() != b[i].Name.ValueString() || !workload.SameRollout(a[i].RolloutStrategy.Strategy(), b[i].RolloutStrategy.Strategy()) {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -17,7 +17,7 @@ func tfString(s string) types.String { return types.StringValue(s) }
 // the hub's for the rest.
 func TestObservedPlacementsKeepTheirWording(t *testing.T) {
 	own := []placementRefModel{
-		{Name: tfString("a"), RolloutStrategy: &rollout.Model{Type: tfString("Progressive"), MinSuccessTime: tfString("5m"), MaxFailures: tfString("0")}},
+		{Name: tfString("a"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive"), MinSuccessTime: tfString("5m"), MaxFailures: tfString("0")}},
 		{Name: tfString("b")},
 	}
 	progressive := func(success string) clusterv1alpha1.RolloutStrategy {
@@ -29,7 +29,7 @@ func TestObservedPlacementsKeepTheirWording(t *testing.T) {
 		{Name: "b", RolloutStrategy: progressive("0")},
 		{Name: "a", RolloutStrategy: progressive("300s")},
 	}
-	want := []placementRefModel{{Name: tfString("b"), RolloutStrategy: &rollout.Model{Type: tfString("Progressive")}}, own[0]}
+	want := []placementRefModel{{Name: tfString("b"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")}}, own[0]}
 	if got := placementRefModels(live, own); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

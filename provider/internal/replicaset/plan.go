@@ -2,77 +2,62 @@ package replicaset
 
 import (
 	"context"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // What is checked and decided of a replica set while planning.
 
-// ValidateConfig implements resource.ResourceWithValidateConfig.
-func (r *replicaSetResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 	var namespace, name types.String
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("name"), &name)...)
-	checkReplicaSetLabel(namespace, name, &resp.Diagnostics)
-	content := workload.Of(ctx, req.Config, &resp.Diagnostics)
-	if !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(content.Check()...)
-		manifestwork.CheckOptions(ctx, req.Config, content, &resp.Diagnostics)
+	diags.Append(config.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("name"), &name)...)
+	checkReplicaSetLabel(namespace, name, diags)
+	content := workload.Of(ctx, config, diags)
+	if !diags.HasError() {
+		diags.Append(content.Check()...)
+		manifestwork.CheckOptions(ctx, config, content, diags)
 	}
 }
 
-// ModifyPlan keeps the old wording of manifests and placements where the new one
-// means the same, and what the hub reports where nothing changes.
-func (r *replicaSetResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+// plan keeps the old wording of manifests and placements where the new one means the
+// same, and what the hub reports where nothing changes.
+func plan(ctx context.Context, _ *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
 	if req.Plan.Raw.IsNull() {
-		return
+		return false
 	}
 	if !req.State.Raw.IsNull() {
 		keepWording(ctx, req, resp, "placements", func(a, b types.List) bool { return samePlacements(ctx, a, b) })
 	}
-	defer func() { workload.Of(ctx, resp.Plan, &diag.Diagnostics{}).MaskWith(ctx, req.Config, &resp.Diagnostics) }()
 	changed := workload.Plan(ctx, req, resp)
 	if resp.Diagnostics.HasError() {
-		return
+		return false
 	}
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
-	writes := changes.Beyond(local...)
 	workload.PlanReports(ctx, req, resp, changed || changes.In(specified...), map[string]attr.Value{
-		"summary": types.ObjectUnknown(summaryType().AttrTypes), "placement_summaries": types.ListUnknown(placementSummaryType()),
-		"conditions": types.ListUnknown(manifestwork.WorkConditionType()), "rolled_out": types.BoolUnknown(),
-	})
-	if !writes {
-		return
-	}
-	r.DryRun(ctx, req, resp, func(from crud.Getter, diags *diag.Diagnostics) (crud.Owned, bool) {
-		var model replicaSetModel
-		diags.Append(from.Get(ctx, &model)...)
-		object := model.complete(ctx, req.Config, diags)
-		return model.owned(object), !diags.HasError()
-	})
-	for i, d := range resp.Diagnostics {
-		if strings.Contains(d.Detail(), work.RefusedReplicaSet) {
-			resp.Diagnostics[i] = diag.NewErrorDiagnostic(d.Summary(), "The hub makes no works of replica sets. "+replicaSetGateRemedy())
-		}
-	}
+		"summary":             types.ObjectUnknown(summaryType().AttrTypes),
+		"placement_summaries": types.ListUnknown(placementSummaryType()),
+		"conditions":          types.ListUnknown(manifestwork.WorkConditionType()),
+		"rolled_out":          types.BoolUnknown(),
+	}, "rolled_out")
+	return changed || changes.Beyond(append([]string{"fields"}, local...)...)
 }
 
 // specified are the attributes that make the replica set's specification, beside
 // its objects; local are those that the hub knows nothing of.
 var (
 	specified = []string{"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy"}
-	local     = []string{"wait", "ready", "summary", "placement_summaries", "conditions", "rolled_out", "generation", "field_validation", "force_conflicts", "timeouts"}
+	local     = []string{"wait", "ready", "summary", "placement_summaries", "conditions", "rolled_out", "generation", "field_validation", "sensitive_fields", "force_conflicts", "timeouts"}
 )
 
 // keepWording plans a list as it is in the state where that means the same.

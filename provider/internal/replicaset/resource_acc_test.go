@@ -144,7 +144,7 @@ func replicaSetLife(t *testing.T, hub *testhub.Process) {
 		},
 		resource.TestStep{
 			ResourceName: replicaSetAddress, ImportState: true, ImportStateId: "mwrs-basic/web",
-			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "objects", "summary", "placement_summaries", "conditions", "rolled_out"}, // the hub goes on reporting
+			ImportStateVerify: true, ImportStateVerifyIdentifierAttribute: "name", ImportStateVerifyIgnore: []string{"manifests", "objects", "fields", "summary", "placement_summaries", "conditions", "rolled_out"}, // the hub goes on reporting
 		},
 		// Other words for the same are no change.
 		resource.TestStep{
@@ -361,7 +361,7 @@ resource "muster_manifest_work_replica_set" "test" {
 		resource.TestStep{PreConfig: func() { acctest.OutsiderOf(t, hub).Namespace("mwrs-unknown") }, Config: config("42")},
 		resource.TestStep{
 			Config:           config("43"),
-			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectUnknownValue(replicaSetAddress, tfjsonpath.New("summary"))}},
+			ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectUnknownValue(replicaSetAddress, tfjsonpath.New("rolled_out"))}},
 		},
 	)
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -58,7 +59,7 @@ func TestAccManifestWorkReplicaSetWaits(t *testing.T) {
 			ConfigStateChecks: append(ready(true), stateIs("summary", knownvalue.ObjectPartial(map[string]knownvalue.Check{"total": knownvalue.Int64Exact(2), "degraded": knownvalue.Int64Exact(1)}))),
 		},
 		// What was reported before a change does not count.
-		resource.TestStep{Config: body("1s", "43"), ExpectError: acctest.Saying("Within 1s generation 2 did not reach what is waited for: PlacementRolledOut. Conditions:")},
+		resource.TestStep{Config: body("1s", "43"), ExpectError: acctest.Saying("Within 1s generation 2 did not reach what is waited for: PlacementRolledOut: it is reported for generation 1 only")},
 		resource.TestStep{
 			PreConfig:         later(func() { hub.report(metav1.ConditionTrue, present) }),
 			Config:            body("30s", "43"),
@@ -94,7 +95,7 @@ func TestAccManifestWorkReplicaSetWaitsOnAnUpstreamHub(t *testing.T) {
 		},
 		resource.TestStep{
 			Config:      body("2s", "43"),
-			ExpectError: acctest.Saying("Within 2s generation 2 did not reach what is waited for: PlacementRolledOut."),
+			ExpectError: acctest.Saying("Within 2s generation 2 did not reach what is waited for: PlacementRolledOut: it was reported before the last change"),
 		},
 		// Not even in the next run, which changes nothing and only waits.
 		resource.TestStep{
@@ -120,7 +121,7 @@ func TestAccManifestWorkReplicaSetWaitsOnAnUpstreamHub(t *testing.T) {
 }
 
 // A failed wait reports everything that is known.
-func TestAccManifestWorkReplicaSetTellsWhatHoldsItUp(t *testing.T) {
+func TestAccManifestWorkReplicaSetShowsWhatHoldsItUp(t *testing.T) {
 	hub := newReplicaSetHub(t)
 	applied := said("Applied", metav1.ConditionTrue)
 	hub.works = []workv1.ManifestWork{
@@ -132,7 +133,7 @@ func TestAccManifestWorkReplicaSetTellsWhatHoldsItUp(t *testing.T) {
 	for i, want := range []string{
 		`PlacementRolledOut is False (Progressing, for 60m)`,
 		`Placement europe: 1 (2 / 2 clusters applied); works: 2, applied 2, available 1, progressing 0, degraded 1`,
-		`1 of 2 works are not done: paris/web-x: Available is False (Why): the reason; the cluster is not available`,
+		`1 of 2 works are not done: in paris: Available is False (Why): the reason; the cluster is not available`,
 		`kubectl describe manifestworkreplicaset -n shop web`,
 		`kubectl get manifestworks -A -l work.open-cluster-management.io/manifestworkreplicaset=shop.web`,
 	} {
@@ -140,6 +141,47 @@ func TestAccManifestWorkReplicaSetTellsWhatHoldsItUp(t *testing.T) {
 	}
 	steps[0].PreConfig = func() { hub.report(metav1.ConditionFalse, present) }
 	acctest.Run(t, append([]resource.TestStep{{Config: hub.config(replicaSetBasic)}}, steps...)...)
+}
+
+// A wait ends as soon as it is certain that not all works will be done, and tells in
+// which clusters, in the words of their API servers.
+func TestAccManifestWorkReplicaSetEndsWhenItIsCertain(t *testing.T) {
+	hub := newReplicaSetHub(t)
+	body := func(answer string) string { return hub.config(waitingFor("rolled_out = true", "10m", answer)) }
+	reporting := func(conditions []metav1.Condition, message string) func() {
+		return later(func() {
+			hub.mu.Lock()
+			defer hub.mu.Unlock()
+			hub.works = nil
+			for _, cluster := range []string{"paris", "rome"} {
+				w := workIn(cluster, conditions...)
+				w.Spec = hub.object.Spec.ManifestWorkTemplate
+				w.Labels = map[string]string{work.PlacementNameLabel: "europe"}
+				if message != "" {
+					w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
+						ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "settings"},
+						Conditions:   []metav1.Condition{{Type: "Applied", Status: metav1.ConditionFalse, Message: message}},
+					}}
+				}
+				hub.works = append(hub.works, w)
+			}
+		})
+	}
+	slow := said("Progressing", metav1.ConditionTrue)
+	slow.LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+	acctest.Run(t,
+		resource.TestStep{Config: hub.config(replicaSetBasic)},
+		resource.TestStep{
+			PreConfig:   reporting([]metav1.Condition{said("Applied", metav1.ConditionFalse)}, `ConfigMap "settings" is invalid: data: no`),
+			Config:      body("43"),
+			ExpectError: acctest.Saying("has reported the same errors for 3s", `in rome: it is not applied: ConfigMap shop/settings: ConfigMap "settings" is invalid: data: no`),
+		},
+		resource.TestStep{
+			PreConfig:   reporting([]metav1.Condition{said("Applied", metav1.ConditionTrue), said("Available", metav1.ConditionTrue), slow}, ""),
+			Config:      strings.Replace(body("44"), `{ name = "europe" }`, `{ name = "europe", rollout_strategy = { type = "All", progress_deadline = "10m" } }`, 1),
+			ExpectError: acctest.Saying("The rollout has stopped", "in rome: Progressing is True (Why): the reason"),
+		},
+	)
 }
 
 func TestAccManifestWorkReplicaSetWithoutAController(t *testing.T) {
@@ -167,7 +209,7 @@ func TestAccManifestWorkReplicaSetDeletionNamesWhatItWaitsFor(t *testing.T) {
 		},
 		resource.TestStep{
 			Config: config, Destroy: true,
-			ExpectError: acctest.Saying("Works that are left: 1. Their agents have to remove the objects first: paris/web-x"),
+			ExpectError: acctest.Saying("Works that are left: 1.", "in paris: its deletion has not begun; the cluster is not available"),
 		},
 		resource.TestStep{
 			PreConfig: func() {
@@ -230,10 +272,12 @@ func TestAccManifestWorkReplicaSetDataSource(t *testing.T) {
 					knownvalue.ObjectExact(map[string]knownvalue.Check{
 						"managed_cluster": exactly("paris"), "name": exactly("web-x"), "placement": exactly(""),
 						"applied": exactly(""), "available": exactly(""), "progressing": exactly(""), "degraded": exactly(""),
+						"problem": exactly("the agent has not reported on the present manifests yet (Applied, Available)"),
 					}),
 					knownvalue.ObjectExact(map[string]knownvalue.Check{
 						"managed_cluster": exactly("rome"), "name": exactly("web-x"), "placement": exactly("europe"),
 						"applied": exactly("True"), "available": exactly("Unknown"), "progressing": exactly(""), "degraded": exactly("False"),
+						"problem": exactly("the agent has not reported on the present manifests yet (Available)"),
 					}),
 				}), "works"),
 			},

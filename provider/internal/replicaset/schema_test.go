@@ -3,9 +3,9 @@ package replicaset
 import (
 	"testing"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud/crudtest"
 )
 
 func TestModelsFitTheirSchemas(t *testing.T) {
-	crudtest.Fits(t, New(), &replicaSetModel{})
+	crudtest.Fits(t, Set().NewResource(), &replicaSetModel{})
 }

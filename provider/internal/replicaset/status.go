@@ -5,7 +5,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -23,16 +23,18 @@ type replicaSetStatusModel struct {
 func replicaSetStatusAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"summary": schema.SingleNestedAttribute{
-			MarkdownDescription: "Counts the works of all placements by what their conditions say. One work can count under several headings.",
-			Computed:            true,
-			Attributes:          replicaSetSummaryAttributes(),
+			MarkdownDescription: "Counts the works of all placements by what their conditions say, as last read. One " +
+				"work can count under several headings.",
+			Computed:   true,
+			Attributes: replicaSetSummaryAttributes(),
 		},
 		"placement_summaries": schema.ListNestedAttribute{
-			MarkdownDescription: "Counts the works placement by placement.",
+			MarkdownDescription: "Counts the works placement by placement, as last read.",
 			Computed:            true,
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"name":                      attribute.TextAttribute("Name of the placement."),
-				"available_decision_groups": attribute.TextAttribute("In words: how many decision groups the placement has, and how many of its clusters have the work."),
+				"name": attribute.TextAttribute("Name of the placement."),
+				"available_decision_groups": attribute.TextAttribute("In words: how many decision groups the " +
+					"placement has, and how many of its clusters have the work."),
 				"summary": schema.SingleNestedAttribute{
 					MarkdownDescription: "Counts the placement's works.",
 					Computed:            true,
@@ -41,7 +43,8 @@ func replicaSetStatusAttributes() map[string]schema.Attribute {
 			}},
 		},
 		"conditions": schema.ListNestedAttribute{
-			MarkdownDescription: "Conditions. `PlacementVerified`: the placements exist and select clusters. `PlacementRolledOut`: the manifests have succeeded in every selected cluster. " +
+			MarkdownDescription: "Conditions, as last read. `PlacementVerified`: the placements exist and select " +
+				"clusters. `PlacementRolledOut`: the manifests have succeeded in every selected cluster. " +
 				"`ManifestworkApplied`: all works are available and none is progressing or degraded.",
 			Computed: true,
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
@@ -52,8 +55,9 @@ func replicaSetStatusAttributes() map[string]schema.Attribute {
 			}},
 		},
 		"rolled_out": schema.BoolAttribute{
-			MarkdownDescription: "Whether the present manifests have succeeded in every cluster: `PlacementRolledOut` is true of the present configuration, and the placements select clusters at all.",
-			Computed:            true,
+			MarkdownDescription: "Whether the present manifests have succeeded in every cluster: " +
+				"`PlacementRolledOut` is true of the present configuration, and the placements select clusters at all.",
+			Computed: true,
 		},
 	}
 }
@@ -71,7 +75,7 @@ func replicaSetSummaryAttributes() map[string]schema.Attribute {
 	}
 }
 
-func replicaSetStatus(object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark) replicaSetStatusModel {
+func replicaSetStatus(object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, hide func(string) string) replicaSetStatusModel {
 	placements := []attr.Value{}
 	for _, p := range object.Status.PlacementsSummary {
 		placements = append(placements, types.ObjectValueMust(placementSummaryType().AttrTypes, map[string]attr.Value{
@@ -83,7 +87,7 @@ func replicaSetStatus(object *workv1alpha1.ManifestWorkReplicaSet, written *repl
 	return replicaSetStatusModel{
 		Summary:            replicaSetSummary(object.Status.Summary),
 		PlacementSummaries: types.ListValueMust(placementSummaryType(), placements),
-		Conditions:         manifestwork.WorkConditionsValue(object.Status.Conditions),
+		Conditions:         manifestwork.WorkConditionsValue(object.Status.Conditions, hide),
 		RolledOut:          types.BoolValue(rolledOut(object, written)),
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/rollout"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 )
 
 // What can be told about a replica set before the hub is asked.
@@ -49,7 +49,8 @@ func checkReplicaSetLabel(namespace, name types.String, diags *diag.Diagnostics)
 		return
 	}
 	diags.AddAttributeError(path.Root("name"), "Namespace and name are too long",
-		fmt.Sprintf("%q, the namespace and the name, has %d characters. The works carry both as one label, whose value can have %d at most. Shorten one of them by %d.",
+		fmt.Sprintf("%q, the namespace and the name, has %d characters. The works carry both as one label, whose "+
+			"value can have %d at most. Shorten one of them by %d.",
 			label, len(label), validation.LabelValueMaxLength, len(label)-validation.LabelValueMaxLength))
 }
 
@@ -63,7 +64,8 @@ func (placementRefsValidator) ValidateList(_ context.Context, req validator.List
 	}
 	if len(req.ConfigValue.Elements()) == 0 {
 		resp.Diagnostics.AddAttributeError(req.Path, "No placements",
-			"placements = [] selects no cluster, so the replica set would have nothing to do, and the hub refuses it. Name at least one placement of the namespace.")
+			"placements = [] selects no cluster, so the replica set would have nothing to do, and the hub refuses "+
+				"it. Name at least one placement of the namespace.")
 	}
 	seen := map[string]int{}
 	for i, element := range req.ConfigValue.Elements() {
@@ -80,28 +82,7 @@ func (placementRefsValidator) ValidateList(_ context.Context, req validator.List
 			seen[name.ValueString()] = i
 		}
 		if strategy, ok := object.Attributes()["rollout_strategy"].(types.Object); ok && !strategy.IsNull() && !strategy.IsUnknown() {
-			rollout.Check(strategy, at.AtName("rollout_strategy"), &resp.Diagnostics)
+			workload.CheckRollout(strategy, at.AtName("rollout_strategy"), &resp.Diagnostics)
 		}
-	}
-}
-
-// replicaSetWaitValidator checks that a wait waits for something that can come
-// about.
-type replicaSetWaitValidator struct{ attribute.Described }
-
-func (v replicaSetWaitValidator) ValidateObject(_ context.Context, req validator.ObjectRequest, resp *validator.ObjectResponse) {
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
-		return
-	}
-	rolledOut, _ := req.ConfigValue.Attributes()["rolled_out"].(types.Bool)
-	conditions, _ := req.ConfigValue.Attributes()["conditions"].(types.Set)
-	checkWait(req.Path, rolledOut, conditions, &resp.Diagnostics)
-}
-
-// checkWait reports a wait for nothing.
-func checkWait(at path.Path, rolledOut types.Bool, conditions types.Set, diags *diag.Diagnostics) {
-	if !rolledOut.IsUnknown() && !rolledOut.ValueBool() && !conditions.IsUnknown() && len(conditions.Elements()) == 0 {
-		diags.AddAttributeError(at, "Nothing to wait for",
-			fmt.Sprintf("rolled_out = %s and conditions = %s leave nothing to wait for. Set rolled_out = true, name conditions, or remove the wait.", attribute.ValueText(rolledOut), attribute.ValueText(conditions)))
 	}
 }

@@ -45,8 +45,8 @@ func TestAccManifestWorkReplicaSetBadInput(t *testing.T) {
 		"a group by name and number":   {body: strategy(`type = "Progressive", mandatory_decision_groups = [{ group_name = "a", group_index = 1 }]`), want: `has group_name = "a" and group_index = 1`},
 		"a group without a name":       {body: strategy(`type = "Progressive", mandatory_decision_groups = [{ group_name = "" }]`), want: `group_name = "" names no group`},
 		"a group below zero":           {body: strategy(`type = "Progressive", mandatory_decision_groups = [{ group_index = -1 }]`), want: `group_index = -1 is no number of a decision group`},
-		"a wait for nothing":           {body: replicaSetBasic + "\n wait = {}", want: `rolled_out = null and conditions = null leave nothing to wait for`},
-		"a wait that is off":           {body: replicaSetBasic + "\n wait = { rolled_out = false }", want: `leave nothing to wait for`},
+		"a wait for nothing":           {body: replicaSetBasic + "\n wait = {}", want: `names nothing that it waits for: set rolled_out = true or conditions`},
+		"a wait that is off":           {body: replicaSetBasic + "\n wait = { rolled_out = false }", want: `names nothing that it waits for`},
 		"a wait for another status":    {body: replicaSetBasic + "\n wait = { conditions = [\"Applied=Perhaps\"] }", want: `"Perhaps" is not a status in "Applied=Perhaps"`},
 		"a wait for a nameless status": {body: replicaSetBasic + "\n wait = { conditions = [\"=True\"] }", want: `"=True" names no condition`},
 	} {

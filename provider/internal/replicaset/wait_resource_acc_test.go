@@ -47,14 +47,14 @@ func TestAccManifestWorkReplicaSetWait(t *testing.T) {
 		// The replica set stays as it is.
 		resource.TestStep{
 			PreConfig:        later(func() { hub.report(metav1.ConditionTrue, present) }),
-			Config:           waiter(hub, "42", wait, "30s"),
+			Config:           waiter(hub, "42", "", "30s"), // which waits for the rollout, too
 			ConfigPlanChecks: does(plancheck.ResourceActionNoop, plancheck.ResourceActionCreate),
 		},
 		// What was reported before a change does not count, and the error names the cluster.
 		resource.TestStep{
 			Config:           waiter(hub, "43", wait, "1s"),
 			ConfigPlanChecks: does(plancheck.ResourceActionUpdate, plancheck.ResourceActionUpdate),
-			ExpectError:      acctest.Saying("1 of 1 works are not done: paris/web-x: Available is False (Why): the reason"),
+			ExpectError:      acctest.Saying("1 of 1 works are not done: in paris: Available is False (Why): the reason"),
 		},
 		resource.TestStep{
 			PreConfig:        later(func() { hub.report(metav1.ConditionTrue, present) }),
@@ -71,7 +71,7 @@ func TestAccManifestWorkReplicaSetWait(t *testing.T) {
 		resource.TestStep{Config: waiter(hub, "43", wait, "2s"), ConfigPlanChecks: does(plancheck.ResourceActionNoop, plancheck.ResourceActionNoop)},
 		// Another condition is waited for.
 		resource.TestStep{Config: waiter(hub, "43", `conditions = ["PlacementRolledOut=False"]`, "2s")},
-		resource.TestStep{Config: waiter(hub, "43", `conditions = ["PlacementVerified"]`, "1s"), ExpectError: acctest.Saying("Within 1s generation 2 did not reach what is waited for: PlacementVerified.")},
+		resource.TestStep{Config: waiter(hub, "43", `conditions = ["PlacementVerified"]`, "1s"), ExpectError: acctest.Saying("Within 1s generation 2 did not reach what is waited for: PlacementVerified: nobody has reported it")},
 	)
 }
 
@@ -97,7 +97,6 @@ func TestAccManifestWorkReplicaSetWaitGoesWithIt(t *testing.T) {
 func TestAccManifestWorkReplicaSetWaitBadInput(t *testing.T) {
 	hub := newReplicaSetHub(t)
 	for wait, want := range map[string]string{
-		"":                                 "Nothing to wait for",
 		"rolled_out = false":               "Nothing to wait for",
 		"conditions = []":                  "conditions",
 		`conditions = ["Ready=Sometimes"]`: "Sometimes",

@@ -2,13 +2,13 @@ package workload
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/corekind"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // Attributes are those that hold the objects. manifests and objects are computed
@@ -21,15 +21,18 @@ func Attributes() map[string]schema.Attribute {
 		"manifests_wo_version": writeOnlyVersionAttribute(),
 		"fields":               fieldsAttribute(),
 		"field_validation":     fieldValidationAttribute(),
+		"sensitive_fields":     sensitiveFieldsAttribute(),
 	}
 }
 
 func manifestsAttribute() schema.ListAttribute {
 	return schema.ListAttribute{
-		MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold several YAML documents. Each object needs apiVersion, kind and metadata.name. " +
-			"Only what they mean is compared: notation, comments, the order of objects and keys, and fields that are null make no difference. " +
-			"At least one of `manifests`, `objects` and `manifests_wo` has to be set. The work has the objects of all three, in this order; together they may take up to 500 KiB. " +
-			"The texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` shows what is in them.",
+		MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold " +
+			"several YAML documents. Each object needs apiVersion, kind and metadata.name. Only what they mean is " +
+			"compared: notation, comments, the order of objects and keys, and fields that are null make no " +
+			"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be set. The work has the " +
+			"objects of all three, in this order; together they may take up to 500 KiB. The texts are hidden in " +
+			"plans, and left out of a configuration that Terraform generates: `fields` shows what is in them.",
 		Optional: true, Computed: true, Sensitive: true,
 		ElementType: types.StringType,
 	}
@@ -37,18 +40,22 @@ func manifestsAttribute() schema.ListAttribute {
 
 func objectsAttribute() schema.DynamicAttribute {
 	return schema.DynamicAttribute{
-		MarkdownDescription: "Objects as HCL: a list of objects such as `{ apiVersion = \"v1\", kind = \"Namespace\", metadata = { name = \"shop\" } }`. They are compared like those of `manifests`, " +
-			"so `1` and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not. " +
-			"Plans show them, but for values that are sensitive in Terraform, such as those of a variable with `sensitive = true`. A Secret with values is refused here: it belongs in `manifests` or `manifests_wo`.",
+		MarkdownDescription: "Objects as HCL: a list of objects such as `{ apiVersion = \"v1\", kind = " +
+			"\"Namespace\", metadata = { name = \"shop\" } }`. They are compared like those of `manifests`, so `1` " +
+			"and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not. Plans show them, but for " +
+			"values that are sensitive in Terraform, such as those of a variable with `sensitive = true`. A Secret " +
+			"with values is refused here: it belongs in `manifests` or `manifests_wo`.",
 		Optional: true, Computed: true,
 	}
 }
 
 func writeOnlyAttribute() schema.ListAttribute {
 	return schema.ListAttribute{
-		MarkdownDescription: "Objects as in `manifests` whose content never reaches the plan or the state, such as Secrets with values of ephemeral resources. " +
-			"Only their kinds and names are kept, in `fields` and in an annotation of the work, by which imports and data sources leave them out too. They are sent whenever the work is written, and a change in them is not noticed: raise `manifests_wo_version` to send them again. " +
-			"A change of these objects on the hub is not noticed either, only that one is missing.",
+		MarkdownDescription: "Objects as in `manifests` whose content never reaches the plan or the state, such as " +
+			"Secrets with values of ephemeral resources. Only their kinds and names are kept, in `fields` and in an " +
+			"annotation of the work, by which imports and data sources leave them out too. They are sent whenever " +
+			"the work is written, and a change in them is not noticed: raise `manifests_wo_version` to send them " +
+			"again. A change of these objects on the hub is not noticed either, only that one is missing.",
 		Optional: true, WriteOnly: true,
 		ElementType: types.StringType,
 	}
@@ -64,12 +71,30 @@ func writeOnlyVersionAttribute() schema.Int64Attribute {
 
 func fieldsAttribute() schema.MapAttribute {
 	return schema.MapAttribute{
-		MarkdownDescription: "All values in the objects, so that a plan shows what changes in them: by object, such as `apps/v1/Deployment shop/web`, then by path, such as `spec.template.spec.containers[0].image`. " +
-			"Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the value changes, and so do texts with a name that marks them as secret, such as an environment variable `DB_PASSWORD`; of `manifests_wo` only the objects are listed. " +
-			"Of texts over 200 characters the first 100 are shown, and a checksum. " +
-			"Any other sensitive value is **not** masked here: put it into a Secret, or into `manifests_wo`.",
+		MarkdownDescription: "All values in the objects of `manifests`, so that a plan shows what changes in them: " +
+			"by object, such as `apps/v1/Deployment shop/web`, then by path, such as " +
+			"`spec.template.spec.containers[0].image`. What is in `objects` is shown there, and not here: only " +
+			"there can Terraform hide values that are sensitive. Right after an import, it lists nothing that " +
+			"`objects` has. Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the " +
+			"value changes, and so do texts with a name that marks them as secret, such as an environment variable " +
+			"`DB_PASSWORD`, and those that `sensitive_fields` names; of `manifests_wo` only the objects are listed. " +
+			"Of texts over 200 characters the first 100 are shown, and a checksum. Any other sensitive value of " +
+			"`manifests` is **not** masked: name it in `sensitive_fields`, or put it into `objects`, into a Secret, " +
+			"or into `manifests_wo`.",
 		Computed:    true,
 		ElementType: FieldsElement(),
+	}
+}
+
+func sensitiveFieldsAttribute() schema.SetAttribute {
+	return schema.SetAttribute{
+		MarkdownDescription: "Paths of fields whose values are not to be shown, such as `data.password` or " +
+			"`spec.template.spec.containers[*].args`, as `fields` has them, in any of the objects. A path stands " +
+			"for all that is below it, `*` for any name, and `[*]` for any element. Their values read `(sensitive, " +
+			"version 1)` in `fields`, and `(sensitive)` in reports, warnings and errors, whether they come from " +
+			"`manifests` or from `objects`. Changing it changes nothing in the clusters.",
+		Optional: true, ElementType: types.StringType,
+		Validators: []validator.Set{setvalidator.SizeAtLeast(1)},
 	}
 }
 
@@ -82,8 +107,9 @@ const (
 
 func fieldValidationAttribute() schema.StringAttribute {
 	return schema.StringAttribute{
-		MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which needs no cluster: for fields and kinds that Kubernetes " + corekind.Release + " does not have, wrong types, " +
-			"and what no API server accepts, such as a selector that does not match its template. `Strict`: all that is an error. `Warn`: what only a later release may know, a field or a kind, is a warning. " +
+		MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which needs no cluster: for fields and kinds that Kubernetes " + KubernetesRelease + " does not have, wrong types, " +
+			"and what no API server accepts, such as a selector that does not match its template. `Strict`: all that " +
+			"is an error. `Warn`: what only a later release may know, a field or a kind, is a warning. " +
 			"`Ignore`: nothing is checked. Defaults to `Strict`. Custom resources are never checked.",
 		Optional:   true,
 		Validators: attribute.OneOf(fieldsStrict, fieldsWarned, fieldsIgnored),
@@ -94,8 +120,9 @@ func fieldValidationAttribute() schema.StringAttribute {
 // it is called.
 func Generation(kind string) schema.Int64Attribute {
 	return schema.Int64Attribute{
-		MarkdownDescription: "Generation of the " + kind + " on the hub, which goes up with each change of what it says. A plan shows it as unknown only when it changes.",
-		Computed:            true,
+		MarkdownDescription: "Generation of the " + kind + " on the hub, which goes up with each change of what it " +
+			"says. A plan shows it as unknown only when it changes.",
+		Computed: true,
 	}
 }
 

@@ -9,32 +9,32 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/corekind"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // What is wrong with the content, as far as a configuration shows it.
 
-const noObject = "There is nothing to bring to clusters: set at least one of manifests, objects and manifests_wo, and put an object in it."
+const noObject = "There is nothing to bring to clusters: set at least one of manifests, objects and manifests_wo, " +
+	"and put an object in it."
 
 // Rules are what holds for objects beyond their form. It depends on what brings them
 // to clusters.
 type Rules struct {
 	// Fits says why all objects together can't be brought.
-	Fits func([]manifest.Object) error
+	Fits func([]Object) error
 	// Kinds lists what is wrong with an object, in JSON's terms, that is of one of
 	// Kubernetes' own kinds.
-	Kinds func(object map[string]any) []corekind.Problem
+	Kinds func(object map[string]any) []Problem
 	// Each, which may be nil, checks one object. What it says quotes nothing of one
 	// that may be secret.
-	Each func(object manifest.Object, secret bool) (problems, warnings []string)
+	Each func(object Object, secret bool) (problems, warnings []string)
 }
 
 // ofWorks are the rules for the objects of one work.
 func ofWorks() Rules {
-	return Rules{Fits: func(objects []manifest.Object) error { return fitsLimit(manifest.Size(objects)) }, Kinds: corekind.Check}
+	return Rules{Fits: func(objects []Object) error { return fitsLimit(SizeOf(objects)) }, Kinds: CheckObject}
 }
 
 // Check finds what is wrong with the content of a configuration as far as it is
@@ -43,12 +43,11 @@ func (c Content) Check() diag.Diagnostics { return c.CheckBy(ofWorks()) }
 
 // CheckBy is Check by other rules than those of works.
 func (c Content) CheckBy(rules Rules) diag.Diagnostics {
-	k := &checker{rules: rules}
-	k.texts("manifests", c.Manifests, func(err error) error { return err })
-	k.objects(c.Objects)
-	k.texts("manifests_wo", c.WriteOnly, discreet)
+	k := c.read(func(err error) error { return err })
+	k.rules = rules
 	k.kinds(c.FieldValidation)
-	if i := manifest.Duplicate(k.found); i >= 0 {
+	k.sensitive(c.SensitiveFields)
+	if i := DuplicateOf(k.found); i >= 0 {
 		k.diags.AddAttributeError(k.at[i], "Duplicate manifest", fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
 	}
 	if rules.Each != nil {
@@ -62,12 +61,18 @@ func (c Content) CheckBy(rules Rules) diag.Diagnostics {
 
 // Known are the objects of a configuration that are known, and whether there are no
 // others.
-func (c Content) Known() (objects []manifest.Object, complete bool) {
+func (c Content) Known() (objects []Object, complete bool) {
+	k := c.read(discreet)
+	return k.found, !k.unknown && !k.partly && !k.diags.HasError()
+}
+
+// read goes through the inputs. open makes errors of those that plans hide fit to be shown.
+func (c Content) read(open func(error) error) *checker {
 	k := &checker{}
-	k.texts("manifests", c.Manifests, discreet)
+	k.texts("manifests", c.Manifests, open)
 	k.objects(c.Objects)
 	k.texts("manifests_wo", c.WriteOnly, discreet)
-	return k.found, !k.unknown && !k.partly && !k.diags.HasError()
+	return k
 }
 
 // checker goes through the inputs of a work.
@@ -76,7 +81,7 @@ type checker struct {
 	diags diag.Diagnostics
 	// found are the objects that can be read; at and places say where each is, for
 	// Terraform and in words.
-	found  []manifest.Object
+	found  []Object
 	at     []path.Path
 	places []string
 	// count is that of all elements, known or not; unknown tells of inputs whose
@@ -87,7 +92,7 @@ type checker struct {
 	partly bool
 }
 
-func (k *checker) texts(attr string, list types.List, tell func(error) error) {
+func (k *checker) texts(attr string, list types.List, explain func(error) error) {
 	k.unknown = k.unknown || list.IsUnknown()
 	for i, element := range list.Elements() {
 		k.count++
@@ -96,10 +101,10 @@ func (k *checker) texts(attr string, list types.List, tell func(error) error) {
 			k.partly = true
 			continue
 		}
-		parsed, err := manifest.Parse(text.ValueString())
+		parsed, err := ParseYAML(text.ValueString())
 		at := path.Root(attr).AtListIndex(i)
 		if err != nil {
-			k.invalid(at, fmt.Errorf("%s[%d]: %w", attr, i, tell(err)))
+			k.invalid(at, fmt.Errorf("%s[%d]: %w", attr, i, explain(err)))
 			continue
 		}
 		for _, object := range parsed {
@@ -144,7 +149,7 @@ func (k *checker) invalid(at path.Path, err error) {
 	k.diags.AddAttributeError(at, "Invalid manifest", fmt.Sprintf("The manifest can't be applied: %s.", err))
 }
 
-func (k *checker) add(at path.Path, place string, object manifest.Object) {
+func (k *checker) add(at path.Path, place string, object Object) {
 	k.found, k.at, k.places = append(k.found, object), append(k.at, at), append(k.places, place)
 }
 
@@ -173,10 +178,30 @@ func (k *checker) kinds(validation types.String) {
 		switch {
 		case len(unknown) == 0:
 		case validation.ValueString() == fieldsWarned:
-			k.diags.AddAttributeWarning(k.at[i], "Unknown to Kubernetes "+corekind.Release, fmt.Sprintf("%s:\n%s", subject, listed(unknown)))
+			k.diags.AddAttributeWarning(k.at[i], "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s", subject, listed(unknown)))
 		default:
-			k.diags.AddAttributeError(k.at[i], "Unknown to Kubernetes "+corekind.Release, fmt.Sprintf("%s:\n%s\nIf your clusters are of a later release, which has it, set field_validation = %q.", subject, listed(unknown), fieldsWarned))
+			k.diags.AddAttributeError(k.at[i], "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s\nIf your clusters are of a later release, which has it, set field_validation = %q.", subject, listed(unknown), fieldsWarned))
 		}
+	}
+}
+
+// sensitive checks the paths of fields that are not to be shown.
+func (k *checker) sensitive(paths types.Set) {
+	at := path.Root("sensitive_fields")
+	if paths.IsNull() || !attribute.Known(paths) {
+		return
+	}
+	texts := attribute.StringList(paths)
+	s, err := ParseSensitive(texts)
+	if err != nil {
+		k.diags.AddAttributeError(at, "Invalid path", attribute.Capitalize(err.Error())+".")
+		return
+	}
+	if k.unknown || k.partly {
+		return
+	}
+	for _, i := range s.Idle(k.found) {
+		k.diags.AddAttributeWarning(at, "No such field", fmt.Sprintf("%q in sensitive_fields is no field of any of the objects, so that nothing is hidden by it. Correct the path, or remove it.", texts[i]))
 	}
 }
 
@@ -199,26 +224,23 @@ func (k *checker) each() {
 const shownProblems = 10
 
 func listed(problems []string) string {
-	if len(problems) > shownProblems {
-		problems = append(problems[:shownProblems:shownProblems], fmt.Sprintf("and %d more", len(problems)-shownProblems))
-	}
-	text := "  " + strings.Join(problems, ".\n  ") + "."
-	return strings.ReplaceAll(text, "?.", "?")
+	list := "  " + strings.Join(text.First(problems, shownProblems), ".\n  ") + "."
+	return strings.ReplaceAll(list, "?.", "?")
 }
 
 // fit checks what only all objects together show.
-func (r Rules) fit(objects []manifest.Object) error {
+func (r Rules) fit(objects []Object) error {
 	if len(objects) == 0 {
 		return fmt.Errorf("there is no object; set at least one of manifests, objects and manifests_wo")
 	}
-	if i := manifest.Duplicate(objects); i >= 0 {
+	if i := DuplicateOf(objects); i >= 0 {
 		return duplicate(objects[i])
 	}
 	return r.Fits(objects)
 }
 
 // duplicate is the error of an object that appears a second time.
-func duplicate(object manifest.Object) error {
+func duplicate(object Object) error {
 	return fmt.Errorf("%s appears twice, so the two would overwrite each other; remove one of them", object)
 }
 

@@ -1,5 +1,7 @@
-// Package workload is what works and replica sets have in common: the objects that
-// they bring to clusters, as a configuration gives them, and as the hub has them.
+// Package workload is what works, replica sets and add-ons have in common: the objects
+// that they bring to clusters, as a configuration gives them and as the hub has them,
+// what is wrong with them, why an agent can't apply them, and how a change of them
+// spreads over clusters.
 package workload
 
 import (
@@ -7,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -35,23 +38,20 @@ type Content struct {
 	// Fields is null in configurations.
 	Fields          types.Map    `tfsdk:"fields"`
 	FieldValidation types.String `tfsdk:"field_validation"`
+	// SensitiveFields are paths of fields that are not to be shown.
+	SensitiveFields types.Set `tfsdk:"sensitive_fields"`
 }
 
 // None has no object.
 func None() Content {
 	return Content{
 		Manifests: types.ListNull(types.StringType), Objects: types.DynamicNull(), WriteOnly: types.ListNull(types.StringType),
-		Version: types.Int64Null(), Fields: types.MapNull(FieldsElement()),
+		Version: types.Int64Null(), Fields: types.MapNull(FieldsElement()), SensitiveFields: types.SetNull(types.StringType),
 	}
 }
 
-// Source is a configuration, a plan or a state.
-type Source interface {
-	GetAttribute(ctx context.Context, at path.Path, target any) diag.Diagnostics
-}
-
 // Of is the content that a configuration, a plan or a state has.
-func Of(ctx context.Context, from Source, diags *diag.Diagnostics) Content {
+func Of(ctx context.Context, from crud.Source, diags *diag.Diagnostics) Content {
 	var c Content
 	diags.Append(from.GetAttribute(ctx, path.Root("manifests"), &c.Manifests)...)
 	diags.Append(from.GetAttribute(ctx, path.Root("objects"), &c.Objects)...)
@@ -59,6 +59,7 @@ func Of(ctx context.Context, from Source, diags *diag.Diagnostics) Content {
 	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo_version"), &c.Version)...)
 	diags.Append(from.GetAttribute(ctx, path.Root("fields"), &c.Fields)...)
 	diags.Append(from.GetAttribute(ctx, path.Root("field_validation"), &c.FieldValidation)...)
+	diags.Append(from.GetAttribute(ctx, path.Root("sensitive_fields"), &c.SensitiveFields)...)
 	return c
 }
 
@@ -66,12 +67,12 @@ func Of(ctx context.Context, from Source, diags *diag.Diagnostics) Content {
 // The write-only manifests are in the configuration alone. On the object it notes
 // which of its manifests must not be read back, so that an import and a data
 // source know it too.
-func (c Content) Put(ctx context.Context, config Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
+func (c Content) Put(ctx context.Context, config crud.Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
 	c.PutBy(ctx, ofWorks(), config, object, template, diags)
 }
 
 // PutBy is Put by other rules than those of works.
-func (c Content) PutBy(ctx context.Context, rules Rules, config Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
+func (c Content) PutBy(ctx context.Context, rules Rules, config crud.Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
 	diags.Append(config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
 	if diags.HasError() {
 		return
@@ -120,11 +121,11 @@ func (c Content) put(rules Rules, object metav1.Object, template *workv1.Manifes
 
 // open are the objects that may be read back: those of Manifests and Objects.
 // It is ErrUnknown's if anything of them is unknown.
-func (c Content) open() ([]manifest.Object, error) {
+func (c Content) open() ([]Object, error) {
 	if !attribute.Known(c.Manifests) {
 		return nil, ErrUnknown
 	}
-	texts, err := manifest.ParseAll(attribute.StringList(c.Manifests))
+	texts, err := ParseAllYAML(attribute.StringList(c.Manifests))
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +139,43 @@ func (c Content) open() ([]manifest.Object, error) {
 	return slices.Concat(texts, objects), nil
 }
 
+// listed are the objects that fields lists: those of Manifests. What Objects has is shown
+// there, by Terraform, which hides what is sensitive in it.
+func (c Content) listed() ([]Object, error) {
+	if !attribute.Known(c.Manifests) {
+		return nil, ErrUnknown
+	}
+	texts, err := ParseAllYAML(attribute.StringList(c.Manifests))
+	if err != nil {
+		return nil, err
+	}
+	shown := c.shown()
+	return slices.DeleteFunc(texts, func(x Object) bool { return shown[x.Key()] }), nil
+}
+
+// shown are the keys of the objects that Objects has, as far as they are known.
+func (c Content) shown() map[string]bool {
+	keys := map[string]bool{}
+	objects, err := objectManifests(c.Objects)
+	if err != nil {
+		return keys
+	}
+	for _, x := range objects {
+		keys[x.Key()] = true
+	}
+	return keys
+}
+
+// sensitive are the fields that are not to be shown. Paths that are none were refused
+// when the configuration was checked.
+func (c Content) sensitive() Sensitive {
+	s, err := ParseSensitive(attribute.StringList(c.SensitiveFields))
+	if err != nil {
+		return Sensitive{}
+	}
+	return s
+}
+
 // imported reports whether the content is that of an import, which can't know in
 // which of the two inputs the configuration has the objects: so Manifests has
 // them all, and Objects has them too, or none when some may be secret. No
@@ -146,7 +184,7 @@ func (c Content) imported() bool {
 	if c.Manifests.IsNull() || isNull(c.Objects) || !attribute.Known(c.Manifests) {
 		return false
 	}
-	x, err := manifest.ParseAll(attribute.StringList(c.Manifests))
+	x, err := ParseAllYAML(attribute.StringList(c.Manifests))
 	if err != nil || len(x) == 0 {
 		return false
 	}
@@ -155,17 +193,17 @@ func (c Content) imported() bool {
 }
 
 // closed are the objects of WriteOnly. Errors don't quote them.
-func (c Content) closed() ([]manifest.Object, error) {
+func (c Content) closed() ([]Object, error) {
 	if !attribute.Known(c.WriteOnly) {
 		return nil, ErrUnknown
 	}
-	objects, err := manifest.ParseList("manifests_wo", attribute.StringList(c.WriteOnly))
+	objects, err := ParseListYAML("manifests_wo", attribute.StringList(c.WriteOnly))
 	return objects, discreet(err)
 }
 
 // discreet leaves out of an error what may quote a secret.
 func discreet(err error) error {
-	var syntax *manifest.SyntaxError
+	var syntax *SyntaxError
 	if errors.As(err, &syntax) {
 		return errors.New(strings.Replace(err.Error(), syntax.Error(), syntax.Discreet(), 1))
 	}
@@ -183,16 +221,19 @@ func (c Content) version() string {
 // Planned are the fields of the content that is to follow upon before. They are
 // unknown, with ErrUnknown, as long as a part of the content is.
 func (c Content) Planned(before Content) (types.Map, error) {
-	open, err := c.open()
-	if err != nil {
+	if _, err := c.open(); err != nil && !errors.Is(err, ErrUnknown) {
 		return UnknownFields(), err
+	}
+	listed, err := c.listed()
+	if err != nil || c.SensitiveFields.IsUnknown() {
+		return UnknownFields(), ErrUnknown
 	}
 	was, err := before.open()
 	if err != nil {
 		was = nil // A state that can't be read any more has no versions either.
 	}
-	past := FieldsOf(before.Fields)
-	fields := manifest.FieldsOf(open, was, past)
+	past := FieldsFrom(before.Fields)
+	fields := ListFields(listed, was, past, c.sensitive())
 	if c.WriteOnly.IsNull() {
 		return FieldsValue(fields), nil
 	}
@@ -205,7 +246,7 @@ func (c Content) Planned(before Content) (types.Map, error) {
 	case errors.Is(err, ErrUnknown) && len(past.WriteOnly()) > 0 && c.Version.Equal(before.Version):
 		// Values that change with every run, such as those of ephemeral resources, are
 		// no reason to write them again. The version is.
-		for _, key := range past.WriteOnly() {
+		for key := range past.WriteOnly() {
 			fields.AddWriteOnly(key, before.version())
 		}
 	case err != nil:
@@ -243,7 +284,9 @@ func (c Content) sameAs(other Content) bool {
 
 // Same reports whether two plans or states bring the same objects to clusters. Of
 // the write-only ones only the versions are compared.
-func (c Content) Same(other Content) bool { return c.sameAs(other) && c.Fields.Equal(other.Fields) }
+func (c Content) Same(other Content) bool {
+	return c.sameAs(other) && !c.Fields.IsUnknown() && maps.Equal(FieldsFrom(c.Fields).WriteOnly(), FieldsFrom(other.Fields).WriteOnly())
+}
 
 // isEmpty reports whether no input has an object.
 func (c Content) isEmpty() bool {

@@ -12,8 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // Between Kubernetes objects and HCL's values, there and back.
@@ -201,16 +200,16 @@ func hasSecret(value attr.Value) bool {
 
 // objectManifest is one element of objects. It is ErrUnknown's if any part of it
 // is not known.
-func objectManifest(value attr.Value) (manifest.Object, error) {
+func objectManifest(value attr.Value) (Object, error) {
 	converted, err := JSONValue(value)
 	if err != nil {
-		return manifest.Object{}, err
+		return Object{}, err
 	}
-	return manifest.New(converted)
+	return NewObject(converted)
 }
 
 // objectManifests are all elements of objects.
-func objectManifests(value types.Dynamic) ([]manifest.Object, error) {
+func objectManifests(value types.Dynamic) ([]Object, error) {
 	if isNull(value) {
 		return nil, nil
 	}
@@ -221,7 +220,7 @@ func objectManifests(value types.Dynamic) ([]manifest.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("objects: %w", err)
 	}
-	var objects []manifest.Object
+	var objects []Object
 	for i, element := range list {
 		object, err := objectManifest(element)
 		if err != nil {
@@ -233,7 +232,7 @@ func objectManifests(value types.Dynamic) ([]manifest.Object, error) {
 }
 
 // hclObjects is the value of objects that has these manifests.
-func hclObjects(objects []manifest.Object) (types.Dynamic, error) {
+func hclObjects(objects []Object) (types.Dynamic, error) {
 	list := []any{}
 	for _, object := range objects {
 		value, err := object.Value()

@@ -10,8 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 func number(text string) types.Number {
@@ -94,7 +93,7 @@ func TestWhatIsUnknownInsideMakesTheWholeUnknown(t *testing.T) {
 // what the configuration has.
 func TestJSONInHCLAndBack(t *testing.T) {
 	const text = `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"spec":{"big":9007199254740993,"deep":[[{"a":null}],null,[]],"empty":{},"half":0.5,"on":true,"text":"1"}}`
-	objects, err := manifest.Parse(text)
+	objects, err := ParseYAML(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +105,7 @@ func TestJSONInHCLAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !manifest.Equal(objects, back) || !strings.Contains(string(back[0].JSON), "9007199254740993") {
+	if !EqualObjects(objects, back) || !strings.Contains(string(back[0].JSON), "9007199254740993") {
 		t.Errorf("got %s, want %s", back[0].JSON, text)
 	}
 }

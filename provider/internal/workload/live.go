@@ -3,12 +3,15 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -22,10 +25,10 @@ type Live struct {
 
 // Read are the objects of a work: those that may be read, and those that its
 // annotation or the caller says are not to be.
-func (l Live) Read(writeOnly []string) (open, hidden []manifest.Object, err error) {
+func (l Live) Read(writeOnly []string) (open, hidden []Object, err error) {
 	noted := WriteOnlyOf(l.Annotations)
 	for i, x := range l.Manifests {
-		parsed, err := manifest.FromJSON(x.Raw)
+		parsed, err := ObjectFromJSON(x.Raw)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read manifest %d on the hub: %w", i, err)
 		}
@@ -75,7 +78,7 @@ func Import(live Live) (Content, error) {
 // wording where it means the same.
 func (c *Content) Observe(live Live) error {
 	before := *c
-	open, hidden, err := live.Read(FieldsOf(c.Fields).WriteOnly())
+	open, hidden, err := live.Read(slices.Collect(maps.Keys(FieldsFrom(c.Fields).WriteOnly())))
 	if err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (c *Content) Observe(live Live) error {
 // adopt takes over live objects: those that Objects has under the same names
 // there, and the rest in Manifests. What may be secret and was written by
 // somebody else goes to Manifests, for plans show Objects.
-func (c *Content) adopt(live []manifest.Object) error {
+func (c *Content) adopt(live []Object) error {
 	if c.imported() {
 		return c.adoptTwice(live)
 	}
@@ -101,18 +104,18 @@ func (c *Content) adopt(live []manifest.Object) error {
 	if err != nil {
 		mine = nil // A state that can't be read any more differs.
 	}
-	var texts, values []manifest.Object
+	var texts, values []Object
 	for _, object := range live {
-		i := slices.IndexFunc(mine, func(x manifest.Object) bool { return x.Key() == object.Key() })
+		i := slices.IndexFunc(mine, func(x Object) bool { return x.Key() == object.Key() })
 		onlyObjects := c.Manifests.IsNull() && !isNull(c.Objects)
-		foreign := i < 0 || !manifest.Equal(mine[i:i+1], []manifest.Object{object})
+		foreign := i < 0 || !EqualObjects(mine[i:i+1], []Object{object})
 		if (i >= 0 || onlyObjects) && (!foreign || !object.MayBeSecret()) {
 			values = append(values, object)
 		} else {
 			texts = append(texts, object)
 		}
 	}
-	if own, err := manifest.ParseAll(attribute.StringList(c.Manifests)); err != nil || !same(own, texts) {
+	if own, err := ParseAllYAML(attribute.StringList(c.Manifests)); err != nil || !same(own, texts) {
 		if c.Manifests, err = Texts(texts); err != nil {
 			return err
 		}
@@ -125,13 +128,13 @@ func (c *Content) adopt(live []manifest.Object) error {
 }
 
 // adoptTwice is adopt for an import: see imported.
-func (c *Content) adoptTwice(live []manifest.Object) error {
+func (c *Content) adoptTwice(live []Object) error {
 	texts, err := Texts(live)
 	if err != nil {
 		return err
 	}
 	shown := live
-	if slices.ContainsFunc(live, manifest.Object.MayBeSecret) {
+	if slices.ContainsFunc(live, Object.MayBeSecret) {
 		shown = nil
 	}
 	values, err := hclObjects(shown)
@@ -142,18 +145,35 @@ func (c *Content) adoptTwice(live []manifest.Object) error {
 	return nil
 }
 
-func (c *Content) observedFields(before Content, hidden []manifest.Object) types.Map {
-	open, err := c.open()
+func (c *Content) observedFields(before Content, hidden []Object) types.Map {
+	listed, err := c.listed()
 	if err != nil {
 		return c.Fields
 	}
+	// An object of Objects that somebody else has made secret is in Manifests, as it is now.
+	shown := before.shown()
+	listed = slices.DeleteFunc(listed, func(x Object) bool { return shown[x.Key()] })
 	was, err := before.open()
 	if err != nil {
 		was = nil
 	}
-	fields := manifest.FieldsOf(open, was, FieldsOf(before.Fields))
+	fields := ListFields(listed, was, FieldsFrom(before.Fields), c.sensitive())
 	for _, object := range hidden {
 		fields.AddWriteOnly(object.Key(), c.version())
 	}
 	return FieldsValue(fields)
+}
+
+// ImportMetadata are the labels and annotations that an import takes over: those that the
+// provider has written, or else all that people have set.
+func ImportMetadata(object metav1.Object) (labels, annotations types.Map) {
+	owned := crud.FieldsOf(object, hub.FieldManager)
+	all := func(string) bool { return true }
+	ours := func(key string) bool {
+		return key != work.WriteOnlyAnnotation && attribute.ImportableAnnotation(key)
+	}
+	labels = attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.GetLabels(), all)
+	annotations = attribute.ImportedMap(
+		owned.Keys("metadata", "annotations"), owned.None(), object.GetAnnotations(), ours)
+	return labels, annotations
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 )
 
 // minSecret is the length, in bytes, of the shortest value that is masked in
@@ -24,10 +25,10 @@ func (c Content) Mask(diags *diag.Diagnostics) {
 	if len(*diags) == 0 {
 		return
 	}
-	replacer := c.masking()
+	masker := c.masker()
 	var masked diag.Diagnostics
 	for _, d := range *diags {
-		summary, detail := replacer.Replace(d.Summary()), replacer.Replace(d.Detail())
+		summary, detail := masker.Text(d.Summary()), masker.Text(d.Detail())
 		var replaced diag.Diagnostic = diag.NewErrorDiagnostic(summary, detail)
 		if d.Severity() == diag.SeverityWarning {
 			replaced = diag.NewWarningDiagnostic(summary, detail)
@@ -44,7 +45,7 @@ func (c Content) Mask(diags *diag.Diagnostics) {
 }
 
 // MaskWith is Mask with the write-only manifests of a configuration.
-func (c Content) MaskWith(ctx context.Context, config Source, diags *diag.Diagnostics) {
+func (c Content) MaskWith(ctx context.Context, config crud.Source, diags *diag.Diagnostics) {
 	if len(*diags) == 0 {
 		return
 	}
@@ -54,37 +55,143 @@ func (c Content) MaskWith(ctx context.Context, config Source, diags *diag.Diagno
 	c.Mask(diags)
 }
 
-// Masked is a message about a work whose content only the hub has told.
+// Mask hides in diagnostics about a plan or a state what its objects and the write-only
+// ones of the configuration have of secrets.
+func Mask(ctx context.Context, of, config crud.Source, diags *diag.Diagnostics) {
+	Of(ctx, of, &diag.Diagnostics{}).MaskWith(ctx, config, diags)
+}
+
+// Masked is a message about a work whose content only the hub knows here: any value that
+// a server refuses may be one that Terraform hides elsewhere, so none is quoted.
 func (l Live) Masked(message string) string {
 	open, hidden, err := l.Read(nil)
 	if err != nil {
-		return message
+		return maskerOf(nil, nil, nil, Sensitive{}).Text(message)
 	}
-	return replacerOf(open, hidden).Replace(message)
+	return maskerOf(open, open, hidden, Sensitive{}).Text(message)
 }
 
-// masking replaces the content's secrets.
-func (c Content) masking() *strings.Replacer {
+// Masker hides what is not to be shown of a work as the hub has it. c is what the state
+// says of it.
+func (l Live) Masker(c Content) Masker {
+	open, hidden, err := l.Read(slices.Collect(maps.Keys(FieldsFrom(c.Fields).WriteOnly())))
+	if err != nil {
+		return maskerOf(nil, nil, nil, Sensitive{})
+	}
+	keys := c.shown()
+	shown := slices.Clone(open)
+	shown = slices.DeleteFunc(shown, func(x Object) bool { return !keys[x.Key()] })
+	return maskerOf(open, shown, hidden, c.sensitive())
+}
+
+// masker hides what is not to be shown of the content.
+func (c Content) masker() Masker {
 	open, err := c.open()
 	if err != nil {
 		open = nil
+	}
+	shown, err := objectManifests(c.Objects)
+	if err != nil {
+		shown = nil
 	}
 	closed, err := c.closed()
 	if err != nil {
 		closed = nil
 	}
-	return replacerOf(open, closed)
+	return maskerOf(open, shown, closed, c.sensitive())
 }
 
-// replacerOf replaces the secrets of some objects, and all values of others.
-func replacerOf(open, closed []manifest.Object) *strings.Replacer {
+// Masker hides in texts of servers and agents what is not to be shown.
+type Masker struct {
+	secrets *strings.Replacer
+	// shown are values of Objects. Terraform may hide any of them, and does not say
+	// which, so what a server says of an invalid one does not quote it.
+	shown map[string]bool
+}
+
+// maskerOf hides the secrets of open objects, the values of shown ones where they are
+// quoted, and all values of closed ones.
+func maskerOf(open, shown, closed []Object, sensitive Sensitive) Masker {
 	var secrets []string
 	for _, object := range open {
-		secrets = append(secrets, object.Secrets()...)
+		secrets = append(secrets, object.Secrets(sensitive)...)
 	}
 	for _, object := range closed {
 		secrets = append(secrets, object.Values()...)
 	}
+	m := Masker{secrets: replacing(secrets), shown: map[string]bool{}}
+	for _, object := range shown {
+		for _, value := range object.Values() {
+			m.shown[value] = true
+		}
+	}
+	return m
+}
+
+// Text is a text without what is not to be shown.
+func (m Masker) Text(text string) string {
+	text = m.secrets.Replace(text)
+	if !strings.Contains(text, invalidValue) {
+		return text
+	}
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, invalidValue)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(invalidValue)
+		value := valueAt(rest)
+		text = rest[len(value):]
+		plain, err := strconv.Unquote(value)
+		switch {
+		case strings.HasSuffix(value, "}") || strings.HasSuffix(value, "]"):
+			value = "(left out)"
+		case err == nil && m.shown[plain], value != "" && m.shown[value]:
+			value = sensitive
+		}
+		out.WriteString(value)
+	}
+}
+
+const (
+	// invalidValue is what API servers write before a value that they refuse.
+	invalidValue = "nvalid value: "
+	// sensitive stands for what is not to be shown.
+	sensitive = "(sensitive)"
+)
+
+// valueAt is the value at the beginning of a text, as API servers write it: a text in
+// quotes, a structure in brackets, which may have a type before it, or a word.
+func valueAt(text string) string {
+	if quoted, err := strconv.QuotedPrefix(text); err == nil {
+		return quoted
+	}
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"', '`':
+			if quoted, err := strconv.QuotedPrefix(text[i:]); err == nil {
+				i += len(quoted) - 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return text[:i+1]
+			}
+		case ' ', ':', ',':
+			if depth == 0 {
+				return text[:i]
+			}
+		}
+	}
+	return text
+}
+
+// replacing replaces secrets, also as they look in base64 and in quotes.
+func replacing(secrets []string) *strings.Replacer {
 	var all []string
 	for _, secret := range secrets {
 		forms := []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(strconv.Quote(secret), `"`)}
@@ -100,7 +207,7 @@ func replacerOf(open, closed []manifest.Object) *strings.Replacer {
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
 	var pairs []string
 	for _, secret := range slices.Compact(all) {
-		pairs = append(pairs, secret, "(sensitive)")
+		pairs = append(pairs, secret, sensitive)
 	}
 	return strings.NewReplacer(pairs...)
 }

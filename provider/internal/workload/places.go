@@ -6,8 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -17,34 +16,19 @@ type Places map[string]string
 
 // Places are those of the objects that are known.
 func (c Content) Places() Places {
+	if c.imported() {
+		c.Manifests = None().Manifests
+	}
+	k := c.read(discreet)
 	places := Places{}
-	texts := func(attr string, list []string) {
-		for i, text := range list {
-			objects, err := manifest.Parse(text)
-			if err != nil {
-				continue
-			}
-			for _, object := range objects {
-				places[object.Key()] = place(attr, i, object)
-			}
-		}
-	}
-	if attribute.Known(c.WriteOnly) {
-		texts("manifests_wo", attribute.StringList(c.WriteOnly))
-	}
-	if objects, err := objectManifests(c.Objects); err == nil {
-		for i, object := range objects {
-			places[object.Key()] = fmt.Sprintf("objects[%d]", i)
-		}
-	}
-	if attribute.Known(c.Manifests) && !c.imported() {
-		texts("manifests", attribute.StringList(c.Manifests))
+	for i, object := range k.found {
+		places[object.Key()] = k.places[i]
 	}
 	return places
 }
 
 // PlacesWith are Places with the write-only manifests of a configuration.
-func (c Content) PlacesWith(ctx context.Context, config Source) Places {
+func (c Content) PlacesWith(ctx context.Context, config crud.Source) Places {
 	if config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly).HasError() {
 		c.WriteOnly = None().WriteOnly
 	}
@@ -53,7 +37,7 @@ func (c Content) PlacesWith(ctx context.Context, config Source) Places {
 
 // place is where an object of a text is. The number of its document is told where
 // there are several.
-func place(attr string, i int, object manifest.Object) string {
+func place(attr string, i int, object Object) string {
 	if object.Document == 0 {
 		return fmt.Sprintf("%s[%d]", attr, i)
 	}
@@ -76,7 +60,7 @@ func keyOf(m workv1.ManifestResourceMeta) string {
 	if m.Group != "" {
 		version = m.Group + "/" + version
 	}
-	return manifest.Object{APIVersion: version, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}.Key()
+	return Object{APIVersion: version, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}.Key()
 }
 
 // Qualified is namespace/name, or the name where there is no namespace.

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -10,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // What is decided of the content while planning.
@@ -34,7 +35,8 @@ func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.Mo
 	case empty:
 		resp.Diagnostics.AddWarning("Objects that the configuration does not have",
 			"The configuration has neither manifests nor objects nor manifests_wo, so the objects stay as they were imported. "+
-				"Terraform leaves out of generated configuration what may be secret: add the objects to manifests or manifests_wo.")
+				"Terraform leaves out of generated configuration what may be secret: add the objects to manifests or "+
+				"manifests_wo.")
 	}
 	planned = planned.Keeping(before)
 	fields, err := planned.Planned(before)
@@ -42,17 +44,25 @@ func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.Mo
 		resp.Diagnostics.AddError("Invalid manifest", attribute.Capitalize(err.Error())+".")
 		return false
 	}
+	planned.Fields = fields
+	same := !creating && planned.Same(before)
+	if same && planned.SensitiveFields.Equal(before.SensitiveFields) && planned.Manifests.Equal(before.Manifests) {
+		fields = before.Fields // As it was read, also by earlier versions.
+	}
 	for name, value := range map[string]any{"manifests": planned.Manifests, "objects": planned.Objects, "fields": fields} {
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
 	}
-	planned.Fields = fields
-	return creating || !planned.Same(before)
+	return !same
 }
 
-// PlanReports plans what is only known after the write: the generation and the
-// reports on it, when the specification changes, and whether the wait is met,
-// when one is due. All else stays as the state has it. unknown are the attributes that hold reports.
-func PlanReports(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, respecified bool, unknown map[string]attr.Value) {
+// PlanReports plans what is only known after the write: the generation, when the
+// specification changes, and whether the wait is met, when one is due. The reports stay
+// as they were read last, unless the apply waits for others. unknown are the attributes
+// that hold reports, as they are while planning; those in current say something of the
+// present specification, so that none of an earlier one stays.
+func PlanReports(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, respecified bool, unknown map[string]attr.Value, current ...string,
+) {
 	var waits, waited types.Object
 	var was types.Bool
 	var generation types.Int64
@@ -82,16 +92,16 @@ func PlanReports(ctx context.Context, req resource.ModifyPlanRequest, resp *reso
 		generation = types.Int64Unknown()
 	}
 	set("generation", generation)
-	due := respecified || (unmet && !waits.IsNull())
+	due := creating || (respecified || unmet) && !waits.IsNull()
 	state := map[string]tftypes.Value{}
-	if !due {
+	if !creating {
 		if err := req.State.Raw.As(&state); err != nil {
 			resp.Diagnostics.AddError("Cannot read the state", err.Error())
 			return
 		}
 	}
 	for name, value := range unknown {
-		if !due {
+		if !due && (!respecified || !slices.Contains(current, name)) {
 			var err error
 			if value, err = value.Type(ctx).ValueFromTerraform(ctx, state[name]); err != nil {
 				resp.Diagnostics.AddError("Cannot read the state", name+": "+err.Error())

@@ -7,12 +7,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // Texts are objects as a list of YAML.
-func Texts(objects []manifest.Object) (types.List, error) {
+func Texts(objects []Object) (types.List, error) {
 	texts := []string{}
 	for _, object := range objects {
 		text, err := object.YAML()
@@ -30,11 +29,11 @@ func SameManifests(a, b types.List) bool {
 	if a.IsNull() || b.IsNull() || !attribute.Known(a) || !attribute.Known(b) {
 		return false
 	}
-	x, err := manifest.ParseAll(attribute.StringList(a))
+	x, err := ParseAllYAML(attribute.StringList(a))
 	if err != nil {
 		return false
 	}
-	y, err := manifest.ParseAll(attribute.StringList(b))
+	y, err := ParseAllYAML(attribute.StringList(b))
 	return err == nil && same(x, y)
 }
 
@@ -53,9 +52,9 @@ func sameObjects(a, b types.Dynamic) bool {
 
 // same reports whether two lists have the same objects, in any order: agents order
 // them themselves.
-func same(a, b []manifest.Object) bool {
-	byKey := func(x, y manifest.Object) int { return strings.Compare(x.Key(), y.Key()) }
-	return manifest.Equal(slices.SortedStableFunc(slices.Values(a), byKey), slices.SortedStableFunc(slices.Values(b), byKey))
+func same(a, b []Object) bool {
+	byKey := func(x, y Object) int { return strings.Compare(x.Key(), y.Key()) }
+	return EqualObjects(slices.SortedStableFunc(slices.Values(a), byKey), slices.SortedStableFunc(slices.Values(b), byKey))
 }
 
 // FieldsElement is the type of what fields has for one object.
@@ -65,7 +64,7 @@ func FieldsElement() attr.Type { return types.MapType{ElemType: types.StringType
 func UnknownFields() types.Map { return types.MapUnknown(FieldsElement()) }
 
 // FieldsValue are fields as a value of the framework.
-func FieldsValue(fields manifest.Fields) types.Map {
+func FieldsValue(fields Fields) types.Map {
 	objects := map[string]attr.Value{}
 	for key, paths := range fields {
 		objects[key] = attribute.StringMapValue(paths)
@@ -73,9 +72,9 @@ func FieldsValue(fields manifest.Fields) types.Map {
 	return types.MapValueMust(FieldsElement(), objects)
 }
 
-// FieldsOf reads what FieldsValue wrote.
-func FieldsOf(value types.Map) manifest.Fields {
-	fields := manifest.Fields{}
+// FieldsFrom reads what FieldsValue wrote.
+func FieldsFrom(value types.Map) Fields {
+	fields := Fields{}
 	for key, element := range value.Elements() {
 		if paths, ok := element.(types.Map); ok {
 			fields[key] = attribute.StringMap(paths)

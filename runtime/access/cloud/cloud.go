@@ -45,6 +45,15 @@ func KeyOf(r *v1alpha1.AccessRequest) (Key, bool) {
 	}, true
 }
 
+// AccountNamespace is the namespace in clusters with the service accounts of a cloud's
+// users; "" for a cloud that allows no tokens.
+func AccountNamespace(c *v1alpha1.LogicalCloud, hubID string) string {
+	if modes := c.Spec.Access.Modes; len(modes) > 0 && !slices.Contains(modes, v1alpha1.AccessToken) {
+		return ""
+	}
+	return muster.AccountNamespace(hubID, muster.CloudID(c.Namespace, c.Name))
+}
+
 // Granted reports whether a grant of the cloud names a user or one of the user's
 // groups.
 func Granted(c *v1alpha1.LogicalCloud, user string, groups []string) bool {

@@ -1,11 +1,13 @@
 package cloud_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access/cloud"
@@ -91,31 +93,86 @@ func TestProbesAreRead(t *testing.T) {
 		"its own, adopted":       {&metav1.Condition{Status: metav1.ConditionTrue, ObservedGeneration: 2}, map[string]string{"cloud": mine, "hub": "h", "adopted": "true"}, cloud.Found{Answered: true, Exists: true, CloudID: mine, HubID: "h", Adopted: true}, true},
 		"of another hub's cloud": {&metav1.Condition{Status: metav1.ConditionTrue, ObservedGeneration: 2}, map[string]string{"cloud": mine, "hub": "x"}, cloud.Found{Answered: true, Exists: true, CloudID: mine, HubID: "x"}, false},
 	} {
-		w := cloud.Probe(c, "paris")
+		w := cloud.Probe(c, "h", "paris")
 		w.Generation = 2
 		if x.available != nil {
 			x.available.Type = work.ConditionAvailable
 			w.Status.Conditions = []metav1.Condition{*x.available}
 		}
-		var feedback workv1.ManifestCondition
+		feedback := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Resource: "namespaces", Name: "apps"}}
 		for k, v := range x.values {
 			feedback.StatusFeedbacks.Values = append(feedback.StatusFeedbacks.Values, workv1.FeedbackValue{Name: k, Value: workv1.FieldValue{Type: workv1.ValueTypeString, String: ptr.To(v)}})
 		}
 		w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{feedback}
-		if got := cloud.ReadProbe(w); got != x.want || got.Of(c, "h") != x.own {
+		if got := cloud.ReadProbe(w, "apps"); got != x.want || got.Of(c, "h") != x.own {
 			t.Errorf("%s: got %+v, its own: %v", name, got, got.Of(c, "h"))
 		}
 	}
 }
 
-func TestAProbeChangesNothing(t *testing.T) {
-	w := cloud.Probe(prod(), "paris")
-	config := w.Spec.ManifestConfigs[0]
-	if w.Name != muster.CloudProbe("team-a", "prod") || config.UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly ||
-		config.ResourceIdentifier.Name != "apps" || w.Spec.DeleteOption.PropagationPolicy != workv1.DeletePropagationPolicyTypeOrphan {
-		t.Errorf("the probe is %+v", w)
+// The two namespaces that a probe looks at are distinguished.
+func TestProbesAreReadByNamespace(t *testing.T) {
+	c := prod()
+	accounts := cloud.AccountNamespace(c, "h")
+	w := cloud.Probe(c, "h", "paris")
+	w.Status.Conditions = []metav1.Condition{{Type: work.ConditionAvailable, Status: metav1.ConditionFalse}}
+	entry := func(name string, status metav1.ConditionStatus) workv1.ManifestCondition {
+		return workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{Resource: "namespaces", Name: name},
+			Conditions:   []metav1.Condition{{Type: work.ConditionAvailable, Status: status}},
+		}
 	}
-	if path := config.FeedbackRules[0].JSONPaths[0].Path; path != `.metadata.labels.muster-fleet\.io/logical-cloud` {
-		t.Errorf("the path is %s", path)
+	for _, x := range []struct {
+		apps, accounts metav1.ConditionStatus
+		want           [2]cloud.Found
+	}{
+		{metav1.ConditionTrue, metav1.ConditionFalse, [2]cloud.Found{{Answered: true, Exists: true}, {Answered: true}}},
+		{metav1.ConditionFalse, metav1.ConditionTrue, [2]cloud.Found{{Answered: true}, {Answered: true, Exists: true}}},
+		{metav1.ConditionFalse, metav1.ConditionUnknown, [2]cloud.Found{{Answered: true}, {}}},
+	} {
+		w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{entry("apps", x.apps), entry(accounts, x.accounts)}
+		if got := [2]cloud.Found{cloud.ReadProbe(w, "apps"), cloud.ReadProbe(w, accounts)}; got != x.want {
+			t.Errorf("apps %s, accounts %s: got %+v", x.apps, x.accounts, got)
+		}
+	}
+}
+
+func TestNamespacesOfAccounts(t *testing.T) {
+	longest := &v1alpha1.LogicalCloud{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("m", 253)}}
+	names := map[string]bool{}
+	for _, c := range []*v1alpha1.LogicalCloud{longest, prod(), {ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "test"}}} {
+		for _, hub := range []string{"0123abcd", "ffffffff"} {
+			name := cloud.AccountNamespace(c, hub)
+			if names[name] || len(validation.IsDNS1123Label(name)) > 0 || muster.ReservedNamespace(name) == "" {
+				t.Errorf("the namespace is %q", name)
+			}
+			names[name] = true
+		}
+	}
+	for _, x := range []struct {
+		modes []v1alpha1.AccessMode
+		want  bool
+	}{
+		{nil, true}, {[]v1alpha1.AccessMode{v1alpha1.AccessCertificate}, false},
+		{[]v1alpha1.AccessMode{v1alpha1.AccessCertificate, v1alpha1.AccessToken}, true},
+	} {
+		c := prod(func(s *v1alpha1.LogicalCloudSpec) { s.Access.Modes = x.modes })
+		if got := cloud.AccountNamespace(c, "h") != ""; got != x.want || len(cloud.Probe(c, "h", "paris").Spec.Workload.Manifests) != map[bool]int{true: 2, false: 1}[x.want] {
+			t.Errorf("modes %v: there are accounts: %v", x.modes, got)
+		}
+	}
+}
+
+func TestAProbeChangesNothing(t *testing.T) {
+	w := cloud.Probe(prod(), "h", "paris")
+	for i, name := range []string{"apps", cloud.AccountNamespace(prod(), "h")} {
+		config := w.Spec.ManifestConfigs[i]
+		if w.Name != muster.CloudProbe("team-a", "prod") || config.UpdateStrategy.Type != workv1.UpdateStrategyTypeReadOnly ||
+			config.ResourceIdentifier.Name != name || w.Spec.DeleteOption.PropagationPolicy != workv1.DeletePropagationPolicyTypeOrphan {
+			t.Errorf("the probe is %+v", w)
+		}
+		if path := config.FeedbackRules[0].JSONPaths[0].Path; path != `.metadata.labels.muster-fleet\.io/logical-cloud` {
+			t.Errorf("the path is %s", path)
+		}
 	}
 }

@@ -36,6 +36,10 @@ type Input struct {
 	Catalogue map[string]*v1alpha1.AccessRole
 	// Keys are those that have access to the cluster.
 	Keys []Key
+	// Accounts is the namespace of the keys' service accounts: AccountNamespace, or
+	// in works of an earlier version the cloud's own namespace. Without it there are
+	// none.
+	Accounts string
 	// Adopted says that the namespace was there before the cloud, and is kept in
 	// any case.
 	Adopted bool
@@ -71,12 +75,13 @@ func Render(in Input) Output {
 	}
 	slices.Sort(hashes)
 	w.Annotations[muster.BoundKeysAnnotation] = strings.Join(hashes, ",")
+	w.Annotations[muster.AccountNamespaceAnnotation] = in.Accounts
 	w.Annotations[muster.RetentionAnnotation] = string(Retention(in.Cloud, in.Adopted))
 	if in.Adopted {
 		w.Annotations[muster.AdoptedAnnotation] = "true"
 	}
 	w.Spec.Workload.Manifests = manifests(in, roles, keys)
-	w.Spec.ManifestConfigs = configs(in.Cloud.Spec.Namespace.Name)
+	w.Spec.ManifestConfigs = configs(in)
 	w.Spec.DeleteOption = deleteOption(in.Cloud.Spec.Namespace.Name, Retention(in.Cloud, in.Adopted))
 	out.Work = w
 	return out
@@ -134,10 +139,10 @@ func manifests(in Input, roles []*role, keys []Key) []workv1.Manifest {
 	for _, q := range in.Cloud.Spec.Quotas {
 		objects = append(objects, quota(in, q))
 	}
-	name := in.Cloud.Spec.Namespace.Name
+	objects = append(objects, accountNamespace(in)...)
 	for _, k := range keys {
-		if k.Token {
-			account := object(in, "v1", "ServiceAccount", name, access.ServiceAccount(k.Hash))
+		if k.Token && in.Accounts != "" {
+			account := object(in, "v1", "ServiceAccount", in.Accounts, access.ServiceAccount(k.Hash))
 			account["automountServiceAccountToken"] = false
 			objects = append(objects, account)
 		}
@@ -182,14 +187,39 @@ func namespace(in Input) map[string]any {
 		annotations[k] = v
 	}
 	labels[muster.LogicalCloudLabel] = muster.CloudID(in.Cloud.Namespace, in.Cloud.Name)
-	annotations[muster.LogicalCloudAnnotation] = in.Cloud.Namespace + "/" + in.Cloud.Name
-	annotations[muster.HubAnnotation] = in.HubID
+	for k, v := range belongs(in) {
+		annotations[k] = v
+	}
 	if in.Adopted {
 		annotations[muster.AdoptedAnnotation] = "true"
 	}
 	meta := o["metadata"].(map[string]any)
 	meta["labels"], meta["annotations"] = labels, annotations
 	return o
+}
+
+// belongs are the annotations of a namespace that say whose it is.
+func belongs(in Input) map[string]any {
+	return map[string]any{
+		muster.LogicalCloudAnnotation: in.Cloud.Namespace + "/" + in.Cloud.Name, muster.HubAnnotation: in.HubID,
+	}
+}
+
+// accountQuota is the name of the quota in the namespace of service accounts.
+const accountQuota = "muster-access"
+
+// accountNamespace is the namespace of the keys' service accounts, if it is one of its
+// own. No user of the cloud has rights there. Who may make pods or Secrets in the whole
+// cluster could still get tokens of the accounts by them, so a quota forbids both.
+func accountNamespace(in Input) []map[string]any {
+	if in.Accounts == "" || in.Accounts == in.Cloud.Spec.Namespace.Name {
+		return nil
+	}
+	ns := object(in, "v1", "Namespace", "", in.Accounts)
+	ns["metadata"].(map[string]any)["annotations"] = belongs(in)
+	none := object(in, "v1", "ResourceQuota", in.Accounts, accountQuota)
+	none["spec"] = map[string]any{"hard": map[string]any{string(corev1.ResourcePods): "0", string(corev1.ResourceSecrets): "0"}}
+	return []map[string]any{ns, none}
 }
 
 func quota(in Input, q v1alpha1.CloudQuota) map[string]any {
@@ -213,23 +243,31 @@ func roleObjects(in Input, r *role, holders []Key) []map[string]any {
 	of["rules"] = rules
 	binding := object(in, rbacv1.SchemeGroupVersion.String(), kind+"Binding", namespace, r.name)
 	binding["roleRef"] = map[string]any{"apiGroup": rbacv1.GroupName, "kind": kind, "name": r.name}
-	binding["subjects"] = subjects(holders, in.Cloud.Spec.Namespace.Name)
+	binding["subjects"] = subjects(holders, in.Accounts)
 	return []map[string]any{of, binding}
 }
 
 // configs have all objects applied on the server, so that what a cloud does not
 // say any more goes away again, such as a label of the namespace.
-func configs(namespace string) []workv1.ManifestConfigOption {
-	var out []workv1.ManifestConfigOption
-	for _, id := range []workv1.ResourceIdentifier{
+func configs(in Input) []workv1.ManifestConfigOption {
+	namespace := in.Cloud.Spec.Namespace.Name
+	ids := []workv1.ResourceIdentifier{
 		{Resource: "namespaces", Name: namespace},
 		{Resource: "resourcequotas", Namespace: namespace, Name: "*"},
-		{Resource: "serviceaccounts", Namespace: namespace, Name: "*"},
 		{Group: rbacv1.GroupName, Resource: "roles", Namespace: namespace, Name: "*"},
 		{Group: rbacv1.GroupName, Resource: "rolebindings", Namespace: namespace, Name: "*"},
 		{Group: rbacv1.GroupName, Resource: "clusterroles", Name: "*"},
 		{Group: rbacv1.GroupName, Resource: "clusterrolebindings", Name: "*"},
-	} {
+	}
+	if in.Accounts != "" {
+		ids = append(ids, workv1.ResourceIdentifier{Resource: "serviceaccounts", Namespace: in.Accounts, Name: "*"})
+	}
+	if in.Accounts != namespace && in.Accounts != "" {
+		ids = append(ids, workv1.ResourceIdentifier{Resource: "namespaces", Name: in.Accounts},
+			workv1.ResourceIdentifier{Resource: "resourcequotas", Namespace: in.Accounts, Name: accountQuota})
+	}
+	var out []workv1.ManifestConfigOption
+	for _, id := range ids {
 		out = append(out, workv1.ManifestConfigOption{
 			ResourceIdentifier: id, FeedbackScrapeType: workv1.FeedbackScrapeTypePoll,
 			UpdateStrategy: &workv1.UpdateStrategy{

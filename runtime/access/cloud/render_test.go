@@ -50,6 +50,9 @@ func catalogue() map[string]*v1alpha1.AccessRole {
 func render(t *testing.T, in cloud.Input) (cloud.Output, []string, map[string]*unstructured.Unstructured) {
 	t.Helper()
 	in.Cluster, in.HubID = "paris", "0123abcd"
+	if in.Accounts == "" {
+		in.Accounts = cloud.AccountNamespace(in.Cloud, in.HubID)
+	}
 	if in.Catalogue == nil {
 		in.Catalogue = catalogue()
 	}
@@ -78,7 +81,7 @@ func subjectsOf(t *testing.T, o *unstructured.Unstructured) []string {
 	testkit.Must(t, json.Unmarshal(raw, &binding))
 	names := []string{}
 	for _, s := range binding.Subjects {
-		names = append(names, s.Kind+" "+s.Name)
+		names = append(names, s.Kind+" "+strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"))
 	}
 	return names
 }
@@ -95,9 +98,11 @@ func TestObjectsComeInTheOrderInWhichTheyNeedEachOther(t *testing.T) {
 		s.Grants = append(s.Grants, v1alpha1.Grant{Role: "nodes", Scope: v1alpha1.ScopeCluster, Users: []string{"al"}})
 	})
 	id := muster.CloudID("team-a", "prod")
+	accounts := "muster-access-0123abcd-" + id
 	out, order, objects := render(t, cloud.Input{Cloud: c, Keys: []cloud.Key{{Hash: hash(1), User: "jo", Token: true}, {Hash: hash(2), User: "al"}, {Hash: hash(3), User: "eve"}}})
 	mustEqual(t, "the objects", order, []string{
-		"Namespace apps", "ResourceQuota apps/main", "ServiceAccount apps/muster-access-" + hash(1),
+		"Namespace apps", "ResourceQuota apps/main",
+		"Namespace " + accounts, "ResourceQuota " + accounts + "/muster-access", "ServiceAccount " + accounts + "/muster-access-" + hash(1),
 		"Role apps/muster:edit", "RoleBinding apps/muster:edit", "ClusterRole muster:" + id + ":nodes", "ClusterRoleBinding muster:" + id + ":nodes",
 	})
 	w := out.Work
@@ -105,7 +110,7 @@ func TestObjectsComeInTheOrderInWhichTheyNeedEachOther(t *testing.T) {
 		w.Annotations[muster.LogicalCloudAnnotation] != "team-a/prod" || w.Annotations[muster.BoundKeysAnnotation] != hash(1)+","+hash(2) {
 		t.Errorf("the work is %+v", w.ObjectMeta)
 	}
-	mustEqual(t, "who may edit", subjectsOf(t, objects["RoleBinding apps/muster:edit"]), []string{"Group muster-key:" + hash(1), "ServiceAccount muster-access-" + hash(1)})
+	mustEqual(t, "who may edit", subjectsOf(t, objects["RoleBinding apps/muster:edit"]), []string{"Group muster-key:" + hash(1), "ServiceAccount " + accounts + "/muster-access-" + hash(1)})
 	mustEqual(t, "who may see nodes", subjectsOf(t, objects["ClusterRoleBinding muster:"+id+":nodes"]), []string{"Group muster-key:" + hash(2)})
 	if quota, _, _ := unstructured.NestedString(objects["ResourceQuota apps/main"].Object, "spec", "hard", "limits.cpu"); quota != "4" {
 		t.Errorf("the quota is %v", objects["ResourceQuota apps/main"].Object)
@@ -126,7 +131,7 @@ func TestWorksAreTheSameInWhateverOrderKeysCome(t *testing.T) {
 	}
 	first, _, objects := render(t, cloud.Input{Cloud: prod(), Keys: keys})
 	mustEqual(t, "the subjects", subjectsOf(t, objects["RoleBinding apps/muster:edit"]),
-		[]string{"Group muster-key:" + hash(1), "ServiceAccount muster-access-" + hash(1), "Group muster-key:" + hash(2)})
+		[]string{"Group muster-key:" + hash(1), "ServiceAccount " + first.Work.Annotations[muster.AccountNamespaceAnnotation] + "/muster-access-" + hash(1), "Group muster-key:" + hash(2)})
 	slices.Reverse(keys)
 	second, _, _ := render(t, cloud.Input{Cloud: prod(), Keys: keys})
 	a, err := json.Marshal(first.Work)
@@ -189,15 +194,53 @@ func TestEqualGrantsShareARole(t *testing.T) {
 		s.Grants = []v1alpha1.Grant{{Rules: rules, Users: []string{"jo"}}, {Rules: rules, Users: []string{"al"}}, {Role: strings.Repeat("x", 253), Users: []string{"al"}}}
 	})
 	_, order, objects := render(t, cloud.Input{Cloud: c, Keys: []cloud.Key{{Hash: hash(1), User: "jo"}, {Hash: hash(2), User: "al"}}})
-	if len(order) != 6 {
+	if len(order) != 8 {
 		t.Fatalf("the objects are %v", order)
 	}
-	mustEqual(t, "the subjects", subjectsOf(t, objects[order[3]]), []string{"Group muster-key:" + hash(1), "Group muster-key:" + hash(2)})
+	mustEqual(t, "the subjects", subjectsOf(t, objects[order[5]]), []string{"Group muster-key:" + hash(1), "Group muster-key:" + hash(2)})
 	for _, name := range order {
 		if len(objects[name].GetName()) > 253 {
 			t.Errorf("a name has %d characters", len(objects[name].GetName()))
 		}
 	}
+}
+
+// Users have no rights where the accounts are: no role and no binding is there, and
+// neither pods nor Secrets can be made by which others get tokens.
+func TestNobodyHasRightsWhereAccountsAre(t *testing.T) {
+	keys := []cloud.Key{{Hash: hash(1), User: "jo", Token: true}, {Hash: hash(2), User: "al", Token: true}}
+	c := prod(func(s *v1alpha1.LogicalCloudSpec) { s.Grants[0].Users = []string{"jo", "al"} })
+	out, order, objects := render(t, cloud.Input{Cloud: c, Keys: keys})
+	accounts := cloud.AccountNamespace(c, "0123abcd")
+	if out.Work.Annotations[muster.AccountNamespaceAnnotation] != accounts {
+		t.Errorf("the annotations are %v", out.Work.Annotations)
+	}
+	for _, name := range order {
+		kind, where := objects[name].GetKind(), objects[name].GetNamespace()
+		if where == accounts && kind != "ServiceAccount" && kind != "ResourceQuota" || kind == "ServiceAccount" && where != accounts {
+			t.Errorf("there is %s", name)
+		}
+	}
+	hard, _, _ := unstructured.NestedStringMap(objects["ResourceQuota "+accounts+"/muster-access"].Object, "spec", "hard")
+	if len(hard) != 2 || hard["pods"] != "0" || hard["secrets"] != "0" {
+		t.Errorf("the quota is %v", hard)
+	}
+	ns := objects["Namespace "+accounts]
+	if ns.GetAnnotations()[muster.HubAnnotation] != "0123abcd" || ns.GetAnnotations()[muster.LogicalCloudAnnotation] != "team-a/prod" || ns.GetLabels()["tier"] != "" {
+		t.Errorf("the namespace is %v", ns.Object)
+	}
+	if rules := out.Work.Spec.DeleteOption.SelectivelyOrphan.OrphaningRules; len(rules) != 1 || rules[0].Name != "apps" {
+		t.Errorf("what stays is %v", rules)
+	}
+	// Works of an earlier version, until they are moved, and clouds without tokens.
+	_, order, objects = render(t, cloud.Input{Cloud: c, Keys: keys, Accounts: "apps"})
+	if slices.Contains(order, "Namespace "+accounts) || objects["ServiceAccount apps/muster-access-"+hash(1)] == nil {
+		t.Errorf("the objects are %v", order)
+	}
+	c.Spec.Access.Modes = []v1alpha1.AccessMode{v1alpha1.AccessCertificate}
+	_, order, objects = render(t, cloud.Input{Cloud: c, Keys: keys})
+	mustEqual(t, "the objects without tokens", order, []string{"Namespace apps", "ResourceQuota apps/main", "Role apps/muster:edit", "RoleBinding apps/muster:edit"})
+	mustEqual(t, "the subjects without tokens", subjectsOf(t, objects["RoleBinding apps/muster:edit"]), []string{"Group muster-key:" + hash(1), "Group muster-key:" + hash(2)})
 }
 
 func TestNamespacesAreKeptUnlessTheyAreToGo(t *testing.T) {

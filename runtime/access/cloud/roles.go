@@ -102,13 +102,14 @@ func (r *role) holders(keys []Key) []Key {
 	})
 }
 
-// subjects are the groups and service accounts of keys.
-func subjects(keys []Key, namespace string) []any {
+// subjects are the groups of keys, and their service accounts in a namespace, if there
+// is one.
+func subjects(keys []Key, accounts string) []any {
 	out := make([]any, 0, len(keys)) // not nil: a binding of nobody says so
 	for _, k := range keys {
 		out = append(out, map[string]any{"kind": rbacv1.GroupKind, "apiGroup": rbacv1.GroupName, "name": access.KeyGroup(k.Hash)})
-		if k.Token {
-			out = append(out, map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": namespace, "name": access.ServiceAccount(k.Hash)})
+		if k.Token && accounts != "" {
+			out = append(out, map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": accounts, "name": access.ServiceAccount(k.Hash)})
 		}
 	}
 	return out

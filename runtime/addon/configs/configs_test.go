@@ -347,8 +347,8 @@ func TestHash(t *testing.T) {
 }
 
 func TestWorksNameTheirConfigurations(t *testing.T) {
-	references := addOn("g/rs/n/x=1 h/cs//y=2", "").Status.ConfigReferences
-	const annotation = `{"cs.h//y":"2","rs.g/n/x":"1"}`
+	references := addOn("g/rs/n/x=1 h/cs//y=2 /configmaps/n/z=3", "").Status.ConfigReferences
+	const annotation = `{"configmaps/n/z":"3","cs.h//y":"2","rs.g/n/x":"1"}`
 	if got, ok := configs.SpecHashAnnotation(references); !ok || got != annotation {
 		t.Errorf("the annotation is %s (%v)", got, ok)
 	}
@@ -365,9 +365,9 @@ func TestWorksNameTheirConfigurations(t *testing.T) {
 		want       bool
 	}{
 		"the same":                      {annotation, true, references, true},
-		"in another order":              {`{"rs.g/n/x":"1","cs.h//y":"2"}`, true, references, true},
+		"in another order":              {`{"rs.g/n/x":"1","configmaps/n/z":"3","cs.h//y":"2"}`, true, references, true},
 		"another hash":                  {strings.ReplaceAll(annotation, `"2"`, `"3"`), true, references, false},
-		"one more":                      {`{"cs.h//y":"2","rs.g/n/x":"1","a":"b"}`, true, references, false},
+		"one more":                      {strings.Replace(annotation, "{", `{"a":"b",`, 1), true, references, false},
 		"one less":                      {`{"cs.h//y":"2"}`, true, references, false},
 		"none, and none wanted":         {"", false, nil, true},
 		"none":                          {"", false, references, false},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
@@ -27,12 +29,14 @@ func Hash(object map[string]any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// SpecHashes are the hashes of configurations as works name them in an annotation.
+// SpecHashes are the hashes of configurations as works name them in an annotation:
+// RESOURCE.GROUP/NAMESPACE/NAME, or RESOURCE/NAMESPACE/NAME for the core group.
 func SpecHashes(references []v1alpha1.ConfigReference) map[string]string {
 	out := map[string]string{}
 	for _, r := range references {
 		if d := r.DesiredConfig; d != nil {
-			out[fmt.Sprintf("%s.%s/%s/%s", r.Resource, r.Group, d.Namespace, d.Name)] = d.SpecHash
+			kind := schema.GroupResource{Group: r.Group, Resource: r.Resource}
+			out[fmt.Sprintf("%s/%s/%s", kind, d.Namespace, d.Name)] = d.SpecHash
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ package health
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,10 +136,35 @@ func available(in Input, probe *Probe) metav1.Condition {
 	}
 	if probe.Check != nil {
 		if err := probe.Check(reports); err != nil {
-			return condition(metav1.ConditionFalse, addon.ReasonProbeUnavailable, fmt.Sprintf("Probe addon unavailable with err %v", err))
+			return condition(metav1.ConditionFalse, addon.ReasonProbeUnavailable, unavailable(err, works))
 		}
 	}
 	return condition(metav1.ConditionTrue, addon.ReasonProbeAvailable, in.AddOn.Name+" add-on is available.")
+}
+
+// unavailable says why an add-on does not run. Of its own agents' workloads it says what
+// their clusters' agents know beside the numbers, such as which pod can't pull its image.
+func unavailable(err error, works []*workv1.ManifestWork) string {
+	var workload notRunningError
+	if !errors.As(err, &workload) {
+		return fmt.Sprintf("Probe addon unavailable with err %v", err)
+	}
+	for _, w := range works {
+		if why := Moving(w); why != "" {
+			return workload.Error() + ". " + why
+		}
+	}
+	return workload.Error()
+}
+
+// Moving is what a cluster's agent says of the objects of a work that are not yet as they
+// should be; empty when it says nothing of the work as it is now.
+func Moving(w *workv1.ManifestWork) string {
+	c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionProgressing)
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation {
+		return ""
+	}
+	return c.Message
 }
 
 func condition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -168,7 +194,7 @@ func reportsOf(objects []workv1.ResourceIdentifier, works []*workv1.ManifestWork
 			for i := range w.Status.ResourceStatus.Manifests {
 				m := &w.Status.ResourceStatus.Manifests[i]
 				of := m.ResourceMeta
-				if len(m.StatusFeedbacks.Values) > 0 && id.Matches(of.Group, of.Resource, of.Namespace, of.Name) {
+				if isSeen(m) && id.Matches(of.Group, of.Resource, of.Namespace, of.Name) {
 					out = append(out, Report{
 						Object: workv1.ResourceIdentifier{Group: of.Group, Resource: of.Resource, Namespace: of.Namespace, Name: of.Name},
 						Values: m.StatusFeedbacks.Values,
@@ -178,4 +204,15 @@ func reportsOf(objects []workv1.ResourceIdentifier, works []*workv1.ManifestWork
 		}
 	}
 	return out
+}
+
+// isSeen reports whether something is reported of an object's status. The generation of
+// a workload is there before its controller has seen it.
+func isSeen(m *workv1.ManifestCondition) bool {
+	values := m.StatusFeedbacks.Values
+	if generation, counted := integer(values, addon.FeedbackGeneration); counted {
+		observed, _ := integer(values, addon.FeedbackObserved)
+		return observed > 0 && generation > 0
+	}
+	return len(values) > 0
 }

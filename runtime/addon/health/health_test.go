@@ -42,6 +42,12 @@ func workOf(name string, available metav1.ConditionStatus, reports ...string) *w
 	return w
 }
 
+// moving has the cluster's agent say of a work what its objects lack.
+func moving(w *workv1.ManifestWork) *workv1.ManifestWork {
+	w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: "Progressing", Status: yes, Message: "Deployment agents/d: pod p: ImagePullBackOff"})
+	return w
+}
+
 // objectOf is a Deployment or DaemonSet, as "Kind/name" and, with "=", its replicas.
 func objectOf(text string) *unstructured.Unstructured {
 	id, replicas, found := strings.Cut(text, "=")
@@ -78,6 +84,7 @@ const (
 	available = "True/ProbeAvailable/search add-on is available."
 	noResult  = "Unknown/NoProbeResult/Probe results are not returned"
 	failing   = "False/ProbeUnavailable/Probe addon unavailable with err "
+	down      = "False/ProbeUnavailable/"
 )
 
 func TestWorkloads(t *testing.T) {
@@ -105,22 +112,27 @@ func TestWorkloads(t *testing.T) {
 		"nothing reported":                           {"Deployment/d", works(workOf(work, yes)), noResult},
 		"nothing of it reported":                     {"Deployment/d", works(workOf(work, yes, "deployments/other ReadyReplicas=1 Replicas=1", "deployments/d")), noResult},
 		"one ready pod of three":                     {"Deployment/d=3", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=3")), available},
-		"no ready pod":                               {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=0 Replicas=2")), failing + "desiredNumberReplicas is 2 but readyReplica is 0 for deployments agents/d"},
-		"ready pods left out, being 0":               {"Deployment/d", works(workOf(work, yes, "deployments/d Replicas=2")), failing + "readyReplica is not probed"},
-		"ready pods that are no number":              {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=many Replicas=2")), failing + "readyReplica is not probed"},
-		"a number without a number":                  {"Deployment/d", works(broken), failing + "readyReplica is not probed"},
-		"pods left out":                              {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=1")), failing + "desiredNumberReplicas is not probed"},
+		"no ready pod":                               {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=0 Replicas=2")), down + "0 of 2 replicas of the Deployment agents/d are ready"},
+		"ready pods left out, being 0":               {"Deployment/d", works(workOf(work, yes, "deployments/d Replicas=2")), down + "0 of 2 replicas of the Deployment agents/d are ready"},
+		"ready pods that are no number":              {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=many Replicas=2")), down + "0 of 2 replicas of the Deployment agents/d are ready"},
+		"a number without a number":                  {"Deployment/d", works(broken), down + "0 of 1 replicas of the Deployment agents/d are ready"},
+		"pods left out":                              {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=1")), down + "1 replicas of the Deployment agents/d are ready, and how many there are to be is not reported"},
 		"scaled to 0 in the cluster":                 {"Deployment/d", works(workOf(work, yes, "deployments/d ReadyReplicas=0 Replicas=0")), available},
+		"no pod could be made":                       {"Deployment/d", works(workOf(work, yes, "deployments/d rollout.generation=2 rollout.observedGeneration=2 rollout.replicas=3")), down + "0 of 3 replicas of the Deployment agents/d are ready"},
+		"not seen by its controller":                 {"Deployment/d", works(workOf(work, yes, "deployments/d rollout.generation=1 rollout.replicas=3")), noResult},
+		"scaled to 0, numbers left out":              {"Deployment/d", works(workOf(work, yes, "deployments/d rollout.generation=2 rollout.observedGeneration=2 rollout.replicas=0")), available},
+		"the cluster's agent knows more":             {"Deployment/d", works(moving(workOf(work, yes, "deployments/d Replicas=1"))), down + "0 of 1 replicas of the Deployment agents/d are ready. Deployment agents/d: pod p: ImagePullBackOff"},
+		"old pods still run":                         {"Deployment/d", works(moving(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=2"))), available},
 		"without pods by its template":               {"Deployment/d=0", works(workOf(work, yes)), available},
 		"one without pods, one without reports":      {"Deployment/d=0 Deployment/e", works(workOf(work, yes)), noResult},
 		"one that is reported is enough":             {"Deployment/d Deployment/e", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1")), available},
-		"one of two does not run":                    {"Deployment/d Deployment/e", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1", "deployments/e ReadyReplicas=0 Replicas=1")), failing + "desiredNumberReplicas is 1 but readyReplica is 0 for deployments agents/e"},
-		"spread over works":                          {"Deployment/d Deployment/e", works(workOf("addon-search-deploy-1", yes, "deployments/d ReadyReplicas=0 Replicas=1"), workOf(work, yes, "deployments/e ReadyReplicas=1 Replicas=1")), failing + "desiredNumberReplicas is 1 but readyReplica is 0 for deployments agents/d"},
+		"one of two does not run":                    {"Deployment/d Deployment/e", works(workOf(work, yes, "deployments/d ReadyReplicas=1 Replicas=1", "deployments/e ReadyReplicas=0 Replicas=1")), down + "0 of 1 replicas of the Deployment agents/e are ready"},
+		"spread over works":                          {"Deployment/d Deployment/e", works(workOf("addon-search-deploy-1", yes, "deployments/d ReadyReplicas=0 Replicas=1"), workOf(work, yes, "deployments/e ReadyReplicas=1 Replicas=1")), down + "0 of 1 replicas of the Deployment agents/d are ready"},
 		"a DaemonSet on all nodes":                   {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=3 DesiredNumberScheduled=3")), available},
 		"a DaemonSet on no node":                     {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=0 DesiredNumberScheduled=0")), available},
-		"a DaemonSet that lacks a node":              {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=2 DesiredNumberScheduled=3")), failing + "desiredNumberReplicas is 3 but readyReplica is 2 for daemonsets agents/s"},
-		"a DaemonSet with more than it wants":        {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=4 DesiredNumberScheduled=3")), failing + "desiredNumberReplicas is 3 but readyReplica is 4 for daemonsets agents/s"},
-		"a DaemonSet without the number of nodes":    {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=2")), failing + "desiredNumberReplicas is not probed"},
+		"a DaemonSet that lacks a node":              {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=2 DesiredNumberScheduled=3")), down + "2 of 3 replicas of the DaemonSet agents/s are ready"},
+		"a DaemonSet with more than it wants":        {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=4 DesiredNumberScheduled=3")), down + "4 of 3 replicas of the DaemonSet agents/s are ready"},
+		"a DaemonSet without the number of nodes":    {"DaemonSet/s", works(workOf(work, yes, "daemonsets/s NumberReady=2")), down + "2 replicas of the DaemonSet agents/s are ready, and how many there are to be is not reported"},
 		"no workload at all":                         {"StatefulSet/s ConfigMap/c", works(workOf(work, yes)), available},
 		"no workload, and a work that lacks objects": {"ConfigMap/c", works(workOf(work, no)), "False/WorkNotApplied/1 of 2 resources are not available"},
 		"a work that nobody can tell of":             {"Deployment/d", works(workOf(work, unknown, "deployments/d ReadyReplicas=1 Replicas=1")), available},
@@ -149,7 +161,7 @@ func TestDeploymentAvailabilityLeavesDaemonSetsOut(t *testing.T) {
 	if got := text(health.Prober{Type: health.DeploymentAvailability}.Available(in)); got != available {
 		t.Errorf("got %s", got)
 	}
-	if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); !strings.HasPrefix(got, failing) {
+	if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); !strings.HasPrefix(got, down) {
 		t.Errorf("got %s of all workloads", got)
 	}
 }
@@ -231,6 +243,37 @@ func TestModes(t *testing.T) {
 	} {
 		if got := (health.Prober{Type: kind}).Mode(); string(got) != want {
 			t.Errorf("%q: got %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// How far a workload is follows from what the work reports of it, with every agent.
+func TestRollout(t *testing.T) {
+	const seen = " rollout.generation=2 rollout.observedGeneration=2 "
+	for report, want := range map[string]string{
+		"deployments/d ReadyReplicas=1 Replicas=1": "unknown",
+		"configmaps/d rollout.generation=1":        "unknown",
+		"deployments/d rollout.generation=2 rollout.observedGeneration=1 rollout.replicas=1 rollout.updated=1":             "Progressing: its controller has not seen the spec yet",
+		"deployments/d" + seen + "rollout.replicas=1 Replicas=2 ReadyReplicas=1 AvailableReplicas=1 rollout.updated=1":     "Progressing: 1 old replicas are still there",
+		"deployments/d" + seen + "rollout.replicas=1 Replicas=1 ReadyReplicas=1 AvailableReplicas=1":                       "Progressing: 0 of 1 replicas are updated",
+		"deployments/d" + seen + "rollout.replicas=1 Replicas=1 rollout.updated=1":                                         "Progressing: 0 of 1 replicas are available",
+		"deployments/d" + seen + "rollout.replicas=1 Replicas=2 AvailableReplicas=1 rollout.updated=1 rollout.gaveUp=late": "Failing: late",
+		"deployments/d" + seen + "rollout.replicas=1 rollout.noPods=quota":                                                 "Failing: quota",
+		"deployments/d" + seen + "rollout.replicas=1 Replicas=1 ReadyReplicas=1 AvailableReplicas=1 rollout.updated=1":     "Done: ",
+		"deployments/d" + seen + "rollout.replicas=0":                                                                      "Done: ",
+		"daemonsets/d" + seen + "DesiredNumberScheduled=2 NumberReady=2 NumberAvailable=2 rollout.updated=1":               "Progressing: 1 of 2 pods are updated",
+		"daemonsets/d" + seen + "DesiredNumberScheduled=2 NumberReady=2 NumberAvailable=2 rollout.strategy=OnDelete":       "Done: ",
+		"statefulsets/d" + seen + "rollout.replicas=3 rollout.updated=1 rollout.ready=3 rollout.partition=1":               "Progressing: 1 of 2 replicas are updated",
+		"statefulsets/d" + seen + "rollout.replicas=3 rollout.updated=2 rollout.ready=3 rollout.partition=1":               "Done: ",
+		"statefulsets/d" + seen + "rollout.replicas=3 rollout.updated=3 rollout.ready=2 rollout.strategy=RollingUpdate":    "Progressing: 2 of 3 replicas are ready",
+	} {
+		w := workOf("w", yes, report)
+		got := "unknown"
+		if s, known := health.Rollout(&w.Status.ResourceStatus.Manifests[0]); known {
+			got = string(s.State) + ": " + s.Why
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", report, got, want)
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package health
 
 import (
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -40,8 +40,7 @@ func isZero(o *unstructured.Unstructured) bool {
 }
 
 // run says which workload does not run: a Deployment needs one ready pod, unless it is
-// to have none, and a DaemonSet one on each of its nodes. Kubernetes leaves out the
-// number of ready pods of a Deployment when it is 0.
+// to have none, and a DaemonSet one on each of its nodes.
 func run(reports []Report) error {
 	for _, r := range reports {
 		if err := runs(r); err != nil {
@@ -51,23 +50,34 @@ func run(reports []Report) error {
 	return nil
 }
 
+// notRunningError says which workload does not run, in words of its own.
+type notRunningError string
+
+func (e notRunningError) Error() string { return string(e) }
+
+// runs looks at one workload. Kubernetes leaves out the number of ready pods of a
+// Deployment, and of its pods, when it is 0.
 func runs(r Report) error {
-	ready, desired := "ReadyReplicas", "Replicas"
+	ready, desired, kind := "ReadyReplicas", "Replicas", "Deployment"
 	if r.Object.Resource == daemonSets {
-		ready, desired = "NumberReady", "DesiredNumberScheduled"
+		ready, desired, kind = "NumberReady", "DesiredNumberScheduled", "DaemonSet"
 	}
-	have, reported := integer(r.Values, ready)
-	if !reported {
-		return errors.New("readyReplica is not probed")
+	have, _ := integer(r.Values, ready)
+	total, reported := integer(r.Values, desired)
+	want, specified := integer(r.Values, addon.FeedbackWant)
+	if !specified {
+		want = total
 	}
-	want, reported := integer(r.Values, desired)
+	_, counted := integer(r.Values, ready)
 	switch {
-	case !reported:
-		return errors.New("desiredNumberReplicas is not probed")
-	case have == want, r.Object.Resource == deployments && have >= 1:
+	case kind == "Deployment" && have >= 1 && reported,
+		have == total && reported && counted,
+		specified && want == 0 && have == 0 && total == 0:
 		return nil
+	case !reported && !specified:
+		return notRunningError(fmt.Sprintf("%d replicas of the %s %s/%s are ready, and how many there are to be is not reported", have, kind, r.Object.Namespace, r.Object.Name))
 	}
-	return fmt.Errorf("desiredNumberReplicas is %d but readyReplica is %d for %s %s/%s", want, have, r.Object.Resource, r.Object.Namespace, r.Object.Name)
+	return notRunningError(fmt.Sprintf("%d of %d replicas of the %s %s/%s are ready", have, want, kind, r.Object.Namespace, r.Object.Name))
 }
 
 // integer is the last reported value of a name.

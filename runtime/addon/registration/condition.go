@@ -29,6 +29,8 @@ const (
 	// MessageRegistrationApplied is of the first two.
 	MessageRegistrationApplied     = "Registration of the addon agent is configured"
 	MessagePermissionConfigPending = "registration subject not ready"
+	// MessageClusterNotAccepted follows MessageRegistrationApplied.
+	MessageClusterNotAccepted = "the managed cluster is not accepted, and until then the agent has no rights on the hub"
 	// FormatSetPermissionFailed takes the error.
 	FormatSetPermissionFailed = "Failed to set permission for hub agent: %v"
 )

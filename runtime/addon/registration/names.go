@@ -41,11 +41,11 @@ func TemplateAgent(addOn string) string { return addOn + "-agent" }
 
 // ClusterAddOnGroup is the group of an add-on's agents in one cluster.
 func ClusterAddOnGroup(clusterName, addOn string) string {
-	return cluster.UserPrefix + "cluster:" + clusterName + ":addon:" + addOn
+	return cluster.ClusterAddOnGroup(clusterName, addOn)
 }
 
 // AddOnGroup is the group of an add-on's agents in all clusters.
-func AddOnGroup(addOn string) string { return cluster.UserPrefix + "addon:" + addOn }
+func AddOnGroup(addOn string) string { return cluster.AddOnGroup(addOn) }
 
 // Groups are the groups of an add-on's agents in one cluster.
 func Groups(clusterName, addOn string) []string {

@@ -27,9 +27,9 @@ const (
 	RequesterAnnotation = "open-cluster-management.io/csr-user"
 )
 
-// authenticated is the group of all users, which older add-ons ask for beside the two
+// Authenticated is the group of all users, which older add-ons ask for beside the two
 // groups of theirs.
-const authenticated = "system:authenticated"
+const Authenticated = "system:authenticated"
 
 // Subject is the subject of the certificates of a registration.
 func (r Registration) Subject() pkix.Name {
@@ -76,7 +76,7 @@ func checkSubject(s pkix.Name, clusterName, addOn, agent string) error {
 		}
 		others = slices.Delete(others, i, i+1)
 	}
-	if len(others) > 1 || len(others) == 1 && others[0] != authenticated {
+	if len(others) > 1 || len(others) == 1 && others[0] != Authenticated {
 		return fmt.Errorf("its organizations %q are more than the groups of the add-on's agent", s.Organization)
 	}
 	return nil
@@ -111,7 +111,13 @@ func CheckSigned(r *certificatesv1.CertificateSigningRequest, subjects ...pkix.N
 
 // ParseRequest reads a certificate request, and checks that who made it has its key.
 func ParseRequest(r *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, error) {
-	block, _ := pem.Decode(r.Spec.Request)
+	return ParsePEM(r.Spec.Request)
+}
+
+// ParsePEM reads the PEM block of a certificate request, and checks that who made it has
+// its key.
+func ParsePEM(request []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
 		return nil, errors.New("it is not a PEM block of type CERTIFICATE REQUEST")
 	}
@@ -142,6 +148,35 @@ func attributes(s pkix.Name) (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// AsksFor reports whether a certificate request is the one of a registration: by its
+// signer, and by its whole subject. Where the registration leaves the user to the agent,
+// each name of an agent of the add-on will do. For the hub, where only user and groups
+// count, the subject may have fewer groups, and organizational units that nobody reads;
+// which credential the agent gets there is for the agent to choose.
+func (r Registration) AsksFor(signer string, request *x509.CertificateRequest) bool {
+	want := r
+	if r.ForHub() {
+		want.Signer = addon.KubeClientSigner
+		if r.Driver == DriverToken {
+			want.User, want.Groups = User(r.Cluster, r.AddOn, r.AddOn), Groups(r.Cluster, r.AddOn)
+		}
+	}
+	got := request.Subject
+	agent, ok := strings.CutPrefix(got.CommonName, User(r.Cluster, r.AddOn, ""))
+	if want.User == User(r.Cluster, r.AddOn, r.AddOn) && ok && agent != "" && !strings.Contains(agent, ":") {
+		want.User = got.CommonName
+	}
+	if signer != want.Signer || got.CommonName != want.User {
+		return false
+	}
+	if !r.ForHub() {
+		return sameSubject(got, want.Subject())
+	}
+	known := pkix.Name{CommonName: got.CommonName, Organization: got.Organization, OrganizationalUnit: got.OrganizationalUnit}
+	another := func(group string) bool { return group != Authenticated && !slices.Contains(want.Groups, group) }
+	return len(attributes(got)) == len(attributes(known)) && !slices.ContainsFunc(got.Organization, another)
 }
 
 // ReservedSigner reports whether a signer is one of Kubernetes' own, for which no

@@ -23,13 +23,17 @@ type changes struct {
 	nodes       *nodePlacement
 	registries  []v1alpha1.ImageMirror
 	resources   []resourceRule
+	left        *budget
 }
 
 // variable is a variable of a container's environment.
 type variable struct{ name, value string }
 
-func (t *Template) changesOf(in Input, variables variables) (*changes, error) {
-	c := &changes{addOn: in.AddOn.Name, environment: environmentOf(t.source.Spec.Registration != nil, variables, in.Config)}
+func (t *Template) changesOf(in Input, variables variables, left *budget) (*changes, error) {
+	c := &changes{
+		addOn: in.AddOn.Name, left: left,
+		environment: environmentOf(t.source.Spec.Registration != nil, variables, in.Config),
+	}
 	var err error
 	if c.mounts, err = mountsOf(in.AddOn.Name, t.source.Spec.Registration); err != nil {
 		return nil, err
@@ -107,6 +111,13 @@ func (c *changes) apply(o *unstructured.Unstructured) error {
 		return err
 	}
 	environment := append(c.environment[:len(c.environment):len(c.environment)], c.proxy.environment...)
+	added := 0
+	for _, v := range environment {
+		added += len(v.name) + len(v.value) + overhead
+	}
+	if err := c.left.grow(len(containers)*added, "the variables of the proxy and of the add-on"); err != nil {
+		return err
+	}
 	for i, container := range containers {
 		at := fmt.Sprintf("%s.containers[%d]", podSpecAt, i)
 		if err := addEnvironment(container, at, environment); err != nil {
@@ -120,12 +131,17 @@ func (c *changes) apply(o *unstructured.Unstructured) error {
 		}
 	}
 	for _, m := range c.mounts {
-		if err := m.add(spec, containers); err != nil {
+		if err := m.add(spec, containers, c.left); err != nil {
 			return err
 		}
 	}
 	if c.proxy.mount != nil {
-		if err := c.proxy.mount.add(spec, containers); err != nil {
+		if err := c.proxy.mount.add(spec, containers, c.left); err != nil {
+			return err
+		}
+	}
+	if c.nodes != nil {
+		if err := c.left.grow(c.nodes.size, "the nodePlacement"); err != nil {
 			return err
 		}
 	}
@@ -174,6 +190,7 @@ func contains(variables []variable, name string) bool {
 type nodePlacement struct {
 	selector    map[string]any // nil leaves that of the template
 	tolerations []any          // nil leaves those of the template
+	size        int            // in bytes
 }
 
 // nodePlacementOf are the nodes of a configuration. A selector replaces that of the
@@ -197,6 +214,7 @@ func nodePlacementOf(p *v1alpha1.NodePlacement) (*nodePlacement, error) {
 		}
 		out.tolerations = append(out.tolerations, toleration)
 	}
+	out.size = sizeOf(out.selector) + sizeOf(out.tolerations)
 	return out, nil
 }
 

@@ -43,11 +43,18 @@ func (c *changes) replaceImage(container map[string]any, at string) error {
 	if own == "" {
 		return nil
 	}
+	const what = "the registries"
+	if err := c.left.step(len(c.registries), what); err != nil {
+		return err
+	}
 	for i := len(c.registries) - 1; i >= 0; i-- {
 		r := c.registries[i]
 		if image := imageFrom(r, own); image != own {
 			if image == "" {
 				return fmt.Errorf("%s.image %q: nothing is left of it with the registry %q instead of %q: name a mirror", at, own, r.Mirror, r.Source)
+			}
+			if err := c.left.grow(len(image), what); err != nil {
+				return err
 			}
 			container["image"] = image
 			return nil

@@ -1,12 +1,16 @@
 package template_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/template"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -33,6 +37,8 @@ func TestManifestConfigs(t *testing.T) {
 			`[{resourceIdentifier: ` + id + `, feedbackRules: [{type: WellKnownStatus}, {type: JSONPaths, jsonPaths: [{name: a, path: .a}]}]}, ` + daemonSet + `, {resourceIdentifier: {group: apps, resource: deployments, name: "*", namespace: "*"}, feedbackRules: [{type: JSONPaths, jsonPaths: [{name: a, path: .a}]}]}]`},
 		"the namespace follows the objects": {workloads, `[{resourceIdentifier: ` + id + `, updateStrategy: {type: CreateOnly}}, {resourceIdentifier: {resource: configmaps, name: d, namespace: own*}}, {resourceIdentifier: {resource: namespaces, name: own}}]`, `{agentInstallNamespace: agents}`,
 			`[{resourceIdentifier: {group: apps, resource: deployments, name: d, namespace: agents}, feedbackRules: [{type: WellKnownStatus}], updateStrategy: {type: CreateOnly}}, {resourceIdentifier: {group: apps, resource: daemonsets, name: s, namespace: agents}, feedbackRules: [{type: WellKnownStatus}]}, {resourceIdentifier: {resource: configmaps, name: d, namespace: own*}}, {resourceIdentifier: {resource: namespaces, name: own}}]`},
+		"a StatefulSet": {`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, namespace: own}}`, `[]`, "",
+			`[{resourceIdentifier: {group: apps, resource: statefulsets, name: s, namespace: own}, feedbackRules: []}]`},
 		"placeholders": {`{apiVersion: v1, kind: ConfigMap, metadata: {name: "{{CLUSTER_NAME}}"}}`, `[{resourceIdentifier: {resource: configmaps, name: "{{CLUSTER_NAME}}", namespace: "{{NONE}}"}}]`, "", `[{resourceIdentifier: {resource: configmaps, name: paris}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +49,7 @@ func TestManifestConfigs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			checkRollout(t, got.ManifestConfigs)
 			if want := read[[]workv1.ManifestConfigOption](t, x.want); !apiequality.Semantic.DeepEqual(got.ManifestConfigs, want) {
 				text, _ := yaml.Marshal(got.ManifestConfigs)
 				t.Errorf("got\n%s\nwant %s", text, x.want)
@@ -58,5 +65,25 @@ func TestManifestConfigs(t *testing.T) {
 				t.Errorf("the template became\n%+v", source)
 			}
 		})
+	}
+}
+
+// checkRollout takes the paths out of options that the hub reads the progress of workloads
+// from, and checks that each workload's option has them.
+func checkRollout(t *testing.T, options []workv1.ManifestConfigOption) {
+	t.Helper()
+	for i := range options {
+		_, want := health.RolloutRules(schema.GroupKind{Group: "apps", Kind: map[string]string{"deployments": "Deployment", "daemonsets": "DaemonSet",
+			"statefulsets": "StatefulSet"}[options[i].ResourceIdentifier.Resource]})
+		if want == nil || strings.Contains(options[i].ResourceIdentifier.Name, "*") {
+			continue
+		}
+		rule := want[len(want)-1]
+		at := slices.IndexFunc(options[i].FeedbackRules, func(r workv1.FeedbackRule) bool { return apiequality.Semantic.DeepEqual(r, rule) })
+		if at < 0 {
+			t.Errorf("%v lacks %v", options[i], rule)
+			continue
+		}
+		options[i].FeedbackRules = slices.Delete(options[i].FeedbackRules, at, at+1)
 	}
 }

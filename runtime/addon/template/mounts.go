@@ -65,14 +65,20 @@ func signerVolume(signer string) string {
 	return name[:validation.DNS1123LabelMaxLength-9] + "-" + hex.EncodeToString(sum[:4])
 }
 
+// mountsWhat is what messages call the mounts of credentials and certificates.
+const mountsWhat = "the volumes of the template's registrations and of the proxy"
+
+// lookup is how many steps it takes to look at one volume or mount.
+const lookup = 16
+
 // add mounts into all containers of a pod. A volume of the template that holds the same
 // is used, and a path where a container has mounted something is left to it.
-func (m mount) add(spec map[string]any, containers []map[string]any) error {
+func (m mount) add(spec map[string]any, containers []map[string]any, left *budget) error {
 	volumes, err := objectsIn(spec, podSpecAt, "volumes")
 	if err != nil {
 		return err
 	}
-	name, there, err := m.name(volumes)
+	name, there, err := m.name(volumes, left)
 	if err != nil {
 		return err
 	}
@@ -83,10 +89,16 @@ func (m mount) add(spec map[string]any, containers []map[string]any) error {
 		if err != nil {
 			return err
 		}
+		if err := left.step(lookup*len(mounts), mountsWhat); err != nil {
+			return err
+		}
 		if m.taken(mounts) {
 			continue
 		}
 		used = true
+		if err := left.grow(len(name)+len(m.path)+overhead, mountsWhat); err != nil {
+			return err
+		}
 		list, _ := container["volumeMounts"].([]any)
 		container["volumeMounts"] = append(list, map[string]any{"name": name, "mountPath": m.path})
 	}
@@ -99,8 +111,11 @@ func (m mount) add(spec map[string]any, containers []map[string]any) error {
 }
 
 // name is the name of the volume, and whether the pod has it already.
-func (m mount) name(volumes []map[string]any) (name string, there bool, err error) {
+func (m mount) name(volumes []map[string]any, left *budget) (name string, there bool, err error) {
 	for n := 1; n < 100; n++ {
+		if err := left.step(lookup*(1+len(volumes)), mountsWhat); err != nil {
+			return "", false, err
+		}
 		if name = m.volume; n > 1 {
 			suffix := "-" + strconv.Itoa(n)
 			name = name[:min(len(name), validation.DNS1123LabelMaxLength-len(suffix))] + suffix

@@ -116,8 +116,15 @@ func stringIn(tree any, v values) string {
 	switch x := tree.(type) {
 	case string:
 		return x
-	case text:
-		return x.in(v)
+	case markedText:
+		if x.size(v) <= maxIdentity {
+			return x.in(v)
+		}
 	}
 	return ""
 }
+
+// maxIdentity is how long an apiVersion, a kind or a namespace may be to be looked at, in
+// bytes: those of Kubernetes have 253 at most. Longer ones are refused where they are
+// made.
+const maxIdentity = 1024

@@ -25,6 +25,9 @@ func parse(source *v1alpha1.AddOnTemplate) (*Template, []error) {
 	for _, m := range t.manifests {
 		countPlaceholders(m.tree, t.counts)
 	}
+	for _, c := range source.Spec.AgentSpec.ManifestConfigs {
+		countIn(t.counts, c.ResourceIdentifier.Name, c.ResourceIdentifier.Namespace)
+	}
 	t.placeholders = slices.Sorted(maps.Keys(t.counts))
 	return t, problems
 }

@@ -56,11 +56,21 @@ func proxyConfigMap(addOn string) string { return addOn + "-proxy-ca" }
 // additions are the objects that a configuration adds: the ConfigMap with the proxy's
 // certificates, for each workload whose pods mount it in its namespace, and otherwise in
 // that of the agent.
-func (c *changes) additions(all []*unstructured.Unstructured, namespace string) (out []*unstructured.Unstructured) {
+func (c *changes) additions(
+	all []*unstructured.Unstructured, namespace string,
+) (out []*unstructured.Unstructured, err error) {
 	if c.proxy.certificates == "" {
-		return nil
+		return nil, nil
 	}
+	there := map[string]bool{}
 	add := func(namespace string) {
+		if there[namespace] || err != nil {
+			return
+		}
+		there[namespace] = true
+		if err = c.left.grow(len(c.proxy.certificates)+overhead, "the proxy's certificates"); err != nil {
+			return
+		}
 		out = append(out, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": map[string]any{"name": proxyConfigMap(c.addOn), "namespace": namespace},
@@ -77,5 +87,5 @@ func (c *changes) additions(all []*unstructured.Unstructured, namespace string) 
 	if len(out) == 0 {
 		add(namespace)
 	}
-	return out
+	return out, err
 }

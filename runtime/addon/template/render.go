@@ -45,10 +45,11 @@ func (t *Template) render(in Input) (Result, error) {
 			out.Unknown = append(out.Unknown, name)
 		}
 	}
-	if err := t.checkGrowth(v); err != nil {
+	left := newBudget()
+	if err := t.checkGrowth(v, left); err != nil {
 		return out, err
 	}
-	changes, err := t.changesOf(in, variables)
+	changes, err := t.changesOf(in, variables, left)
 	if err != nil {
 		return out, err
 	}
@@ -58,27 +59,27 @@ func (t *Template) render(in Input) (Result, error) {
 			return out, err
 		}
 	}
-	for _, o := range changes.additions(all.list, out.Namespace) {
+	additions, err := changes.additions(all.list, out.Namespace)
+	if err != nil {
+		return out, err
+	}
+	for _, o := range additions {
 		if err := all.add(o, "the ConfigMap for the proxy's certificates", ""); err != nil {
 			return out, err
 		}
 	}
 	out.Objects = all.list
-	out.ManifestConfigs = t.manifestConfigs(all.list, forced, v)
-	return out, nil
+	out.ManifestConfigs, err = t.manifestConfigs(all.list, forced, v, left)
+	return out, err
 }
 
-// maxGrowth is by how many bytes the values of placeholders may make an add-on larger.
-// It is beyond what several works can carry, and keeps a small template with a large
-// value from filling the memory.
-const maxGrowth = 8 << 20
-
-func (t *Template) checkGrowth(v values) error {
-	sum := 0
+// checkGrowth charges for the values of placeholders before any is put in.
+func (t *Template) checkGrowth(v values, left *budget) error {
 	for _, name := range t.placeholders {
-		if sum += t.counts[name] * len(v[name]); sum > maxGrowth {
-			return fmt.Errorf("the placeholder %s stands in it %d times, and its value has %d bytes: together the values may have %d bytes, so shorten it or use it less",
-				opening+name+closing, t.counts[name], len(v[name]), maxGrowth)
+		if left.grow(t.counts[name]*len(v[name]), "") != nil {
+			return fmt.Errorf("the placeholder %s stands in it %d times, and its value has %d bytes: "+
+				"together the values may have %d bytes, so shorten it or use it less",
+				excerpt(opening+name+closing), t.counts[name], len(v[name]), maxGrowth)
 		}
 	}
 	return nil

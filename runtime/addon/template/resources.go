@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,12 +16,16 @@ type resourceRule struct {
 	// parts fit the plural name of the kind, the object's name and the container's.
 	parts     [3]part
 	resources map[string]any
+	// size is that of the resources in bytes, and states is how many a comparison goes
+	// through for each character of a name.
+	size, states int
 }
 
 // part fits texts.
 type part struct {
 	exact      string
 	expression *regexp.Regexp
+	states     int
 	any        bool
 }
 
@@ -38,6 +43,7 @@ func (p part) fits(s string) bool {
 // is * fits anything, and another one is a regular expression for the whole of a text.
 func resourceRulesOf(requirements []v1alpha1.ContainerResourceRequirements) ([]resourceRule, error) {
 	var out []resourceRule
+	states := 0
 	for i := range requirements {
 		r := &requirements[i]
 		at := fmt.Sprintf("spec.resourceRequirements[%d]", i)
@@ -53,12 +59,17 @@ func resourceRulesOf(requirements []v1alpha1.ContainerResourceRequirements) ([]r
 					at, quoted(r.ContainerID), quoted(text), err)
 			}
 			rule.parts[j] = p
+			rule.states += p.states
+		}
+		if states += rule.states; states > maxStates {
+			return nil, fmt.Errorf("%s.containerID is %s: the regular expressions have together more than %d states "+
+				"with their repetitions written out: write shorter ones, or fewer", at, quoted(r.ContainerID), maxStates)
 		}
 		resources, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&r.Resources)
 		if err != nil {
 			return nil, fmt.Errorf("%s.resources: %w", at, err)
 		}
-		rule.resources = resources
+		rule.resources, rule.size = resources, sizeOf(resources)
 		out = append(out, rule)
 	}
 	return out, nil
@@ -71,11 +82,19 @@ func partOf(text string) (part, error) {
 	case !strings.ContainsAny(text, `\.+*?()|[]{}^$`):
 		return part{exact: text}, nil
 	}
-	if _, err := regexp.Compile(text); err != nil {
+	if len(text) > maxStates {
+		return part{states: maxStates + 1}, nil // refused with the rule
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
 		return part{}, err // of the text as it is written
 	}
+	states := statesOf(parsed)
+	if states > maxStates {
+		return part{states: states}, nil // as well
+	}
 	expression, err := regexp.Compile("^(?:" + text + ")$")
-	return part{expression: expression}, err
+	return part{expression: expression, states: states}, err
 }
 
 // setResources sets the resources of a container to those of the last rule that fits.
@@ -87,9 +106,16 @@ func (c *changes) setResources(container map[string]any, at, kind, object string
 	if !ok || name == "" {
 		return fmt.Errorf("%s.name is missing: resourceRequirements need one to tell containers from each other", at)
 	}
+	const what = "the resourceRequirements"
 	for i := len(c.resources) - 1; i >= 0; i-- {
 		r := &c.resources[i]
+		if err := c.left.step(1+r.states*(len(object)+len(name))/2, what); err != nil {
+			return err
+		}
 		if r.parts[0].fits(kind) && r.parts[1].fits(object) && r.parts[2].fits(name) {
+			if err := c.left.grow(r.size, what); err != nil {
+				return err
+			}
 			container["resources"] = runtime.DeepCopyJSON(r.resources)
 			return nil
 		}

@@ -69,7 +69,7 @@ type Template struct {
 	source    *v1alpha1.AddOnTemplate
 	manifests []manifest
 	// placeholders are the names of placeholders, sorted, and counts how often each
-	// stands in the manifests.
+	// stands in the manifests and in the names of manifestConfigs.
 	placeholders []string
 	counts       map[string]int
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 )
 
 // Marks of a placeholder. Nothing may stand between them and its name: {{ NAME }} is
@@ -13,9 +15,9 @@ const (
 	closing = "}}"
 )
 
-// text is a text of a manifest, cut at its placeholders: what stands before the first
+// markedText is a text of a manifest, cut at its placeholders: what stands before the first
 // one, and for each its name and what stands behind it.
-type text struct {
+type markedText struct {
 	before string
 	rest   []placeholder
 }
@@ -23,14 +25,14 @@ type text struct {
 type placeholder struct{ name, behind string }
 
 // parseText cuts a text at its placeholders.
-func parseText(s string) (text, error) {
-	var t text
+func parseText(s string) (markedText, error) {
+	var t markedText
 	before, tail, found := strings.Cut(s, opening)
 	t.before = before
 	for found {
 		name, after, closed := strings.Cut(tail, closing)
 		if !closed {
-			return text{}, fmt.Errorf("%s opens a placeholder that nothing closes: close it with %s, as in {{CLUSTER_NAME}}; for the characters %s"+
+			return markedText{}, fmt.Errorf("%s opens a placeholder that nothing closes: close it with %s, as in {{CLUSTER_NAME}}; for the characters %s"+
 				" themselves put them into a variable of an AddOnDeploymentConfig", quoted(s), closing, opening)
 		}
 		var behind string
@@ -41,7 +43,7 @@ func parseText(s string) (text, error) {
 }
 
 // in is the text with values for its placeholders. One without a value is left out.
-func (t text) in(v values) string {
+func (t markedText) in(v values) string {
 	if len(t.rest) == 0 {
 		return t.before
 	}
@@ -52,6 +54,15 @@ func (t text) in(v values) string {
 		b.WriteString(p.behind)
 	}
 	return b.String()
+}
+
+// size is how many bytes the text has with values for its placeholders.
+func (t markedText) size(v values) int {
+	n := len(t.before)
+	for _, p := range t.rest {
+		n += len(v[p.name]) + len(p.behind)
+	}
+	return n
 }
 
 // values are what stands for placeholders, by name.
@@ -74,9 +85,8 @@ func asText(value string) string {
 
 // quoted is a text for a message: quoted, and cut short where it is long.
 func quoted(s string) string {
-	const most = 100
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return fmt.Sprintf("%q", s)
+	return fmt.Sprintf("%q", text.Cut(s, 100))
 }
+
+// excerpt is a text for a message, cut short where it is very long.
+func excerpt(s string) string { return text.Cut(s, 1000) }

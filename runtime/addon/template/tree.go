@@ -23,7 +23,7 @@ type patterned struct {
 }
 
 type namedField struct {
-	name  text
+	name  markedText
 	value any
 }
 
@@ -38,19 +38,47 @@ func parseTree(raw []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("is more than one JSON value: make a manifest of each")
 	}
-	return compile(read, "")
+	compiled, err := compile(read)
+	if err != nil {
+		return nil, err
+	}
+	return compiled, nil
 }
 
-// compile makes a tree of JSON. at is where it stands, for messages.
-func compile(read any, at string) (any, error) {
+// misplaced is a problem with a text. at are the steps to where it stands, the last one
+// first: put together only where there is a problem, as each of a million texts may stand
+// behind the name of a long field.
+type misplaced struct {
+	at  []string
+	err error
+}
+
+func (m *misplaced) Error() string {
+	var b strings.Builder
+	for _, step := range slices.Backward(m.at) {
+		b.WriteString(step)
+	}
+	return fmt.Sprintf("%s: %v", excerpt(strings.TrimPrefix(b.String(), ".")), m.err)
+}
+
+func (m *misplaced) Unwrap() error { return m.err }
+
+// in adds the step that leads to where the problem stands.
+func (m *misplaced) in(step string) *misplaced {
+	m.at = append(m.at, step)
+	return m
+}
+
+// compile makes a tree of JSON.
+func compile(read any) (any, *misplaced) {
 	switch x := read.(type) {
 	case map[string]any:
-		return compileObject(x, at)
+		return compileObject(x)
 	case []any:
 		for i := range x {
-			item, err := compile(x[i], at+"["+strconv.Itoa(i)+"]")
+			item, err := compile(x[i])
 			if err != nil {
-				return nil, err
+				return nil, err.in("[" + strconv.Itoa(i) + "]")
 			}
 			x[i] = item
 		}
@@ -58,7 +86,7 @@ func compile(read any, at string) (any, error) {
 		if strings.Contains(x, opening) {
 			t, err := parseText(x)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", place(at), err)
+				return nil, &misplaced{err: err}
 			}
 			return t, nil
 		}
@@ -68,12 +96,12 @@ func compile(read any, at string) (any, error) {
 	return read, nil
 }
 
-func compileObject(x map[string]any, at string) (any, error) {
+func compileObject(x map[string]any) (any, *misplaced) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(x)) {
-		compiled, err := compile(x[name], at+"."+name)
+		compiled, err := compile(x[name])
 		if err != nil {
-			return nil, err
+			return nil, err.in("." + name)
 		}
 		x[name] = compiled
 		if strings.Contains(name, opening) {
@@ -87,15 +115,13 @@ func compileObject(x map[string]any, at string) (any, error) {
 	for _, name := range names {
 		t, err := parseText(name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", place(at), err)
+			return nil, &misplaced{err: err}
 		}
 		p.named = append(p.named, namedField{t, x[name]})
 		delete(x, name)
 	}
 	return p, nil
 }
-
-func place(at string) string { return strings.TrimPrefix(at, ".") }
 
 // number is a number as unstructured objects hold it. One that would lose something
 // that way stays as it is written.
@@ -135,7 +161,7 @@ func expand(tree any, v values) (any, error) {
 			out[i] = item
 		}
 		return out, nil
-	case text:
+	case markedText:
 		return x.in(v), nil
 	case patterned:
 		out, err := expandFields(x.fields, v, len(x.fields)+len(x.named))
@@ -158,25 +184,19 @@ func expand(tree any, v values) (any, error) {
 
 func expandFields(fields map[string]any, v values, size int) (map[string]any, error) {
 	out := make(map[string]any, size)
+	var problem error
+	first := "" // the field with the problem, of several the first one by name
 	for name, value := range fields {
 		expanded, err := expand(value, v)
-		if err != nil {
-			return nil, firstProblem(fields, v)
+		if err != nil && (problem == nil || name < first) {
+			problem, first = err, name
 		}
 		out[name] = expanded
 	}
-	return out, nil
-}
-
-// firstProblem is the problem of the first of several fields, so that the same input
-// gives the same problem.
-func firstProblem(fields map[string]any, v values) error {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if _, err := expand(fields[name], v); err != nil {
-			return err
-		}
+	if problem != nil {
+		return nil, problem
 	}
-	return nil
+	return out, nil
 }
 
 // countPlaceholders adds how often each placeholder stands in a tree.
@@ -190,7 +210,7 @@ func countPlaceholders(tree any, counts map[string]int) {
 		for _, item := range x {
 			countPlaceholders(item, counts)
 		}
-	case text:
+	case markedText:
 		for _, p := range x.rest {
 			counts[p.name]++
 		}

@@ -5,12 +5,18 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
@@ -37,8 +43,30 @@ func TestCertificateIsIssued(t *testing.T) {
 	if c.Status.KeyHash != hash || c.Status.Serial != "abcdef" || !c.Status.NotAfter.Time.Equal(leaf.NotAfter) || !c.Status.NotBefore.Time.Equal(leaf.NotBefore) {
 		t.Errorf("the status is %+v", c.Status.IssuedAccess)
 	}
-	f.told("CertificateIssued", hash, "jo@example.com", `"ci"`, "team-a/jo", f.cloud)
+	f.reported("CertificateIssued", hash, "jo@example.com", `"ci"`, "team-a/jo", f.cloud)
 	f.reports("Certificate,Token")
+}
+
+// A library that panics about one credential ends neither the agent nor the others.
+func TestPanicAboutOneCredentialStopsNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.setSigner(f.sign)
+	var odd atomic.Pointer[string]
+	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if name := odd.Load(); name != nil && r.Method != http.MethodGet && strings.Contains(r.URL.Path, *name) {
+				panic("odd credential")
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	first := f.credential(nil)
+	odd.Store(&first.Name)
+	f.start()
+	f.issued(f.credential(nil))
+	odd.Store(nil)
+	f.step(time.Minute) // the longest pause after a failure
+	f.issued(first)
 }
 
 func TestTokenIsIssuedForTheWorksServiceAccount(t *testing.T) {
@@ -147,7 +175,50 @@ func TestSignerThatDoesNotSignFailsACertificate(t *testing.T) {
 				f.step(2 * time.Second)
 			}
 			f.refused(c, tc.reason, tc.words)
-			f.told(tc.reason, "refused")
+			f.reported(tc.reason, "refused")
 		})
 	}
+}
+
+// A token ends with its service account. When the hub moves the accounts to another
+// namespace, or somebody has deleted one, the agent hands over a token of the new one,
+// which ends when the first would have.
+func TestTokenIsReplacedWhenItsAccountIsMadeAgain(t *testing.T) {
+	f := started(t)
+	hash := keyHash(t, f.seal.PublicKey())
+	old := f.bring(hash)
+	c := f.credential(mode(v1alpha1.AccessToken))
+	f.issued(c)
+	first := c.Status.IssuedAccess
+	if first.ServiceAccountUID != string(old.UID) {
+		t.Errorf("the status is %+v", first)
+	}
+	accounts := muster.AccountNamespace(hubID, f.cloudID())
+	f.must(f.Create(f.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: accounts}}))
+	moved := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: accounts, Name: old.Name}}
+	f.must(f.Create(f.ctx, moved))
+	f.account(old, moved)
+	f.eventually(func() error {
+		f.must(f.Get(f.ctx, client.ObjectKeyFromObject(c), c))
+		if c.Status.ServiceAccountUID != string(moved.UID) {
+			return fmt.Errorf("the token is of the account %s, want %s", c.Status.ServiceAccountUID, moved.UID)
+		}
+		return nil
+	})
+	token, err := useraccess.Open(f.seal, c.Status.SealedToken, string(c.Spec.AccessRequest.UID))
+	f.must(err)
+	if who := f.whoIs(string(token)); who != "system:serviceaccount:"+accounts+":"+old.Name {
+		t.Errorf("the token is %s", who)
+	}
+	if until := c.Status.NotAfter.Time; until.After(first.NotAfter.Add(5 * time.Second)) {
+		t.Errorf("the second token lives until %s, the first until %s", until, first.NotAfter)
+	}
+	// The owner takes it back: the account goes where it is now.
+	f.policy(map[string]string{"enabled": "false"})
+	f.eventually(func() error {
+		if err := f.Get(f.ctx, client.ObjectKeyFromObject(moved), moved.DeepCopy()); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the account is still there: %w", err)
+		}
+		return nil
+	})
 }

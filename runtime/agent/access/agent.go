@@ -2,87 +2,137 @@ package access
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// workers is how many credentials are looked after at a time.
-const workers = 8
-
 // agent looks after the credentials of one hub.
 type agent struct {
 	Options
-	hub, local     client.WithWatch
+	engine *engine.Engine
+	// hub and local write, and read what is not watched.
+	hub, local     client.Client
 	hubID, hubHash string
 
-	credentials *mirror.Mirror[*v1alpha1.ClusterCredential]
-	requests    *mirror.Mirror[*certificatesv1.CertificateSigningRequest]
-	policies    *mirror.Mirror[*corev1.ConfigMap]
-	works       *mirror.Mirror[*workv1.AppliedManifestWork]
-	news        loop.Signal
+	queue *engine.Queue
+	// writtenCredentials and writtenRequests are what the copies may not show yet.
+	writtenCredentials, writtenRequests *engine.Written
 	// gone ends the run: the hub has no user access any more.
 	gone context.CancelFunc
-
-	// written are the writes of this agent that the mirrors may not show yet.
-	writtenCredentials *mirror.Overlay[*v1alpha1.ClusterCredential]
-	writtenRequests    *mirror.Overlay[*certificatesv1.CertificateSigningRequest]
 
 	author author
 	rights rights
 	signer signer
 
-	mu      sync.Mutex
-	failing map[types.NamespacedName]*failure
-	problem retry.Once // of the policy
+	problem retry.Once             // of the policy
+	unread  retry.OnceEach[string] // why a kind cannot be watched
+	failing retry.OnceEach[string] // why a credential fails, as reported
 }
 
-func newAgent(o Options, hub, local client.WithWatch, hubID string) *agent {
+func newAgent(o Options, hub, local client.Client, hubID string) (*agent, error) {
 	a := &agent{
 		Options: o, hub: hub, local: local, hubID: hubID, hubHash: work.HubHash(o.HubHost),
-		news:               loop.NewSignal(),
-		writtenCredentials: mirror.NewOverlay[*v1alpha1.ClusterCredential](),
-		writtenRequests:    mirror.NewOverlay[*certificatesv1.CertificateSigningRequest](),
-		failing:            map[types.NamespacedName]*failure{},
+		queue:              engine.NewQueue(o.ClusterName, engine.Retry),
+		writtenCredentials: engine.NewWritten(o.Clock), writtenRequests: engine.NewWritten(o.Clock),
 	}
-	a.signer.backoff = retry.New(o.Clock, wait.Backoff{Duration: signerPause, Factor: 2, Steps: 10, Cap: signerMaxPause})
-	a.credentials = mirror.New(mirror.Options[*v1alpha1.ClusterCredential]{
-		Client: hub, List: &v1alpha1.ClusterCredentialList{}, Clock: o.Clock,
-		Select:  []client.ListOption{client.InNamespace(o.ClusterName)},
-		Report:  a.hubAnswers,
-		Backoff: ptr.To(retry.Quick(time.Minute)),
+	inLogicalCloud, err := labels.Parse(muster.LogicalCloudLabel)
+	if err != nil {
+		return nil, err
+	}
+	policy := wait.Backoff{Duration: signerPause, Factor: 2, Steps: 10, Cap: signerMaxPause}
+	a.signer.backoff = retry.New(o.Clock, policy)
+	a.engine, err = engine.New(engine.Options{
+		Hub: o.Hub, ManagedCluster: o.ManagedCluster, UserAgent: userAgent, Log: o.Log, Clock: o.Clock,
+		HubCache: cache.Options{
+			DefaultFieldSelector:     engine.InNamespace(o.ClusterName),
+			DefaultWatchErrorHandler: a.hubFailed,
+		},
+		LocalCache: cache.Options{
+			DefaultWatchErrorHandler: a.localFailed,
+			ByObject: map[client.Object]cache.ByObject{
+				&certificatesv1.CertificateSigningRequest{}: {Label: labels.SelectorFromSet(a.labels())},
+				&corev1.ConfigMap{}: {Field: fields.AndSelectors(
+					engine.InNamespace(o.Namespace),
+					fields.OneTermEqualSelector("metadata.name", muster.PolicyConfigMap),
+				)},
+				&workv1.AppliedManifestWork{}: {Label: inLogicalCloud},
+			},
+		},
 	})
-	a.requests = mirror.New(mirror.Options[*certificatesv1.CertificateSigningRequest]{
-		Client: local, List: &certificatesv1.CertificateSigningRequestList{}, Clock: o.Clock,
-		Select: []client.ListOption{client.MatchingLabels(a.labels())},
-		Report: a.reporter("certificate requests"),
+	if err != nil {
+		return nil, err
+	}
+	return a, a.addController()
+}
+
+// addController adds the controller. Without a full view of both sides, what is not
+// there yet would count as deleted, and a policy that was not read as none: so it
+// watches all before it starts.
+func (a *agent) addController() error {
+	hub, local := a.engine.GetCache(), a.engine.Local.GetCache()
+	requests := client.Object(&certificatesv1.CertificateSigningRequest{})
+	return a.engine.AddController(engine.Controller{
+		Name: "user-access", Queue: a.queue, Reconcile: a.reconcile, Workers: engine.Workers, Timeout: engine.Timeout,
+		Sources: []source.Source{
+			source.Kind(hub, client.Object(&v1alpha1.ClusterCredential{}), &handler.EnqueueRequestForObject{}),
+			source.Kind(local, requests, enqueue(a.credentialOfRequest)),
+			source.Kind(local, client.Object(&corev1.ConfigMap{}), enqueue(a.allCredentials)),
+			source.Kind(local, client.Object(&workv1.AppliedManifestWork{}), enqueue(a.credentialsOfWork)),
+		},
 	})
-	a.policies = mirror.New(mirror.Options[*corev1.ConfigMap]{
-		Client: local, List: &corev1.ConfigMapList{}, Clock: o.Clock,
-		Select: []client.ListOption{client.InNamespace(o.Namespace), client.MatchingFields{"metadata.name": muster.PolicyConfigMap}},
-		Report: a.reporter("the access policy"),
+}
+
+func enqueue(f handler.MapFunc) handler.EventHandler { return handler.EnqueueRequestsFromMapFunc(f) }
+
+// credentialOfRequest is the credential of a certificate request, which has its name.
+func (a *agent) credentialOfRequest(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{a.queue.Request(o.GetName())}
+}
+
+// allCredentials are those of the cluster, which depend on the policy and the agent's
+// rights.
+func (a *agent) allCredentials(ctx context.Context, _ client.Object) []reconcile.Request {
+	return a.requests(ctx, func(*v1alpha1.ClusterCredential) bool { return true })
+}
+
+// credentialsOfWork are those of the logical cloud that a work belongs to.
+func (a *agent) credentialsOfWork(ctx context.Context, o client.Object) []reconcile.Request {
+	cloud := o.GetLabels()[muster.LogicalCloudLabel]
+	return a.requests(ctx, func(c *v1alpha1.ClusterCredential) bool {
+		return c.Labels[muster.LogicalCloudLabel] == cloud
 	})
-	a.works = mirror.New(mirror.Options[*workv1.AppliedManifestWork]{
-		Client: local, List: &workv1.AppliedManifestWorkList{}, Clock: o.Clock,
-		Select: []client.ListOption{client.HasLabels{muster.LogicalCloudLabel}},
-		Report: a.reporter("the works of logical clouds"),
-	})
-	return a
+}
+
+func (a *agent) requests(ctx context.Context, wants func(*v1alpha1.ClusterCredential) bool) []reconcile.Request {
+	list := &v1alpha1.ClusterCredentialList{}
+	if err := a.engine.GetCache().List(ctx, list); err != nil {
+		a.Log.Debug("cannot list the cluster credentials", "err", err)
+	}
+	var all []reconcile.Request
+	for i := range list.Items {
+		if c := &list.Items[i]; wants(c) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c)})
+		}
+	}
+	return all
 }
 
 // labels are those of the certificate requests that this agent makes.
@@ -90,53 +140,28 @@ func (a *agent) labels() map[string]string {
 	return map[string]string{muster.AccessHubLabel: a.hubID, muster.AccessClusterLabel: a.ClusterName}
 }
 
-// hubAnswers takes the reports of the mirror of the credentials.
-func (a *agent) hubAnswers(err error) {
-	switch {
-	case apierrors.IsNotFound(err):
+// hubFailed takes the failures of the watch of the credentials.
+func (a *agent) hubFailed(_ context.Context, _ *toolscache.Reflector, err error) {
+	a.Log.Debug("cannot watch the cluster credentials on the hub, trying again", "err", err)
+	if apierrors.IsNotFound(err) {
 		a.gone()
-	case err != nil:
-		a.Log.Debug("cannot watch the cluster credentials on the hub, trying again", "err", err)
 	}
 }
 
-func (a *agent) reporter(what string) func(error) {
-	var problem retry.Once
-	return func(err error) {
-		switch {
-		case err == nil:
-			problem.Clear()
-		case apierrors.IsForbidden(err) && problem.Changed(err.Error()):
-			a.Log.Warn("the agent may not read "+what+", so no user gets access: give it the ClusterRole for user access, "+
-				"as muster_klusterlet does with user_access", "err", err)
-		default:
-			a.Log.Debug("cannot watch "+what+" in the managed cluster, trying again", "err", err)
-		}
+// localFailed takes the failures of the watches of the managed cluster.
+func (a *agent) localFailed(_ context.Context, r *toolscache.Reflector, err error) {
+	if apierrors.IsForbidden(err) && a.unread.Changed(r.TypeDescription(), err.Error()) {
+		a.Log.Warn("the agent lacks rights to watch the managed cluster, so no user gets access: "+
+			"give it the ClusterRole for user access, as muster_klusterlet does with user_access", "err", err)
+		return
 	}
+	a.Log.Debug("cannot watch the managed cluster, trying again", "err", err)
 }
 
 // run looks after the credentials until ctx ends, or the hub has none any more.
-func (a *agent) run(ctx context.Context) {
+func (a *agent) run(ctx context.Context) error {
 	ctx, a.gone = context.WithCancel(ctx)
 	defer a.gone()
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { a.credentials.Run(ctx) })
-	running.Go(func() { a.requests.Run(ctx) })
-	running.Go(func() { a.policies.Run(ctx) })
-	running.Go(func() { a.works.Run(ctx) })
-	// Without a full view of both sides, what is not there yet would count as
-	// deleted, and a policy that was not read as none.
-	for _, filled := range []<-chan struct{}{a.policies.Filled(), a.requests.Filled(), a.works.Filled(), a.credentials.Filled()} {
-		select {
-		case <-filled:
-		case <-ctx.Done():
-			return
-		}
-	}
-	a.credentials.Notify(a.news)
-	a.requests.Notify(a.news)
-	a.policies.Notify(a.news)
-	a.works.Notify(a.news)
-	loop.Run(ctx, a.Clock, a.news, 0, a.pass)
+	a.queue.Add(engine.General)
+	return a.engine.Start(ctx)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,8 +42,6 @@ func (a *agent) made(ctx context.Context, r *certificatesv1.CertificateSigningRe
 				Request: r.Spec.Request, SignerName: r.Spec.SignerName, Usages: r.Spec.Usages,
 			},
 		}
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
 		if err := a.local.Create(ctx, probe, client.DryRunAll); err != nil {
 			return false, fmt.Errorf("find out who the agent is in the managed cluster: %w", err)
 		}
@@ -55,21 +52,10 @@ func (a *agent) made(ctx context.Context, r *certificatesv1.CertificateSigningRe
 }
 
 // removeStray deletes a certificate request of this agent whose credential is gone.
-// It returns after how long to try again.
-func (a *agent) removeStray(ctx context.Context, r *certificatesv1.CertificateSigningRequest) time.Duration {
-	key := client.ObjectKeyFromObject(r)
-	if left := a.pausing(key); left > 0 {
-		return left
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+func (a *agent) removeStray(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
 	ours, err := a.made(ctx, r)
-	if err == nil && ours {
-		err = a.remove(ctx, r)
+	if err != nil || !ours {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		a.Log.Debug("cannot delete a left-over certificate request, trying again", "name", r.Name, "err", err)
-		return time.Minute
-	}
-	return 0
+	return a.remove(ctx, r)
 }

@@ -98,8 +98,8 @@ func (f *fixture) waits(c *v1alpha1.ClusterCredential, reason string) {
 	})
 }
 
-// told waits for an event in the agent's namespace with all words.
-func (f *fixture) told(reason string, words ...string) {
+// reported waits for an event in the agent's namespace with all words.
+func (f *fixture) reported(reason string, words ...string) {
 	f.t.Helper()
 	f.eventually(func() error {
 		events := &eventsv1.EventList{}

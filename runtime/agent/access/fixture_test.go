@@ -29,14 +29,13 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 )
 
 // hubID is the hub of all fixtures.
@@ -50,19 +49,14 @@ const lifetime = time.Hour
 var env testenv.Env
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.ExternalSigner(), testenv.With(func(ctx context.Context, s *controlplane.Server) (func(), error) {
-		kinds, err := crds.Gated(kinds.HubWithUserAccess)
-		if err != nil {
-			return nil, err
-		}
-		if err := definitions.Install(ctx, s.RESTConfig("muster-test"), kinds); err != nil {
-			return nil, err
-		}
+	access := testenv.Gated(kinds.HubWithUserAccess)
+	hub := testenv.With(func(ctx context.Context, _ *controlplane.Server) (func(), error) {
 		return func() {}, env.Client().Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
 			Data:       map[string]string{hubinfo.FeaturesKey: "x," + hubinfo.UserAccess, hubinfo.HubIDKey: hubID},
 		})
-	}))
+	})
+	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.ExternalSigner(), access, hub)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -135,9 +129,12 @@ func (f *fixture) start() {
 	ctx, cancel := context.WithCancel(f.ctx)
 	done := make(chan error, 1)
 	o := access.Options{
-		ClusterName: f.hub, Namespace: f.own, HubHost: f.hubHost(),
-		Hub: env.Config("test-hub"), ManagedCluster: env.Config("test-agent"), Clock: f.clock,
-		Log: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Part: engine.Part{
+			ClusterName: f.hub, Namespace: f.own, Clock: f.clock,
+			Hub: env.Config("test-hub"), ManagedCluster: env.Config("test-agent"),
+			Log: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		},
+		HubHost: f.hubHost(),
 		Annotate: func(key, value string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -265,7 +262,7 @@ func (f *fixture) bring(hash string) *corev1.ServiceAccount {
 }
 
 // account writes down what the cloud's work has made.
-func (f *fixture) account(sa *corev1.ServiceAccount) {
+func (f *fixture) account(accounts ...*corev1.ServiceAccount) {
 	f.t.Helper()
 	hubHash := apiwork.HubHash(f.hubHost())
 	name := muster.CloudWork(f.hub, "prod")
@@ -275,9 +272,12 @@ func (f *fixture) account(sa *corev1.ServiceAccount) {
 	}
 	f.must(client.IgnoreAlreadyExists(f.Create(f.ctx, amw)))
 	f.must(f.Get(f.ctx, client.ObjectKeyFromObject(amw), amw))
-	amw.Status.AppliedResources = []workv1.AppliedManifestResourceMeta{{
-		Version: "v1", ResourceIdentifier: workv1.ResourceIdentifier{Resource: "serviceaccounts", Namespace: sa.Namespace, Name: sa.Name}, UID: string(sa.UID),
-	}}
+	amw.Status.AppliedResources = nil
+	for _, sa := range accounts {
+		amw.Status.AppliedResources = append(amw.Status.AppliedResources, workv1.AppliedManifestResourceMeta{
+			Version: "v1", ResourceIdentifier: workv1.ResourceIdentifier{Resource: "serviceaccounts", Namespace: sa.Namespace, Name: sa.Name}, UID: string(sa.UID),
+		})
+	}
 	f.must(f.Status().Update(f.ctx, amw))
 	f.t.Cleanup(func() { _ = f.Delete(f.ctx, amw) })
 }

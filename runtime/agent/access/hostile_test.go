@@ -76,7 +76,7 @@ func TestAgentThatIsLiedToByTheHub(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := f.credential(func(c *v1alpha1.ClusterCredential) { tc.change(&c.Spec) })
 			f.refused(c, muster.ReasonRequestTampered, tc.words)
-			f.told(muster.ReasonRequestTampered, tc.words)
+			f.reported(muster.ReasonRequestTampered, tc.words)
 		})
 	}
 	for _, namespace := range []string{"kube-system", "kube-public", "default", f.own, "open-cluster-management-agent"} {

@@ -2,76 +2,53 @@ package access
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // userAgent is what the agent calls itself in requests.
 const userAgent = "muster-access-agent"
 
-// Options say whose users are let in where.
+// Options say whose users get access where. All fields are required.
 type Options struct {
-	// ClusterName is the hub namespace that holds the credentials.
-	ClusterName string
-	// Namespace is the agent's namespace in the managed cluster, which holds the
-	// policy of the cluster's owner; cluster.AgentNamespace by default.
-	Namespace string
+	engine.Part
 	// HubHost is the hub's URL exactly as in the agent's kubeconfig.
 	HubHost string
-	// Hub and ManagedCluster are the ways to both sides.
-	Hub, ManagedCluster *rest.Config
 	// Annotate keeps an annotation on the cluster's ManagedCluster: the value "" is
 	// none. It must not block.
 	Annotate func(key, value string)
-	// Log is the agent's logger, with the cluster's name; nothing is logged by
-	// default.
-	Log *slog.Logger
-	// Clock is the real one by default.
-	Clock clock.Clock
 }
 
-// Run lets users in until ctx ends, and returns nil then. It returns an error only
+// Run gives users access until ctx ends, and returns nil then. It returns an error only
 // when it cannot start.
 func Run(ctx context.Context, o Options) error {
-	o.complete()
-	hub, err := connect(o.Hub)
-	if err != nil {
-		return fmt.Errorf("prepare user access: connect to the hub: %w", err)
-	}
-	local, err := connect(o.ManagedCluster)
-	if err != nil {
-		return fmt.Errorf("prepare user access: connect to the managed cluster: %w", err)
-	}
-	(&watcher{Options: o, hub: hub, local: local}).run(ctx)
-	return nil
+	return o.Part.Run(ctx, "user access", userAgent, o.look)
 }
 
-// complete sets defaults.
-func (o *Options) complete() {
-	if o.Namespace == "" {
-		o.Namespace = cluster.AgentNamespace
+// look asks the hub for user access, and returns what looks after it; nil when it has
+// none.
+func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(context.Context) error, error) {
+	info := &corev1.ConfigMap{}
+	err := hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
+	isUpstream := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+	if err != nil && !isUpstream {
+		return nil, err
 	}
-	if o.Annotate == nil {
-		o.Annotate = func(string, string) {}
+	hubID := info.Data[hubinfo.HubIDKey]
+	if isUpstream || !hubinfo.Has(info.Data, hubinfo.UserAccess) || hubID == "" {
+		o.Annotate(muster.UserAccessAnnotation, "")
+		return nil, nil
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	a, err := newAgent(o, hub, local, hubID)
+	if err != nil {
+		return nil, err
 	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-}
-
-func connect(given *rest.Config) (client.WithWatch, error) {
-	config := rest.CopyConfig(given)
-	config.UserAgent, config.QPS = userAgent, -1
-	return client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	return a.run, nil
 }

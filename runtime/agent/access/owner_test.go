@@ -83,7 +83,7 @@ func TestOwnerTakesBackWhatWasIssued(t *testing.T) {
 		}
 		return nil
 	})
-	f.told(muster.ReasonRefusedByPolicy, "its tokens are void")
+	f.reported(muster.ReasonRefusedByPolicy, "its tokens are void")
 	// What was taken back stays so.
 	f.policy(nil)
 	f.issued(f.credential(nil))
@@ -157,7 +157,7 @@ func TestRightsOfTheKlusterletSuffice(t *testing.T) {
 	f.bring(keyHash(t, f.seal.PublicKey()))
 	f.start()
 	f.eventually(func() error {
-		if !strings.Contains(f.logged(), "the agent may not read certificate requests") {
+		if !strings.Contains(f.logged(), "the agent lacks rights to watch the managed cluster") {
 			return fmt.Errorf("it does not say what it lacks")
 		}
 		return nil
@@ -173,7 +173,7 @@ func TestRightsOfTheKlusterletSuffice(t *testing.T) {
 	})
 	f.issued(c)
 	f.issued(token)
-	f.told("CertificateIssued")
+	f.reported("CertificateIssued")
 	f.policy(map[string]string{"enabled": "false"})
 	f.refused(token, muster.ReasonRefusedByPolicy, "void")
 }

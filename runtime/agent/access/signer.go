@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 )
 
 // A signer that does not sign is not waited for again, where a token will do, for
@@ -50,6 +51,7 @@ func (a *agent) signerFails(why string) {
 	a.signer.until = now.Add(a.signer.backoff.Next())
 	until := a.signer.until
 	a.signer.mu.Unlock()
-	a.Log.Warn("the cluster's signer does not make client certificates; users that take a token get one at once", "until", until, "because", why)
-	a.news.Set() // the hub is told by the next pass
+	a.Log.Warn("the cluster's signer does not make client certificates; users that take a token get one at once",
+		"until", until, "because", why)
+	a.queue.Add(engine.General) // reports to the hub which modes are left
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
 func TestAddOnGetsItsCertificateForTheHub(t *testing.T) {
@@ -168,6 +170,32 @@ func TestCertificateIsRenewedInGoodTime(t *testing.T) {
 	f.clock.Step(2 * lifetime)
 	f.start()
 	f.stored("a-hub-kubeconfig", another(second))
+}
+
+// When this agent has taken another one's place, the hub takes no certificate that it
+// issued before. That of a signer of the add-on's own is as good as before.
+func TestCertificateOfTheFormerAgentIsReplaced(t *testing.T) {
+	f := started(t)
+	f.addOn("a", forHub("u", "g"), signedBy("example.com/x"))
+	first := f.stored("a-hub-kubeconfig", nil)
+	f.stored("a-example.com-x-client-cert", nil)
+	f.stop()
+	issued := cluster.IssuedAt(leaf(t, first).NotBefore)
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: f.hub}}
+	mc.Annotations, _ = cluster.TakeOver(nil, "agent", issued, issued)
+	f.must(f.Create(f.ctx, mc))
+	defer func() { f.must(f.Delete(f.ctx, mc)) }()
+	f.clock.Step(time.Minute)
+	f.start()
+	second := f.stored("a-hub-kubeconfig", another(first))
+	f.must(f.asked("a", 3))
+	f.restart()
+	f.stays(func() error {
+		if got := f.secret(f.install, second.Name); got == nil || got.ResourceVersion != second.ResourceVersion {
+			return errors.New("the Secret was written once more")
+		}
+		return f.asked("a", 3)
+	})
 }
 
 func TestChangesOfARegistration(t *testing.T) {

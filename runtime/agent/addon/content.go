@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
@@ -29,11 +30,13 @@ type wanted struct {
 	account types.UID
 	// kubeconfig is that of the Secret; nil where there is none.
 	kubeconfig []byte
+	// void is the time until which the hub's certificates are of no use.
+	void time.Time
 }
 
 // want says how the credential of a registration has to be.
 func (o *Options) want(r registration.Registration, account types.UID) (wanted, error) {
-	w := wanted{Registration: r, account: account}
+	w := wanted{Registration: r, account: account, void: o.void}
 	if !r.ForHub() {
 		return w, nil
 	}
@@ -83,7 +86,9 @@ func (w wanted) data(c credential) map[string][]byte {
 
 // keys are the keys of Secrets of add-ons, whatever they were made with.
 func keys() []string {
-	return []string{cluster.ClusterNameKey, cluster.KubeconfigKey, cluster.TLSCertKey, cluster.TLSKeyKey, registration.TokenKey}
+	return []string{
+		cluster.ClusterNameKey, cluster.KubeconfigKey, cluster.TLSCertKey, cluster.TLSKeyKey, registration.TokenKey,
+	}
 }
 
 // standing is how a stored credential is.
@@ -115,7 +120,12 @@ func (w wanted) inspect(secret *corev1.Secret, now time.Time, chance float64) st
 		return w.inspectToken(secret.Data[registration.TokenKey], now)
 	}
 	_, asked := secret.Annotations[muster.AddOnRegistrationAnnotation]
-	return w.inspectCertificate(secret.Data[cluster.TLSCertKey], secret.Data[cluster.TLSKeyKey], !asked, now, chance)
+	have := w.inspectCertificate(secret.Data[cluster.TLSCertKey], secret.Data[cluster.TLSKeyKey], !asked, now, chance)
+	if have.err == nil && w.ForHub() && !w.void.IsZero() && !cluster.IssuedAt(have.since).After(w.void) {
+		return standing{err: errors.New("it is of the cluster's former agent, and void since this one has taken " +
+			"its place")}
+	}
+	return have
 }
 
 func (w wanted) inspectToken(content []byte, now time.Time) standing {
@@ -161,11 +171,12 @@ func parsePair(certPEM, keyPEM []byte) (*x509.Certificate, error) {
 }
 
 func hasSubject(c *x509.Certificate, r registration.Registration) bool {
-	return c.Subject.CommonName == r.User && sameSet(c.Subject.Organization, r.Groups) && sameSet(c.Subject.OrganizationalUnit, r.OrganizationUnits)
+	return c.Subject.CommonName == r.User && sameSet(c.Subject.Organization, r.Groups) &&
+		sameSet(c.Subject.OrganizationalUnit, r.OrganizationUnits)
 }
 
 func sameSet(a, b []string) bool {
-	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
+	return sets.New(a...).Equal(sets.New(b...))
 }
 
 // isOurs tells whether a Secret is one that this agent has made for an add-on.
@@ -177,13 +188,16 @@ func (o *Options) isOurs(secret *corev1.Secret, addOn string) bool {
 // the registration all the same, as one from before muster's agent came: nothing else
 // looks like it. Such a one is replaced and gets the agent's mark; any other stays.
 func (w wanted) mayTakeOver(secret *corev1.Secret) error {
-	refused := fmt.Errorf("the Secret %s/%s is there, and is not the agent's: rename or delete it, or give the add-on another install namespace",
+	refused := fmt.Errorf("the Secret %s/%s is there, and is not the agent's: rename or delete it, "+
+		"or give the add-on another install namespace",
 		secret.Namespace, secret.Name)
 	if by := secret.Labels[muster.AddOnAgentLabel]; by != "" {
 		return fmt.Errorf("the Secret %s/%s was made for the add-on %q by the agent in the namespace %s: "+
-			"give one of the two add-ons another install namespace", secret.Namespace, secret.Name, secret.Annotations[muster.AddOnAnnotation], by)
+			"give one of the two add-ons another install namespace",
+			secret.Namespace, secret.Name, secret.Annotations[muster.AddOnAnnotation], by)
 	}
-	if secret.Type != corev1.SecretTypeOpaque && secret.Type != "" || string(secret.Data[cluster.ClusterNameKey]) != w.Cluster {
+	isOpaque := secret.Type == corev1.SecretTypeOpaque || secret.Type == ""
+	if !isOpaque || string(secret.Data[cluster.ClusterNameKey]) != w.Cluster {
 		return refused
 	}
 	for key := range secret.Data {
@@ -191,11 +205,13 @@ func (w wanted) mayTakeOver(secret *corev1.Secret) error {
 			return refused
 		}
 	}
-	if leaf, err := parsePair(secret.Data[cluster.TLSCertKey], secret.Data[cluster.TLSKeyKey]); err == nil && leaf.Subject.CommonName == w.User {
+	leaf, err := parsePair(secret.Data[cluster.TLSCertKey], secret.Data[cluster.TLSKeyKey])
+	if err == nil && leaf.Subject.CommonName == w.User {
 		return nil
 	}
 	config, err := clientcmd.Load(secret.Data[cluster.KubeconfigKey])
-	if !w.ForHub() || err != nil || config.CurrentContext != registration.KubeconfigContext || config.AuthInfos[registration.KubeconfigUser] == nil {
+	if !w.ForHub() || err != nil || config.CurrentContext != registration.KubeconfigContext ||
+		config.AuthInfos[registration.KubeconfigUser] == nil {
 		return refused
 	}
 	return nil

@@ -31,6 +31,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -113,9 +114,12 @@ func (f *fixture) start() {
 	ctx, cancel := context.WithCancel(f.ctx)
 	done := make(chan error, 1)
 	o := addon.Options{
-		ClusterName: f.hub, Namespace: f.own, Hub: env.Config("test-hub"), ManagedCluster: env.Config("test-agent"),
-		Endpoint: f.endpoint, Driver: f.driver, Clock: f.clock,
-		Log: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Part: engine.Part{
+			ClusterName: f.hub, Namespace: f.own, Clock: f.clock,
+			Hub: env.Config("test-hub"), ManagedCluster: env.Config("test-agent"),
+			Log: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		},
+		Endpoint: f.endpoint, Driver: f.driver,
 	}
 	o.Hub.Impersonate = rest.ImpersonationConfig{UserName: cluster.CommonName(f.hub, "agent"), Groups: []string{"system:masters"}}
 	if f.identity != nil {

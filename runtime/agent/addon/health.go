@@ -9,10 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 )
 
 // insistence is after how long the agent reports an add-on's health once more that
@@ -32,15 +34,15 @@ func (a *agent) checkHealth(t task) time.Duration {
 		t.state.health = health{}
 		return 0
 	}
-	at, now := a.places.all[registration.InstallNamespace(t.seen)], a.Clock.Now()
+	at, now := a.places.get(registration.InstallNamespace(t.seen)), a.Clock.Now()
 	if at == nil {
 		return 0
 	}
 	var lease *coordinationv1.Lease
 	var unreadable error
-	if isFilled(at.leases) {
-		lease, _ = at.leases.GetNamespaced(registration.InstallNamespace(t.seen), t.seen.Name)
-	} else if unreadable = at.leasesErr.get(); !apierrors.IsForbidden(unreadable) {
+	if at.leases.IsComplete() {
+		lease, _ = at.leases.Get(registration.InstallNamespace(t.seen), t.seen.Name)
+	} else if unreadable = at.leases.Failure(); !apierrors.IsForbidden(unreadable) {
 		return 0 // not yet
 	}
 	c, until := registration.Available(t.seen.Name, registration.HostingCluster(t.seen), lease, now)
@@ -70,7 +72,8 @@ func (a *agent) checkHealth(t task) time.Duration {
 // has tells whether an add-on has a condition.
 func has(m *addonv1beta1.ManagedClusterAddOn, want metav1.Condition) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, addon.ConditionAvailable)
-	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == shortened(want.Message)
+	return c != nil && c.Status == want.Status && c.Reason == want.Reason &&
+		c.Message == text.Cut(want.Message, limits.ConditionMessage)
 }
 
 // isFresh tells whether a Lease was renewed in time.

@@ -3,6 +3,7 @@ package addon_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,28 @@ func TestHealthFollowsTheLease(t *testing.T) {
 	f.condition(m, "Available", "Unknown", "ManagedClusterAddOnLeaseNotFound", "")
 }
 
-func TestHealthThatOthersTellIsLeftAlone(t *testing.T) {
+// A library that panics about one add-on ends neither the agent nor its other add-ons.
+func TestPanicAboutOneAddOnStopsNoOther(t *testing.T) {
+	f := newFixture(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if broken.Load() && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/managedclusteraddons/a") {
+				panic("odd add-on")
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	f.start()
+	odd, other := f.addOn("a"), f.addOn("b")
+	f.condition(other, "Available", "Unknown", "ManagedClusterAddOnLeaseNotFound", "")
+	broken.Store(false)
+	f.step(time.Minute) // the longest pause after a failure
+	f.condition(odd, "Available", "Unknown", "ManagedClusterAddOnLeaseNotFound", "")
+}
+
+func TestHealthThatOthersReportIsLeftAlone(t *testing.T) {
 	f := newFixture(t)
 	m := f.addOn("a")
 	f.says(m, func(m *addonv1beta1.ManagedClusterAddOn) {

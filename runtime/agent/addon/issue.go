@@ -20,19 +20,25 @@ import (
 // certificate takes a certificate request one step further, and returns the
 // certificate when the hub has signed it.
 func (a *agent) certificate(ctx context.Context, w wanted, s *slot) (credential, error) {
-	seen := a.requests.use(a.ctx)
-	if seen == nil {
+	s.needsRequests = true
+	known, err := a.requests.use(w.AddOn)
+	if err != nil {
+		return credential{}, err
+	}
+	if !known {
 		return credential{}, errWaiting
 	}
 	if s.request != "" {
-		own, err := a.requests.find(ctx, seen, s.request)
+		own, err := a.requests.find(ctx, s.request)
 		switch {
 		case err != nil:
 			return credential{}, err
 		case own == nil: // the hub has removed it
 			s.request, s.keyPEM = "", nil
-		case certificate.Has(own, certificatesv1.CertificateDenied), certificate.Has(own, certificatesv1.CertificateFailed):
-			err := fmt.Errorf("the hub turned down the certificate request %s (%s), and another one follows when it is gone: kubectl delete csr %[1]s",
+		case certificate.Has(own, certificatesv1.CertificateDenied),
+			certificate.Has(own, certificatesv1.CertificateFailed):
+			err := fmt.Errorf("the hub turned down the certificate request %s (%s), "+
+				"and another one follows when it is gone: kubectl delete csr %[1]s",
 				own.Name, certificate.Why(own))
 			return credential{}, problem{error: err, condition: w.FailedBy(err, false), pause: untilNews}
 		case !certificate.Has(own, certificatesv1.CertificateApproved), len(own.Status.Certificate) == 0:
@@ -43,21 +49,20 @@ func (a *agent) certificate(ctx context.Context, w wanted, s *slot) (credential,
 			return w.certificateOf(own.Status.Certificate, keyPEM, a.Clock.Now())
 		}
 	}
-	if a.requests.countOf(w.AddOn, seen) >= cluster.MaxPendingRequests {
-		err := fmt.Errorf("the hub has %d or more certificate requests of the add-on: delete those that are of no use: kubectl delete csr -l %s=%s,%s=%s",
+	if a.requests.countOf(w.AddOn) >= cluster.MaxPendingRequests {
+		err := fmt.Errorf("the hub has %d or more certificate requests of the add-on: "+
+			"delete those that are of no use: kubectl delete csr -l %s=%s,%s=%s",
 			cluster.MaxPendingRequests, cluster.NameLabel, w.Cluster, cluster.AddOnNameLabel, w.AddOn)
 		return credential{}, problem{error: err, condition: w.Failed(cluster.MessageTooManyRequests), pause: untilNews}
 	}
-	created, err := a.request(ctx, w, s)
-	if err != nil {
+	if err := a.request(ctx, w, s); err != nil {
 		return credential{}, err
 	}
-	seen.Include(created)
 	return credential{}, errWaiting
 }
 
 // request asks the hub for a certificate.
-func (a *agent) request(ctx context.Context, w wanted, s *slot) (*certificatesv1.CertificateSigningRequest, error) {
+func (a *agent) request(ctx context.Context, w wanted, s *slot) error {
 	keyPEM, csr, err := certificate.New(certificate.Wanted{
 		GenerateName: registration.RequestPrefix(w.Cluster, w.AddOn),
 		Labels:       registration.RequestLabels(w.Cluster, w.AddOn),
@@ -67,16 +72,19 @@ func (a *agent) request(ctx context.Context, w wanted, s *slot) (*certificatesv1
 		err = a.hub.Create(ctx, csr)
 	}
 	if err != nil {
-		return nil, problem{error: fmt.Errorf("create a certificate request: %w", err), condition: w.FailedBy(err, true)}
+		return problem{error: fmt.Errorf("create a certificate request: %w", err), condition: w.FailedBy(err, true)}
 	}
 	s.request, s.keyPEM = csr.Name, keyPEM
-	a.Log.Info("asked the hub for a certificate of an add-on", "addon", w.AddOn, "request", csr.Name, "signer", w.Signer, "user", w.User)
-	return csr, nil
+	a.requests.add(w.AddOn, csr.Name)
+	a.Log.Info("asked the hub for a certificate of an add-on",
+		"addon", w.AddOn, "request", csr.Name, "signer", w.Signer, "user", w.User)
+	return nil
 }
 
 // token asks the hub for a token of the add-on's service account.
 func (a *agent) token(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, w wanted) (credential, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: registration.ServiceAccount(m.Name)}}
+	account := &corev1.ServiceAccount{}
+	account.Namespace, account.Name = m.Namespace, registration.ServiceAccount(m.Name)
 	request := &authenticationv1.TokenRequest{
 		// A newer API server refuses another service account of that name by it.
 		ObjectMeta: metav1.ObjectMeta{UID: w.account},

@@ -25,14 +25,16 @@ type journal struct {
 	local     client.Client
 	namespace string
 
+	// storing is held for reading from when a namespace is entered until its Secret is
+	// stored.
+	storing sync.RWMutex
+
 	mu    sync.Mutex
 	known sets.Set[string]
 }
 
 // load reads what an earlier agent has written.
 func (j *journal) load(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	secret := &corev1.Secret{}
@@ -56,8 +58,13 @@ func (j *journal) enter(ctx context.Context, name string) error {
 	return j.change(ctx, name, true)
 }
 
-// leave strikes a namespace out.
-func (j *journal) leave(ctx context.Context, name string) error {
+// leave strikes a namespace out that is empty, and into which nothing is being stored.
+func (j *journal) leave(ctx context.Context, name string, isEmpty func(context.Context, string) (bool, error)) error {
+	j.storing.Lock()
+	defer j.storing.Unlock()
+	if empty, err := isEmpty(ctx, name); err != nil || !empty {
+		return err
+	}
 	return j.change(ctx, name, false)
 }
 
@@ -69,7 +76,8 @@ func (j *journal) change(ctx context.Context, name string, has bool) error {
 	}
 	err := retry.OnError(retry.DefaultBackoff, again, func() error { return j.write(ctx, name, has) })
 	if err != nil {
-		return fmt.Errorf("write the Secret %s, which lists the namespaces with credentials of add-ons: %w", j.key(), err)
+		return fmt.Errorf("write the Secret %s, which lists the namespaces with credentials of add-ons: %w",
+			j.key(), err)
 	}
 	return nil
 }

@@ -2,22 +2,17 @@ package addon
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
 // userAgent is what the agent calls itself in requests.
@@ -25,13 +20,7 @@ const userAgent = "muster-addon-agent"
 
 // Options say whose add-ons are looked after where.
 type Options struct {
-	// ClusterName is the hub namespace that holds the add-ons.
-	ClusterName string
-	// Namespace is the agent's namespace in the managed cluster;
-	// cluster.AgentNamespace by default.
-	Namespace string
-	// Hub and ManagedCluster are the ways to both sides.
-	Hub, ManagedCluster *rest.Config
+	engine.Part
 	// Endpoint is where the agents of add-ons find the hub.
 	Endpoint Endpoint
 	// Driver is registration.DriverCSR, the default, or registration.DriverToken.
@@ -39,11 +28,10 @@ type Options struct {
 	// TokenExpiration is the lifetime to ask for tokens;
 	// registration.DefaultTokenExpiration seconds by default.
 	TokenExpiration time.Duration
-	// Log is the agent's logger, with the cluster's name; nothing is logged by
-	// default.
-	Log *slog.Logger
-	// Clock is the real one by default.
-	Clock clock.Clock
+
+	// void is the time until which the hub's certificates are of no use, as they were
+	// issued for the agent that this one has replaced.
+	void time.Time
 }
 
 // Endpoint is what the kubeconfigs of add-ons say about the hub.
@@ -59,85 +47,45 @@ type Endpoint struct {
 // Run looks after the add-ons until ctx ends, and returns nil then. It returns an
 // error only when it cannot start.
 func Run(ctx context.Context, o Options) error {
-	o.complete()
-	hub, err := connect(o.Hub)
-	if err != nil {
-		return fmt.Errorf("prepare the registration of add-ons: connect to the hub: %w", err)
-	}
-	local, err := connect(o.ManagedCluster)
-	if err != nil {
-		return fmt.Errorf("prepare the registration of add-ons: connect to the managed cluster: %w", err)
-	}
-	o.run(ctx, hub, local)
-	return nil
-}
-
-// complete sets defaults.
-func (o *Options) complete() {
-	if o.Namespace == "" {
-		o.Namespace = cluster.AgentNamespace
-	}
 	if o.Driver == "" {
 		o.Driver = registration.DriverCSR
 	}
 	if o.TokenExpiration == 0 {
 		o.TokenExpiration = registration.DefaultTokenExpiration * time.Second
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	return o.Part.Run(ctx, "add-ons", userAgent, o.look)
 }
 
-func connect(given *rest.Config) (client.WithWatch, error) {
-	config := rest.CopyConfig(given)
-	config.UserAgent, config.QPS = userAgent, -1
-	return client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
-}
-
-const (
-	// lookPeriod is how often a hub without add-ons is asked whether it has them by
-	// now.
-	lookPeriod = time.Hour
-	// requestTimeout bounds single requests.
-	requestTimeout = 30 * time.Second
-)
-
-// run looks after the add-ons for as long as the hub has the kind, and in between asks
-// it once an hour, until ctx ends.
-func (o Options) run(ctx context.Context, hub, local client.WithWatch) {
-	failing := retry.New(o.Clock, retry.Start(time.Minute))
-	for ctx.Err() == nil {
-		version, err := o.version(ctx, hub)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			// Also while the hub denies the cluster.
-			o.Log.Debug("cannot ask the hub for the cluster's add-ons, trying again", "err", err)
-			failing.Wait(ctx, nil)
-			continue
-		case version == "":
-			o.Log.Debug("the hub has no add-ons, asking again once an hour")
-			retry.Sleep(ctx, o.Clock, lookPeriod, nil)
-			continue
-		}
-		start := o.Clock.Now()
-		newAgent(o, hub, local, version).run(ctx)
-		if o.Clock.Since(start) > time.Minute {
-			failing.Reset()
-		}
-		failing.Wait(ctx, nil)
+// look asks the hub for add-ons, and returns what looks after them; nil when it has
+// no such kind.
+func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(context.Context) error, error) {
+	version, err := o.versionOf(ctx, hub)
+	if err != nil || version == "" {
+		return nil, err
 	}
+	if o.void, err = o.takeOver(ctx, hub); err != nil {
+		return nil, err
+	}
+	a, err := newAgent(o, hub, local, version)
+	if err != nil {
+		return nil, err
+	}
+	return a.run, nil
 }
 
-// version is the newest version of ManagedClusterAddOns that the hub serves and the
+// takeOver is the time until which certificates are void, by the cluster's annotations on
+// the hub. It is before this agent's own certificate, so it needs no watch.
+func (o Options) takeOver(ctx context.Context, hub client.Client) (time.Time, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := hub.Get(ctx, client.ObjectKey{Name: o.ClusterName}, mc); client.IgnoreNotFound(err) != nil {
+		return time.Time{}, err
+	}
+	return cluster.VoidUntil(mc.Annotations), nil
+}
+
+// versionOf is the newest version of ManagedClusterAddOns that the hub serves and the
 // agent knows: v1beta1, or v1alpha1 with older hubs; "" when it has none.
-func (o Options) version(ctx context.Context, hub client.Client) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+func (o Options) versionOf(ctx context.Context, hub client.Client) (string, error) {
 	for _, l := range []struct {
 		version string
 		list    client.ObjectList

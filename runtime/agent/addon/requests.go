@@ -3,104 +3,131 @@ package addon
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
+
+type request = certificatesv1.CertificateSigningRequest
 
 // requests are the certificate requests of all add-ons of the cluster on the hub. They
 // are watched only while one is under way: the hub looks at each change of a request
 // for each agent that watches. It is safe for concurrent use.
 type requests struct {
-	hub         client.WithWatch
-	clusterName string
-	clock       clock.Clock
-	log         *slog.Logger
-	news        loop.Signal
+	*agent
 
 	mu sync.Mutex
-	// used says that somebody needs them in this pass.
-	used    bool
-	mirror  *mirror.Mirror[*certificatesv1.CertificateSigningRequest]
-	end     context.CancelFunc
-	running sync.WaitGroup
+	// users are the add-ons that need them.
+	users sets.Set[string]
+	watch *engine.Watch[*request]
+	end   context.CancelFunc
+	// made are requests that the watch may not show yet, with their add-ons.
+	made map[string]string
 }
 
-// use watches the requests until end of use. It returns nil until they are known.
-func (r *requests) use(ctx context.Context) *mirror.Mirror[*certificatesv1.CertificateSigningRequest] {
+func newRequests(a *agent) *requests {
+	return &requests{agent: a, users: sets.New[string](), made: map[string]string{}}
+}
+
+// use watches the requests until release. ok is false until they are known.
+func (r *requests) use(addOn string) (ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.used = true
-	if r.mirror == nil {
-		r.mirror = mirror.New(mirror.Options[*certificatesv1.CertificateSigningRequest]{
-			Client: r.hub, List: &certificatesv1.CertificateSigningRequestList{}, Clock: r.clock,
-			Select: []client.ListOption{client.MatchingLabels{cluster.NameLabel: r.clusterName}, client.HasLabels{cluster.AddOnNameLabel}},
-			Report: func(err error) {
-				if err != nil {
-					r.log.Debug("cannot watch the add-ons' certificate requests on the hub, trying again", "err", err)
-				}
+	if r.watch == nil {
+		ctx, end := context.WithCancel(r.ctx)
+		r.watch, err = engine.StartWatch(ctx, &r.places.running, engine.WatchOptions[*request]{
+			Client: r.hub, Object: &request{}, List: &certificatesv1.CertificateSigningRequestList{},
+			Select: []client.ListOption{
+				client.MatchingLabels{cluster.NameLabel: r.ClusterName}, client.HasLabels{cluster.AddOnNameLabel},
 			},
-			Backoff: ptr.To(retry.Quick(time.Minute)),
+			Changed: func(_, now *request) { r.queue.Add(now.Labels[cluster.AddOnNameLabel]) },
+			Report:  r.watched,
 		})
-		ctx, r.end = context.WithCancel(ctx)
-		m := r.mirror
-		m.Notify(r.news)
-		r.running.Go(func() { m.Run(ctx) })
+		if err != nil {
+			end()
+			return false, err
+		}
+		r.end = end
 	}
-	if !isFilled(r.mirror) {
-		return nil
-	}
-	return r.mirror
+	r.users.Insert(addOn)
+	return r.watch.IsComplete(), nil
 }
 
-// rest ends the watch when nobody has used it since the last call.
-func (r *requests) rest() {
+// watched takes the reports of the watch: all who wait for it go on when it is
+// complete.
+func (r *requests) watched(err error) {
+	if err != nil {
+		r.Log.Debug("cannot watch the add-ons' certificate requests on the hub, trying again", "err", err)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.used && r.mirror != nil {
-		r.end()
-		r.mirror = nil
+	for addOn := range r.users {
+		r.queue.Add(addOn)
 	}
-	r.used = false
+}
+
+// release ends the watch when no other add-on needs it.
+func (r *requests) release(addOn string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.users.Delete(addOn)
+	if r.users.Len() == 0 && r.watch != nil {
+		r.end()
+		r.watch = nil
+		clear(r.made)
+	}
+}
+
+// add notes a request that was just made.
+func (r *requests) add(addOn, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[name] = addOn
 }
 
 // find is a request that the agent has made, nil when the hub has it no more. The
-// mirror may not show it yet.
-func (r *requests) find(ctx context.Context, seen *mirror.Mirror[*certificatesv1.CertificateSigningRequest], name string) (*certificatesv1.CertificateSigningRequest, error) {
-	if own, ok := seen.Get(name); ok {
+// watch may not show it yet.
+func (r *requests) find(ctx context.Context, name string) (*request, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if own, ok := r.watch.Get("", name); ok {
 		return own, nil
 	}
-	live := &certificatesv1.CertificateSigningRequest{}
+	live := &request{}
 	err := r.hub.Get(ctx, client.ObjectKey{Name: name}, live)
 	switch {
 	case apierrors.IsNotFound(err):
+		delete(r.made, name)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the certificate request %s: %w", name, err)
 	}
-	seen.Include(live)
 	return live, nil
 }
 
 // countOf is how many requests of an add-on the hub has, in any state. Those count
 // that agents of the cluster have made: others could keep the add-on from a
 // certificate.
-func (r *requests) countOf(addOn string, seen *mirror.Mirror[*certificatesv1.CertificateSigningRequest]) int {
+func (r *requests) countOf(addOn string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	n := 0
-	for _, one := range seen.Objects() {
-		if one.Labels[cluster.AddOnNameLabel] == addOn && registration.MadeByAgent(one, r.clusterName) {
+	for _, one := range r.watch.Objects() {
+		delete(r.made, one.Name)
+		if one.Labels[cluster.AddOnNameLabel] == addOn && registration.MadeByAgent(one, r.ClusterName) {
+			n++
+		}
+	}
+	for _, of := range r.made {
+		if of == addOn {
 			n++
 		}
 	}

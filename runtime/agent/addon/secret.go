@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
@@ -52,7 +52,7 @@ func (a *agent) foreign(ctx context.Context, w wanted) (*corev1.Secret, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the Secret %s/%s: %w", w.Namespace, w.Secret(), err)
 	case a.isOurs(live, w.AddOn):
-		return live, nil // the mirror is behind
+		return live, nil // the watch is behind
 	}
 	if err := w.mayTakeOver(live); err != nil {
 		return nil, problem{error: err, condition: w.FailedBy(err, false), pause: foreignPause}
@@ -62,7 +62,7 @@ func (a *agent) foreign(ctx context.Context, w wanted) (*corev1.Secret, error) {
 
 // store writes the credential that a slot holds. secret is the agent's own, or nil.
 func (a *agent) store(ctx context.Context, w wanted, s *slot, secret *corev1.Secret) (*corev1.Secret, error) {
-	if !a.places.all[w.Namespace].exists(w.Namespace) {
+	if !a.places.get(w.Namespace).exists(w.Namespace) {
 		return nil, a.hold(w, s)
 	}
 	if err := a.journal.enter(ctx, w.Namespace); err != nil {
@@ -86,6 +86,7 @@ func (a *agent) store(ctx context.Context, w wanted, s *slot, secret *corev1.Sec
 	if err := a.local.Create(ctx, created, client.FieldOwner(muster.AgentFieldManager)); err != nil {
 		return nil, fmt.Errorf("create the Secret %s/%s: %w", w.Namespace, w.Secret(), err)
 	}
+	a.writtenSecrets.Wrote(created)
 	a.Log.Info("stored a credential of an add-on", "addon", w.AddOn, "secret", w.Namespace+"/"+w.Secret())
 	return created, nil
 }
@@ -93,7 +94,8 @@ func (a *agent) store(ctx context.Context, w wanted, s *slot, secret *corev1.Sec
 // hold keeps the credential for a namespace that is missing. What makes it is most
 // often on its way, so the hub is told after a while.
 func (a *agent) hold(w wanted, s *slot) error {
-	err := fmt.Errorf("the namespace %s does not exist in the managed cluster: the credential is stored as soon as it does", w.Namespace)
+	err := fmt.Errorf("the namespace %s does not exist in the managed cluster: "+
+		"the credential is stored as soon as it does", w.Namespace)
 	if left := s.heldSince.Add(holdPatience).Sub(a.Clock.Now()); left > 0 {
 		return problem{error: err, pause: untilNews, after: left}
 	}
@@ -101,21 +103,16 @@ func (a *agent) hold(w wanted, s *slot) error {
 }
 
 // update replaces the content of a Secret as it was read.
-func (a *agent) update(ctx context.Context, w wanted, before *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
+func (a *agent) update(
+	ctx context.Context, w wanted, before *corev1.Secret, data map[string][]byte,
+) (*corev1.Secret, error) {
 	after := before.DeepCopy()
 	after.Data = data
 	a.mark(w, after)
 	if err := a.local.Update(ctx, after, client.FieldOwner(muster.AgentFieldManager)); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			a.writtenSecrets.Drop(client.ObjectKeyFromObject(before))
-		}
 		return nil, fmt.Errorf("write the Secret %s/%s: %w", w.Namespace, w.Secret(), err)
 	}
-	if before.Labels[muster.AddOnAgentLabel] == a.Namespace {
-		// Otherwise it is new to the mirror, as a created one is: until the mirror shows
-		// it, the next look is at the managed cluster itself.
-		a.writtenSecrets.Wrote(before, after)
-	}
+	a.writtenSecrets.Wrote(after)
 	a.Log.Info("stored a credential of an add-on", "addon", w.AddOn, "secret", w.Namespace+"/"+w.Secret())
 	return after, nil
 }
@@ -128,49 +125,32 @@ func (a *agent) mark(w wanted, secret *corev1.Secret) {
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, muster.AddOnRegistrationAnnotation, w.Identity())
 }
 
-// removeStale deletes the Secrets that the agent has made and that no registration
-// wants, and forgets the namespaces that need no look any more. It returns after how
-// long to try again.
-func (a *agent) removeStale(ctx context.Context, kept sets.Set[owned], inUse sets.Set[string]) time.Duration {
-	var after time.Duration
-	for name, at := range a.places.all {
-		if at.secrets == nil || !isFilled(at.secrets) {
+// removeStale deletes the Secrets that the agent has made for an add-on and that none of
+// its registrations wants.
+func (a *agent) removeStale(ctx context.Context, addOn string, wanted []registration.Registration) error {
+	for _, secret := range a.places.secrets() {
+		isWanted := slices.ContainsFunc(wanted, func(r registration.Registration) bool {
+			return r.Namespace == secret.Namespace && r.Secret() == secret.Name
+		})
+		if isWanted || secret.Annotations[muster.AddOnAnnotation] != addOn {
 			continue
 		}
-		left := 0
-		for _, secret := range at.secrets.Objects() {
-			if by := ownedBy(secret); kept.Has(by) || kept.Has(owned{addOn: by.addOn}) {
-				left++
-				continue
-			}
-			key := client.ObjectKeyFromObject(secret)
-			a.writtenSecrets.Drop(key)
-			if err := a.remove(ctx, secret); err != nil {
-				a.Log.Debug("cannot delete the Secret of an add-on, trying again", "secret", key, "err", err)
-				left, after = left+1, time.Minute
-			}
-		}
-		if left == 0 && !inUse.Has(name) {
-			if err := a.journal.leave(ctx, name); err != nil {
-				a.Log.Debug("cannot strike out a namespace, trying again", "namespace", name, "err", err)
-				after = time.Minute
-			}
+		a.writtenSecrets.Forget(client.ObjectKeyFromObject(secret))
+		if err := a.remove(ctx, secret); err != nil {
+			return fmt.Errorf("delete the Secret %s/%s of an add-on: %w", secret.Namespace, secret.Name, err)
 		}
 	}
-	return after
-}
-
-func ownedBy(secret *corev1.Secret) owned {
-	return owned{client.ObjectKeyFromObject(secret), secret.Annotations[muster.AddOnAnnotation]}
+	return nil
 }
 
 func (a *agent) remove(ctx context.Context, secret *corev1.Secret) error {
-	err := a.local.Delete(ctx, secret.DeepCopy(), client.Preconditions{UID: ptr.To(secret.UID), ResourceVersion: ptr.To(secret.ResourceVersion)})
+	seen := client.Preconditions{UID: ptr.To(secret.UID), ResourceVersion: ptr.To(secret.ResourceVersion)}
+	err := a.local.Delete(ctx, secret.DeepCopy(), seen)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
-		return nil // another one by now, which the mirror is about to show
+		return nil // another one by now, which the watch is about to show
 	case err != nil:
 		return err
 	}

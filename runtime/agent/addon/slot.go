@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -35,6 +36,8 @@ type slot struct {
 	// request and keyPEM are the certificate request that is under way.
 	request string
 	keyPEM  []byte
+	// needsRequests says that the hub's certificate requests have to be watched.
+	needsRequests bool
 	// held is a credential that has to be stored yet, since a time.
 	held      *credential
 	heldSince time.Time
@@ -45,8 +48,8 @@ type slot struct {
 	// until is when to try again, failed what to report until then.
 	until  time.Time
 	failed *metav1.Condition
-	// tell keeps the log quiet.
-	tell retry.Once
+	// logged keeps the log quiet.
+	logged retry.Once
 }
 
 func (a *agent) newSlot(identity string) *slot {
@@ -80,7 +83,9 @@ func (p problem) Unwrap() error { return p.error }
 var errWaiting = errors.New("waiting")
 
 // obtain brings a registration as far as it goes now.
-func (a *agent) obtain(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, r registration.Registration, of *state) outcome {
+func (a *agent) obtain(
+	ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, r registration.Registration, of *state,
+) outcome {
 	now := a.Clock.Now()
 	w, err := a.wantedOf(m, r)
 	s := of.slots[r.Secret()]
@@ -94,7 +99,11 @@ func (a *agent) obtain(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn,
 	if err != nil {
 		return a.outcomeOf(m, r, s, standing{err: err}, err)
 	}
-	secret := a.latest(r)
+	s.needsRequests = false
+	secret := a.ownSecret(r)
+	if a.isBehind(r, secret) {
+		return outcome{after: engine.CopyTimeout}
+	}
 	have := w.inspect(secret, now, s.chance)
 	switch {
 	case have.err == nil && s.held == nil && now.Before(have.renewAt):
@@ -133,16 +142,17 @@ func (a *agent) checkPlace(r registration.Registration) error {
 	if err := a.checkNamespace(r.Namespace); err != nil {
 		return problem{error: err, condition: r.FailedBy(err, false), pause: untilNews}
 	}
-	at := a.places.all[r.Namespace]
+	at := a.places.get(r.Namespace)
 	if at == nil || at.secrets == nil {
 		return errWaiting
 	}
-	if isFilled(at.secrets) && isFilled(at.namespace) {
+	if at.secrets.IsComplete() && at.namespace.IsComplete() {
 		return nil
 	}
-	for _, err := range []error{at.secretsErr.get(), at.namespaceErr.get()} {
+	for _, err := range []error{at.secrets.Failure(), at.namespace.Failure()} {
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("the agent lacks rights for credentials of add-ons in the namespace %s: bind the ClusterRole %s to it there: %w",
+			err = fmt.Errorf("the agent lacks rights for credentials of add-ons in the namespace %s: "+
+				"bind the ClusterRole %s to it there: %w",
 				r.Namespace, cluster.AddOnRole, err)
 			return problem{error: err, condition: r.FailedBy(err, false), pause: untilNews}
 		}
@@ -150,18 +160,34 @@ func (a *agent) checkPlace(r registration.Registration) error {
 	return errWaiting
 }
 
-// latest is the Secret of a registration as far as the agent has made it, or nil.
-func (a *agent) latest(r registration.Registration) *corev1.Secret {
-	seen, _ := a.places.all[r.Namespace].secrets.GetNamespaced(r.Namespace, r.Secret())
-	secret := a.writtenSecrets.Latest(client.ObjectKey{Namespace: r.Namespace, Name: r.Secret()}, seen)
-	if secret == nil || !a.isOurs(secret, r.AddOn) {
+// ownSecret is the Secret of a registration as far as the agent has made it, or nil.
+func (a *agent) ownSecret(r registration.Registration) *corev1.Secret {
+	at := a.places.get(r.Namespace)
+	if at == nil || at.secrets == nil {
+		return nil
+	}
+	secret, ok := at.secrets.Get(r.Namespace, r.Secret())
+	if !ok || !a.isOurs(secret, r.AddOn) {
 		return nil
 	}
 	return secret
 }
 
+// isBehind reports whether a Secret, which may be nil, is older than what the agent has
+// written.
+func (a *agent) isBehind(r registration.Registration, secret *corev1.Secret) bool {
+	if secret == nil {
+		secret = &corev1.Secret{}
+	}
+	return a.writtenSecrets.IsBehind(client.ObjectKey{Namespace: r.Namespace, Name: r.Secret()}, secret)
+}
+
 // replace gets a credential and stores it. It returns the Secret when it has.
-func (a *agent) replace(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, w wanted, s *slot, secret *corev1.Secret) (*corev1.Secret, error) {
+func (a *agent) replace(
+	ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, w wanted, s *slot, secret *corev1.Secret,
+) (*corev1.Secret, error) {
+	a.journal.storing.RLock()
+	defer a.journal.storing.RUnlock()
 	if secret == nil && s.held == nil && s.request == "" {
 		taken, err := a.takeOver(ctx, w, s)
 		if taken != nil || err != nil {
@@ -191,15 +217,18 @@ func (a *agent) replace(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn
 }
 
 // outcomeOf puts together what to report of a registration, and notes a failure.
-func (a *agent) outcomeOf(m *addonv1beta1.ManagedClusterAddOn, r registration.Registration, s *slot, have standing, err error) outcome {
+func (a *agent) outcomeOf(
+	m *addonv1beta1.ManagedClusterAddOn, r registration.Registration, s *slot, have standing, err error,
+) outcome {
 	now := a.Clock.Now()
 	var o outcome
 	if have.err == nil && !have.renewAt.IsZero() {
-		o.condition, o.since, o.after = &have.condition, have.since, max(have.renewAt.Sub(now), s.until.Sub(now), time.Millisecond)
+		o.condition, o.since = &have.condition, have.since
+		o.after = max(have.renewAt.Sub(now), s.until.Sub(now), time.Millisecond)
 	}
 	if err == nil {
 		s.failed = nil
-		if s.tell.Clear() {
+		if s.logged.Clear() {
 			a.Log.Info("the registration of the add-on works again", about(m, r)...)
 		}
 		return o
@@ -212,7 +241,7 @@ func (a *agent) outcomeOf(m *addonv1beta1.ManagedClusterAddOn, r registration.Re
 	if !errors.As(err, &p) {
 		p = problem{error: err, condition: r.FailedBy(err, false)}
 	}
-	if s.tell.Changed(err.Error()) {
+	if s.logged.Changed(err.Error()) {
 		a.Log.Warn("cannot register the add-on", append(about(m, r), "err", err)...)
 	}
 	o.after = p.after

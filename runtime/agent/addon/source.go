@@ -2,79 +2,95 @@ package addon
 
 import (
 	"context"
-	"time"
 
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// source are the add-ons of the cluster on the hub, in v1beta1, whatever version the
-// hub serves.
-type source interface {
-	run(ctx context.Context)
-	filled() <-chan struct{}
-	notify(news loop.Signal)
-	objects() []*addonv1beta1.ManagedClusterAddOn
-	// report writes a status, and returns the object that the hub has then. It fails
-	// when before is not what the hub has.
-	report(ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn) (*addonv1beta1.ManagedClusterAddOn, error)
+// addOns are those of the cluster on the hub, in v1beta1, whatever version the hub
+// serves.
+type addOns struct {
+	hub       client.Client
+	cache     client.Reader
+	namespace string
+	version   string
 }
 
-func newSource(version, namespace string, hub client.WithWatch, clk clock.Clock, report func(error)) source {
-	if version == addonv1beta1.GroupVersion.Version {
-		same := func(a *addonv1beta1.ManagedClusterAddOn) *addonv1beta1.ManagedClusterAddOn { return a }
-		return &versioned[*addonv1beta1.ManagedClusterAddOn]{
-			hub: hub, newer: same, older: same,
-			mirror: addOnMirror[*addonv1beta1.ManagedClusterAddOn](&addonv1beta1.ManagedClusterAddOnList{}, namespace, hub, clk, report),
-		}
+func (s addOns) isOld() bool { return s.version == addonv1alpha1.GroupVersion.Version }
+
+// object is an empty one of the version that the hub serves.
+func (s addOns) object() client.Object {
+	if s.isOld() {
+		return &addonv1alpha1.ManagedClusterAddOn{}
 	}
-	return &versioned[*addonv1alpha1.ManagedClusterAddOn]{
-		hub: hub, newer: conversion.ManagedClusterAddOnToV1beta1, older: conversion.ManagedClusterAddOnToV1alpha1,
-		mirror: addOnMirror[*addonv1alpha1.ManagedClusterAddOn](&addonv1alpha1.ManagedClusterAddOnList{}, namespace, hub, clk, report),
-	}
+	return &addonv1beta1.ManagedClusterAddOn{}
 }
 
-func addOnMirror[T client.Object](list client.ObjectList, namespace string, hub client.WithWatch, clk clock.Clock, report func(error)) *mirror.Mirror[T] {
-	return mirror.New(mirror.Options[T]{
-		Client: hub, List: list, Clock: clk, Select: []client.ListOption{client.InNamespace(namespace)},
-		Report: report, Backoff: ptr.To(retry.Quick(time.Minute)),
-	})
-}
-
-// versioned are add-ons of one version.
-type versioned[T client.Object] struct {
-	mirror *mirror.Mirror[T]
-	hub    client.Client
-	newer  func(T) *addonv1beta1.ManagedClusterAddOn
-	older  func(*addonv1beta1.ManagedClusterAddOn) T
-}
-
-func (v *versioned[T]) run(ctx context.Context) { v.mirror.Run(ctx) }
-
-func (v *versioned[T]) filled() <-chan struct{} { return v.mirror.Filled() }
-
-func (v *versioned[T]) notify(news loop.Signal) { v.mirror.Notify(news) }
-
-func (v *versioned[T]) objects() []*addonv1beta1.ManagedClusterAddOn {
-	var all []*addonv1beta1.ManagedClusterAddOn
-	for _, o := range v.mirror.Objects() {
-		all = append(all, v.newer(o))
-	}
-	return all
-}
-
-func (v *versioned[T]) report(ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn) (*addonv1beta1.ManagedClusterAddOn, error) {
-	from, to := v.older(before.DeepCopy()), v.older(after.DeepCopy())
-	if err := v.hub.Status().Patch(ctx, to, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})); err != nil {
+// get is an add-on as the cache has it; nil when the hub has none of the name.
+func (s addOns) get(ctx context.Context, name string) (*addonv1beta1.ManagedClusterAddOn, error) {
+	o := s.object()
+	err := s.cache.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
-	return v.newer(to), nil
+	return newer(o), nil
+}
+
+// list are all add-ons as the cache has them.
+func (s addOns) list(ctx context.Context) ([]*addonv1beta1.ManagedClusterAddOn, error) {
+	var all []*addonv1beta1.ManagedClusterAddOn
+	if s.isOld() {
+		list := &addonv1alpha1.ManagedClusterAddOnList{}
+		err := s.cache.List(ctx, list)
+		for i := range list.Items {
+			all = append(all, newer(&list.Items[i]))
+		}
+		return all, err
+	}
+	list := &addonv1beta1.ManagedClusterAddOnList{}
+	err := s.cache.List(ctx, list)
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all, err
+}
+
+func newer(o client.Object) *addonv1beta1.ManagedClusterAddOn {
+	if old, ok := o.(*addonv1alpha1.ManagedClusterAddOn); ok {
+		return conversion.ManagedClusterAddOnToV1beta1(old)
+	}
+	return o.(*addonv1beta1.ManagedClusterAddOn)
+}
+
+// report writes a status, and returns the object that the hub has then; nil when it
+// has none any more. It fails when before is not what the hub has.
+func (s addOns) report(
+	ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn,
+) (*addonv1beta1.ManagedClusterAddOn, error) {
+	now := client.Object(before.DeepCopy())
+	change := func() bool {
+		after.DeepCopyInto(now.(*addonv1beta1.ManagedClusterAddOn))
+		return true
+	}
+	if s.isOld() {
+		now = conversion.ManagedClusterAddOnToV1alpha1(before.DeepCopy())
+		change = func() bool {
+			to := conversion.ManagedClusterAddOnToV1alpha1(after.DeepCopy())
+			to.DeepCopyInto(now.(*addonv1alpha1.ManagedClusterAddOn))
+			return true
+		}
+	}
+	written, err := patch.Status(ctx, s.hub, now, change)
+	if !written || err != nil {
+		return nil, err
+	}
+	return newer(now), nil
 }

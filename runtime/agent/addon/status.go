@@ -3,22 +3,19 @@ package addon
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 )
-
-// maxMessage is the longest message of a condition, in bytes.
-const maxMessage = 1000
 
 // register obtains what the add-on's registrations want, and sets the conditions that
 // tell of it: where several share one, a failure counts more than a success, and the
@@ -46,11 +43,12 @@ func (a *agent) register(ctx context.Context, t task) time.Duration {
 			meta.RemoveStatusCondition(&t.want.Status.Conditions, kind)
 		}
 	}
-	return shortest(waits)
+	return engine.Soonest(waits...)
 }
 
 func (a *agent) set(m *addonv1beta1.ManagedClusterAddOn, c metav1.Condition) {
-	c.Message, c.LastTransitionTime = shortened(c.Message), metav1.NewTime(a.Clock.Now())
+	c.Message = text.Cut(c.Message, limits.ConditionMessage)
+	c.LastTransitionTime = metav1.NewTime(a.Clock.Now())
 	meta.SetStatusCondition(&m.Status.Conditions, c)
 }
 
@@ -67,29 +65,15 @@ func (a *agent) report(ctx context.Context, t task) error {
 
 // write writes the status of an add-on. It returns nil when the hub has the add-on no
 // more, and fails when the hub has another state of it by now.
-func (a *agent) write(ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn) (*addonv1beta1.ManagedClusterAddOn, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+func (a *agent) write(
+	ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn,
+) (*addonv1beta1.ManagedClusterAddOn, error) {
 	wrote, err := a.addOns.report(ctx, before, after)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		if apierrors.IsConflict(err) {
-			a.writtenAddOns.Drop(client.ObjectKeyFromObject(before))
-		}
+	if err != nil {
 		return nil, fmt.Errorf("report on the add-on %s to the hub: %w", before.Name, err)
 	}
-	if wrote.ResourceVersion != before.ResourceVersion {
-		a.writtenAddOns.Wrote(before, wrote)
+	if wrote != nil {
+		a.writtenAddOns.Wrote(wrote)
 	}
 	return wrote, nil
-}
-
-// shortened makes a text fit into conditions.
-func shortened(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage-3], "") + "..."
 }

@@ -66,7 +66,7 @@ func (s *session) watchAsBootstrap(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	hub, err := newClient(bootstrap.Config, s.UserAgent)
+	hub, err := s.newClient(bootstrap.Config)
 	if err != nil {
 		return
 	}

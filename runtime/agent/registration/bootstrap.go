@@ -13,15 +13,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
@@ -33,7 +30,7 @@ const requestTimeout = 30 * time.Second
 // to, and stores it. place is what the agent knows of its last hub, which it keeps
 // if this one is the same.
 func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *identity.Bootstrap, place identity.Place) (identity.Identity, error) {
-	hub, err := newClient(b.Config, r.UserAgent)
+	hub, err := r.newClient(b.Config)
 	if err != nil {
 		return identity.Identity{}, fmt.Errorf("prepare the connection to the hub %s: %w", b.Endpoint.Server, err)
 	}
@@ -70,12 +67,6 @@ func (r *Registration) bootstrap(ctx context.Context, names identity.Names, b *i
 	}
 	r.pending = nil
 	return id, nil
-}
-
-func newClient(config *rest.Config, userAgent string) (client.WithWatch, error) {
-	config = rest.CopyConfig(config)
-	config.UserAgent = userAgent
-	return client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
 }
 
 // createCluster makes the ManagedCluster unless it is there.
@@ -154,8 +145,8 @@ func (r *Registration) obtain(ctx context.Context, hub client.WithWatch, names i
 	return r.pending.Obtain(ctx, hub)
 }
 
-func (r *Registration) requester(names identity.Names, tell func(slog.Level, string, ...any)) *certificate.Requester {
-	return &certificate.Requester{Names: names, Expiration: r.CertificateExpiration, Clock: r.Clock, Tell: tell}
+func (r *Registration) requester(names identity.Names, log func(slog.Level, string, ...any)) *certificate.Requester {
+	return &certificate.Requester{Names: names, Expiration: r.CertificateExpiration, Clock: r.Clock, Log: log}
 }
 
 // save stores an identity and tries until it is stored: the key exists nowhere

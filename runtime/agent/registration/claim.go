@@ -72,7 +72,7 @@ func (r *Registration) tryLearnName(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the agent cannot register: %w%s", err, r.howToRejoin())
 	}
-	hub, err := newClient(b.Config, r.UserAgent)
+	hub, err := r.newClient(b.Config)
 	if err != nil {
 		return "", fmt.Errorf("prepare the connection to the hub %s: %w", b.Endpoint.Server, err)
 	}
@@ -95,7 +95,7 @@ func (r *Registration) nameAt(ctx context.Context, hub client.Client, b *identit
 	case answers:
 		return r.claim(ctx, hub, b)
 	case r.ClientID != "" || len(r.ClusterLabels) > 0:
-		return "", refused("the hub %s does not register clusters by a client ID, as it is no hub of muster, an earlier one, "+
+		return "", refused("the hub %s does not register clusters by a client ID, as it is not a hub of muster, an earlier one, "+
 			"or started with --feature-gates ClusterRegistration=false: name the cluster with --cluster-name, "+
 			"and leave out --client-id and --registration-label", b.Endpoint.Server)
 	}
@@ -191,7 +191,7 @@ func (r *Registration) confirmName(ctx context.Context, hub client.Client, names
 	defer cancel()
 	err := hub.Get(ctx, client.ObjectKey{Name: names.Cluster}, &clusterv1.ManagedCluster{})
 	if !apierrors.IsNotFound(err) {
-		return names, nil // what keeps it from being read, the next step tells
+		return names, nil // the next step reports what keeps it from being read
 	}
 	return r.claimAgain(ctx, hub, names, b, nil)
 }

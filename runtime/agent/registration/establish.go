@@ -74,7 +74,7 @@ func (r *Registration) tryEstablish(ctx context.Context) (identity.Identity, err
 }
 
 // reconcileEndpoint returns the identity as it is good at the endpoint of the
-// bootstrap kubeconfig, or why it is not. An endpoint of the same hub is no reason
+// bootstrap kubeconfig, or why it is not. An endpoint of the same hub is not a reason
 // to register again, wherever the hub has gone: the hub says which it is, and takes
 // the agent's certificate.
 func (r *Registration) reconcileEndpoint(ctx context.Context, id identity.Identity, e identity.Endpoint) (identity.Identity, error) {

@@ -29,7 +29,7 @@ var (
 	errSilent = errors.New("the hub has been out of reach for too long")
 )
 
-// several tells whether there is more than one hub to choose from.
+// several reports whether there is more than one hub to choose from.
 func (r *Registration) several() bool { return len(r.candidates) > 0 }
 
 // choose points the registration to the hub to register with: the one whose
@@ -67,12 +67,12 @@ func inOrder(candidates []*source, present string) []*source {
 	return append(ordered, others...)
 }
 
-// usable tells why a hub can't be registered with, or nil: it has to be there,
+// usable says why a hub can't be registered with, or nil: it has to be there,
 // to let the bootstrap identity register, and not to have denied the cluster.
 func (r *Registration) usable(ctx context.Context, b *identity.Bootstrap) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	hub, err := newClient(b.Config, r.UserAgent)
+	hub, err := r.newClient(b.Config)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *session) watchHub(ctx context.Context) {
 	})
 }
 
-// lost tells whether the hub has to be given up: it has not been heard of for as
+// lost reports whether the hub has to be given up: it has not been heard of for as
 // long as is allowed, and does not answer when asked, or answers without taking
 // heartbeats. Heartbeats may be further apart than what is allowed.
 func (s *session) lost(ctx context.Context) bool {
@@ -164,8 +164,8 @@ func (s *session) contact() {
 	s.lastContact.Store(&now)
 }
 
-// beating tells whether the agent is to give signs of life, which then are what
-// tells whether the hub is in reach.
+// beating reports whether the agent is to give signs of life, which then show
+// whether the hub is in reach.
 func (s *session) beating() bool {
 	mc, ok := s.clusters.Get(s.ClusterName)
 	return ok && heartbeat.Period(mc) > 0

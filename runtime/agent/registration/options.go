@@ -31,7 +31,7 @@ type Options struct {
 	// DeleteBootstrapSecret deletes the Secret cluster.BootstrapSecret once the hub
 	// serves the agent under its own identity.
 	DeleteBootstrapSecret bool
-	// AgentName tells the agent from others of the cluster; by default that of
+	// AgentName distinguishes the agent from others of the cluster; by default that of
 	// the stored identity, or a random one.
 	AgentName string
 	// Namespace of the managed cluster that holds the agent's Secrets.
@@ -75,6 +75,9 @@ type Options struct {
 	Accepted func(ctx context.Context, hub Hub) error
 	// Ready, if set, is waited for before anything is reported to the hub.
 	Ready <-chan struct{}
+
+	// Answered, if set, is called once, when a hub has answered for the first time.
+	Answered func()
 
 	Metrics Metrics
 	Clock   clock.Clock

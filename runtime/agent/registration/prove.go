@@ -41,7 +41,7 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.cause }
 
-// refuse tells apart why a request to an endpoint has failed.
+// refuse finds out why a request to an endpoint has failed.
 func refuse(server string, err error) *refusal {
 	var (
 		verification *tls.CertificateVerificationError
@@ -80,7 +80,7 @@ func (r *Registration) at(ctx context.Context, id identity.Identity, e identity.
 		return err
 	}
 	defer credentials.Close()
-	hub, err := newClient(credentials.Config(r.UserAgent), r.UserAgent)
+	hub, err := r.newClient(credentials.Config(r.UserAgent))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,9 @@ type Registration struct {
 	cannotCreate retry.Once
 	// registering keeps quiet about further attempts to register by the client ID.
 	registering retry.Once
+
+	// reached says that a hub has answered.
+	reached atomic.Bool
 
 	mu    sync.Mutex
 	state string
@@ -110,7 +114,7 @@ func New(o Options) *Registration {
 	return r
 }
 
-// Expired tells whether the agent's certificate has expired and no other one
+// Expired reports whether the agent's certificate has expired and no other one
 // could be had so far.
 func (r *Registration) Expired() bool {
 	r.mu.Lock()

@@ -50,7 +50,7 @@ func (r *Registration) rewriteBootstrap(ctx context.Context, id identity.Identit
 	})
 }
 
-// leadsToFormer tells whether a bootstrap kubeconfig leads to an endpoint that
+// leadsToFormer reports whether a bootstrap kubeconfig leads to an endpoint that
 // counts as the hub and is not the present one.
 func (r *Registration) leadsToFormer(id identity.Identity, content []byte) bool {
 	if len(content) == 0 {

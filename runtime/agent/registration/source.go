@@ -124,7 +124,7 @@ func (s *source) inSecret() []byte {
 	return secret.Data[cluster.KubeconfigKey]
 }
 
-// isNews tells whether the Secret has changed since the agent started.
+// isNews reports whether the Secret has changed since the agent started.
 func (s *source) isNews(content []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// digest identifies a bootstrap kubeconfig without telling what it says.
+// digest identifies a bootstrap kubeconfig without repeating its content.
 func digest(content []byte) string {
 	sum := sha256.Sum256(bytes.TrimSpace(content))
 	return hex.EncodeToString(sum[:])

@@ -10,22 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/executor"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/memory"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/watches"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 )
 
-// workers is how many works are carried out at a time, and writers how many
-// objects of all of them.
 const (
+	// workers is how many works are carried out at a time, and writers how many objects
+	// of all of them.
 	workers = 10
 	writers = 20
+	// minRetry is how long a work pauses that has failed once.
+	minRetry = 5 * time.Millisecond
 )
 
 // agent holds what the two controllers share.
@@ -36,27 +37,31 @@ type agent struct {
 	clock                         clock.Clock
 	log                           *slog.Logger
 
-	manager    manager.Manager
+	engine     *engine.Engine
 	hub, local client.Client // read from caches
 	mapper     meta.RESTMapper
-	rights     *executor.Rights
+	rights     *applier.Rights
 	applier    *applier.Applier
-	inspector  *inspect.Inspector
+	inspector  *report.Inspector
 	watches    *watches.Watches
 	writers    *semaphore.Weighted
 
-	memory    *memory.Memory
-	freshness *freshness
-	events    *events
-	metrics   *Metrics
+	memory  *decide.Memory
+	written *engine.Written // works
+	events  *events
+	metrics *Metrics
 
-	works, applied *queue
+	works, applied *engine.Queue
 }
 
 // newAgent prepares an agent. It sends no request.
 func newAgent(o Options) (*agent, error) {
 	o.complete()
-	s, err := connect(o)
+	e, err := newEngine(o)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := newClients(e.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -64,45 +69,41 @@ func newAgent(o Options) (*agent, error) {
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: apiwork.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, derive: o.Features.Enabled(features.DerivedProgressing),
 		clock: o.Clock, log: o.Log, metrics: o.Metrics,
-		manager: s.manager, hub: s.manager.GetClient(), local: s.local.GetClient(), mapper: s.mapper,
-		memory: memory.New(), freshness: newFreshness(o.Clock), writers: semaphore.NewWeighted(writers),
-		events: newEvents(s.manager.GetEventRecorder(userAgent)),
-		works:  newQueue(o.ClusterName), applied: newQueue(""),
+		engine: e, hub: e.GetClient(), local: e.Local.GetClient(), mapper: clients.mapper,
+		memory: decide.NewMemory(), written: engine.NewWritten(o.Clock), writers: semaphore.NewWeighted(writers),
+		events: newEvents(e.GetEventRecorder(userAgent)),
+		works:  engine.NewQueue(o.ClusterName, minRetry), applied: engine.NewQueue("", minRetry),
 	}
-	if a.inspector, err = inspect.New(o.Clock, o.maxRaw()); err != nil {
+	if a.inspector, err = report.NewInspector(o.Clock, o.maxRaw()); err != nil {
 		return nil, err
 	}
-	var grants *executor.Grants
+	var grants *applier.Grants
 	if o.Features.Enabled(features.ExecutorValidatingCaches) {
-		grants = executor.NewGrants(s.metadata, o.Clock, o.Log, a.rightsChanged)
-		if err := s.manager.Add(grants); err != nil {
+		grants = applier.NewGrants(clients.metadata, o.Clock, o.Log, a.rightsChanged)
+		if err := e.Add(grants); err != nil {
 			return nil, err
 		}
 	}
-	a.rights = executor.NewRights(a.local, configFor(o.ManagedCluster), grants)
-	a.applier = applier.New(s.dynamic, a.rights, func() { a.metrics.conflict(updateConflict) })
-	a.watches = watches.New(s.metadata, o.Clock, o.Log, a.works.add)
-	return a, a.registerControllers(s.manager.GetCache(), s.local.GetCache())
+	if a.rights, err = applier.NewRights(a.local, e.Local.GetConfig(), grants); err != nil {
+		return nil, err
+	}
+	a.watches = watches.New(clients.metadata, o.Clock, o.Log, a.works.Add)
+	a.applier = applier.New(clients.dynamic, a.rights, a.watches, o.Clock, a.metrics.updateConflicted)
+	return a, a.registerControllers(e.GetCache(), e.Local.GetCache())
 }
 
 // run carries out works until ctx ends.
 func (a *agent) run(ctx context.Context) error {
 	defer a.metrics.reset()
 	defer a.watches.Stop()
-	return a.manager.Start(ctx)
+	return a.engine.Start(ctx)
 }
 
 // rightsChanged queues the works whose executors may have gained or lost rights.
 func (a *agent) rightsChanged() {
-	for _, name := range a.memory.DoubtRights() {
-		a.works.add(name)
+	for _, name := range a.memory.ForgetRights() {
+		a.works.Add(name)
 	}
-}
-
-// changesSince is a patch of what has changed since before. It fails with a
-// conflict when the object is another by then.
-func changesSince(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
 // workKey is where a work is on the hub.

@@ -21,10 +21,10 @@ func TestAnAgentIsPreparedWithoutRequests(t *testing.T) {
 	if a.agentID != a.hubHash || a.evictionGracePeriod != time.Hour || a.clock == nil || a.log == nil {
 		t.Errorf("the defaults are not set: %+v", a)
 	}
-	if key := a.works.request("w"); key.Namespace != "c1" || key.Name != "w" {
+	if key := a.works.Request("w"); key.Namespace != "c1" || key.Name != "w" {
 		t.Errorf("works are looked for as %s", key)
 	}
-	a.works.add("w") // nothing to add to before the start
+	a.works.Add("w") // nothing to add to before the start
 }
 
 func TestWhatOthersChangeInAWorkIsNews(t *testing.T) {

@@ -1,250 +1,218 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
+	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/executor"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/failure"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/memory"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/watches"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// look is one look at a work.
-type look struct {
-	work      *workv1.ManifestWork
-	manifests []*manifest.Manifest
-	// known is what is remembered of the work's manifests.
-	known map[manifest.Key]memory.Object
-	rules *inspect.Inspection
-	// owner is the work's AppliedManifestWork, and fresh are the manifests whose
-	// objects it never listed before.
-	owner metav1.OwnerReference
-	fresh map[*manifest.Manifest]bool
-}
-
-// situation is what is known of one manifest of the work.
-func (l *look) situation(m *manifest.Manifest, w *watches.Watches, now time.Time) decide.Situation {
-	s := decide.Situation{Manifest: m, Owner: l.owner.UID, Executor: executor.Name(l.work.Spec.Executor), Now: now}
-	if m.Err != nil {
-		return s
-	}
-	if last, ok := l.known[m.Key()]; ok {
-		s.Last = &last
-	}
-	s.Version, s.Watched = w.Version(m.GVR, m.Key())
-	return s
-}
-
-// applyWork applies the manifests of a work, deletes what it no longer holds, and
-// reports.
-func (a *agent) applyWork(ctx context.Context, l *look, amw *workv1.AppliedManifestWork) (reconcile.Result, error) {
-	mw := l.work
-	l.owner = metav1.OwnerReference{
-		APIVersion: workv1.GroupVersion.String(), Kind: "AppliedManifestWork", Name: amw.Name, UID: amw.UID,
-	}
-	// Watch before applying, so that no change falls in between.
-	a.watches.Set(mw.Name, decide.Watched(l.manifests, l.known, amw.Status.AppliedResources))
-
-	if err := a.announce(ctx, l, amw); err != nil {
-		return reconcile.Result{}, err
-	}
-	results := a.carryOutAll(ctx, l)
-	if err := ctx.Err(); err != nil {
-		return reconcile.Result{}, err
-	}
-	a.memory.SetObjects(mw.Name, byObject(l.manifests, results))
-	outcomes := outcomesOf(results, a.clock.Now())
-	pending, err := a.bookkeep(ctx, mw, amw, l.manifests, outcomes)
-	next := report.Status(mw, l.manifests, outcomes, a.derive)
-	report.SetPruned(&next.Conditions, a.readable(ctx, mw.Spec.Executor, pending), mw.Generation)
-	err = errors.Join(err, a.answer(ctx, mw, next))
-	a.events.failing(mw, outcomes, a.works.failures(mw.Name))
-	for i, o := range outcomes {
-		if o.Applied != nil && !decide.RetriedRarely(o.Applied) {
-			err = errors.Join(err, fmt.Errorf("manifest %d of the work %s: %w", i, mw.Name, o.Applied))
+// apply carries out the plan of a pass: it lists in the AppliedManifestWork what is
+// about to be made, takes the steps, and deletes what the work no longer holds.
+func (a *agent) apply(ctx context.Context, p *pass) error {
+	if !p.plan.Complete {
+		if err := a.ensureApplied(ctx, p); apierrors.IsInvalid(err) {
+			// A name that is too long, say: the work's author has to know.
+			return errors.Join(err, a.writeStatus(ctx, p.work, report.Refused(p.work.Status, p.work.Generation, err)))
+		} else if err != nil {
+			return err
+		}
+		if err := a.writeApplied(ctx, p.applied, p.plan.Announced); err != nil {
+			return err
 		}
 	}
-	if err == nil && len(pending) > 0 {
-		err = fmt.Errorf("objects are still being deleted: %w", errWaiting)
+	a.takeSteps(ctx, p)
+	if err := ctx.Err(); err != nil || p.plan.Complete {
+		return err
 	}
+	results := make(map[manifest.Key]decide.Result, len(p.results))
+	for i, m := range p.known.Manifests {
+		if m.Err == nil {
+			results[m.Key()] = p.results[i]
+		}
+	}
+	if a.memory.Remember(p.work.Name, p.last, results) {
+		a.works.Add(p.work.Name) // rights have changed meanwhile
+	}
+	if listed, ok := listing(p.plan, p.results); ok {
+		p.err = a.prune(ctx, p, listed)
+	}
+	return nil
+}
+
+// ensureApplied makes the AppliedManifestWork that owns a work's objects.
+func (a *agent) ensureApplied(ctx context.Context, p *pass) error {
+	mw, amw := p.work, p.applied
+	want := workv1.AppliedManifestWorkSpec{HubHash: a.hubHash, ManifestWorkName: mw.Name, AgentID: a.agentID}
+	switch {
+	case amw == nil:
+		p.applied = &workv1.AppliedManifestWork{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:       apiwork.AppliedManifestWorkName(a.hubHash, mw.Name),
+				Labels:     mw.Labels,
+				Finalizers: []string{apiwork.AppliedManifestWorkFinalizer},
+			},
+			Spec: want,
+		}
+		if err := a.local.Create(ctx, p.applied); err != nil {
+			return fmt.Errorf("create the AppliedManifestWork of the work %s: %w", mw.Name, err)
+		}
+		return nil
+	case !amw.DeletionTimestamp.IsZero():
+		return fmt.Errorf("the AppliedManifestWork %s is still being deleted: %w", amw.Name, engine.ErrWaiting)
+	case amw.Spec == want && controllerutil.ContainsFinalizer(amw, apiwork.AppliedManifestWorkFinalizer):
+		return nil
+	}
+	written, err := patch.Object(ctx, a.local, amw, func() bool {
+		amw.Spec = want
+		controllerutil.AddFinalizer(amw, apiwork.AppliedManifestWorkFinalizer)
+		return true
+	})
 	if err != nil {
-		return reconcile.Result{}, err
+		return fmt.Errorf("take over the AppliedManifestWork %s: %w", amw.Name, err)
 	}
-	return reconcile.Result{RequeueAfter: decide.RequeueAfter(jittered(resync), results)}, nil
+	return stillThere(written, amw)
 }
 
-func jittered(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Int64N(int64(d)/2))
+// stillThere fails for an AppliedManifestWork that was not written as it is gone:
+// no object may be made that it would have to own.
+func stillThere(written bool, amw *workv1.AppliedManifestWork) error {
+	if !written {
+		return fmt.Errorf("the AppliedManifestWork %s is gone: %w", amw.Name, engine.ErrWaiting)
+	}
+	return nil
 }
 
-// carryOutAll applies the manifests of a work, kind by kind in their order, and
-// those whose order does not matter at once.
-func (a *agent) carryOutAll(ctx context.Context, l *look) []memory.Object {
-	results := make([]memory.Object, len(l.manifests))
-	for _, batch := range manifest.Batches(l.manifests) {
+// takeSteps takes the steps of a plan, batch by batch.
+func (a *agent) takeSteps(ctx context.Context, p *pass) {
+	rules := a.inspector.Begin(p.last.Slow)
+	defer func() {
+		if slow := rules.End(); slow != p.last.Slow {
+			a.memory.SetSlow(p.work.Name, slow)
+		}
+	}()
+	batches := p.plan.Batches
+	if p.plan.Complete {
+		// In another order in each pass: there may not be time for the rules of all.
+		batches = [][]int{rand.Perm(len(p.plan.Steps))}
+	}
+	p.results = make([]decide.Result, len(p.plan.Steps))
+	for _, batch := range batches {
 		var running errgroup.Group
 		// So many objects of one work are held in memory at once.
 		running.SetLimit(writers)
 		for _, i := range batch {
-			s := l.situation(l.manifests[i], a.watches, a.clock.Now())
+			s, r := &p.plan.Steps[i], &p.results[i]
 			// What waits for its rules is only read when there is time for them.
-			if s.Unchanged() && (s.Last.Waits == 0 || !l.rules.Open()) {
-				results[i] = *s.Last
+			if s.Unchanged && (s.Last.Waits == 0 || !rules.Open()) {
+				*r = *s.Last
+				if r.PodsAgain > 0 {
+					running.Go(func() (err error) {
+						defer recovery.Into(&err) // then what was known stays
+						a.explain(ctx, p, s.Manifest, &r.Observed)
+						return nil
+					})
+				}
 				continue
 			}
 			running.Go(func() error {
-				results[i] = a.carryOut(ctx, l, s)
+				*r = a.takeStep(ctx, p, s, rules)
 				return nil
 			})
 		}
 		_ = running.Wait() // every result holds its own error
 	}
-	return results
 }
 
-// carryOut applies one manifest and evaluates the work's rules on its object.
-func (a *agent) carryOut(ctx context.Context, l *look, s decide.Situation) memory.Object {
-	if err := a.writers.Acquire(ctx, 1); err != nil {
-		return memory.Object{Applied: memory.Applied{Err: err}}
-	}
-	r, live := a.applyManifest(ctx, l, s)
-	a.writers.Release(1) // others may write while the rules are evaluated
-	a.Inspect(ctx, l, s.Manifest, &r.Observed, live)
-	return r
-}
-
-// applyManifest applies one manifest. It returns its object too, if that could be
-// read.
-func (a *agent) applyManifest(ctx context.Context, l *look, s decide.Situation) (r memory.Object, live *unstructured.Unstructured) {
-	m := s.Manifest
-	if m.Err != nil {
-		r.Err = m.Err
-		return r, nil
-	}
-	r.Hash, r.Owner, r.Executor = m.Hash, s.Owner, s.Executor
-	if !m.Completed {
-		r.Err = failureOf(m, a.rights.MayApply(ctx, m))
-	}
-	if m.Completed || r.Err != nil {
-		r.Observed, live = a.observe(ctx, m)
-		return r, live
-	}
-	// From here on it is known that the executor may get the object.
-	r.Allowed = a.clock.Now()
-	want := applier.Desired{Owner: l.owner, Fresh: l.fresh[m]}
-	if s.Correcting() {
-		want.Settled, r.Corrections, r.Rivals = s.Last.Body, s.Last.Corrections, s.Last.Rivals
-		if r.Paused = r.Corrections.Wait(a.clock.Now()); r.Paused > 0 {
-			r.Observed, live = a.read(ctx, m)
-			return r, live
+// listing is what an AppliedManifestWork has to list once the steps of a plan were
+// taken. ok is false while it is not known which objects there are: then the list
+// stays as it is, and nothing is deleted.
+func listing(plan decide.Plan, results []decide.Result) (listed []workv1.AppliedManifestResourceMeta, ok bool) {
+	for i, s := range plan.Steps {
+		switch r := results[i]; {
+		case s.Manifest.Err == nil && r.Hidden:
+			if s.Listed != nil {
+				listed = append(listed, *s.Listed) // whatever has become of it
+			}
+		case s.Manifest.Err != nil || r.Fetched != nil:
+			return nil, false
+		case r.Exists:
+			listed = append(listed, decide.ResourceMeta(s.Manifest, r.UID))
+		case s.Manifest.Owned: // still to be made
+			listed = append(listed, decide.ResourceMeta(s.Manifest, ""))
 		}
 	}
-	s.Version, s.Watched = a.watches.Version(m.GVR, m.Key())
-	start := a.clock.Now()
-	result, err := a.applier.Apply(ctx, m, want)
-	a.metrics.applied(m.Strategy.Type, a.clock.Since(start), err)
-	if failure.IsConflict(err) {
-		a.metrics.conflict(applyConflict)
-	}
-	if r.Err = failureOf(m, err); err != nil {
-		r.Observed, live = a.read(ctx, m)
-		return r, live
-	}
-	r.Observed = observedOf(result.Live)
-	if result.Live != nil {
-		r.Body = applier.BodyOf(result.Live)
-	}
-	if s.Correcting() && s.Wrote(result.Wrote, r.ResourceVersion) {
-		r.Corrections, r.Rivals = r.Corrections.Again(a.clock.Now()), l.rivals(result.Live)
-		if r.Corrections.SlowsDown() {
-			a.log.Warn("others keep changing this object back: it is restored less and less often; "+
-				"make sure that only one work or controller sets its fields",
-				"work", l.work.Name, "kind", m.Meta.Kind, "namespace", m.Meta.Namespace, "name", m.Meta.Name)
-		}
-	}
-	return r, result.Live
+	return append(listed, plan.Kept...), true
 }
 
-// rivals are the other works of the same hub that have an object.
-func (l *look) rivals(live *unstructured.Unstructured) []string {
-	if live == nil {
+// prune deletes what a work no longer holds, and has its AppliedManifestWork list
+// the rest.
+func (a *agent) prune(ctx context.Context, p *pass, listed []workv1.AppliedManifestResourceMeta) error {
+	pending, err := a.removeAll(ctx, p.applied, p.plan.Dropped)
+	if err != nil {
+		err = fmt.Errorf("delete what the work %s no longer holds: %w", p.work.Name, err)
+	}
+	for _, r := range pending {
+		listed = append(listed, r.Resource)
+	}
+	p.pending = pending
+	return errors.Join(err, a.writeApplied(ctx, p.applied, listed))
+}
+
+// removeAll deletes objects that a work has made. It returns what is still there.
+func (a *agent) removeAll(
+	ctx context.Context, amw *workv1.AppliedManifestWork, made []workv1.AppliedManifestResourceMeta,
+) ([]report.Remainder, error) {
+	var pending []report.Remainder
+	var problems []error
+	for _, r := range made {
+		left, err := a.applier.Remove(ctx, r, amw)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("delete the %s: %w", report.NameOf(r), err))
+		}
+		if left != nil {
+			pending = append(pending, report.Remainder{Resource: r, Finalizers: left.Finalizers})
+		}
+	}
+	return pending, errors.Join(problems...)
+}
+
+// writeApplied writes the list of what a work has made when it has changed.
+func (a *agent) writeApplied(
+	ctx context.Context, amw *workv1.AppliedManifestWork, made []workv1.AppliedManifestResourceMeta,
+) error {
+	slices.SortFunc(made, func(x, y workv1.AppliedManifestResourceMeta) int {
+		return cmp.Or(
+			cmp.Compare(x.Group, y.Group), cmp.Compare(x.Version, y.Version), cmp.Compare(x.Resource, y.Resource),
+			cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name),
+		)
+	})
+	if apiequality.Semantic.DeepEqual(made, amw.Status.AppliedResources) {
 		return nil
 	}
-	var names []string
-	ofHub := strings.TrimSuffix(l.owner.Name, l.work.Name)
-	for _, owner := range live.GetOwnerReferences() {
-		if name, ok := strings.CutPrefix(owner.Name, ofHub); ok && owner.Kind == l.owner.Kind && owner.UID != l.owner.UID {
-			names = append(names, name)
-		}
+	written, err := patch.Status(ctx, a.local, amw, func() bool {
+		amw.Status.AppliedResources = made
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("list what the work %s has made: %w", amw.Spec.ManifestWorkName, err)
 	}
-	slices.Sort(names)
-	return names
-}
-
-// failureOf is what went wrong with a manifest, without the object's content.
-func failureOf(m *manifest.Manifest, err error) error { return failure.Redacted(m.Meta, err) }
-
-// watchOver reports on the objects of a complete work without touching them.
-func (a *agent) watchOver(ctx context.Context, l *look) (reconcile.Result, error) {
-	mw := l.work
-	a.watches.Set(mw.Name, decide.Watched(l.manifests, l.known, nil))
-	results := make([]memory.Object, len(l.manifests))
-	// In another order at each look: there may not be time for the rules of all.
-	for _, i := range rand.Perm(len(l.manifests)) {
-		m, r := l.manifests[i], &results[i]
-		if r.Err = m.Err; m.Err == nil {
-			var live *unstructured.Unstructured
-			r.Observed, live = a.observe(ctx, m)
-			a.Inspect(ctx, l, m, &r.Observed, live)
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return reconcile.Result{}, err
-	}
-	outcomes := outcomesOf(results, a.clock.Now())
-	for i := range outcomes {
-		outcomes[i].Kept = true
-	}
-	if err := a.answer(ctx, mw, report.Status(mw, l.manifests, outcomes, a.derive)); err != nil {
-		return reconcile.Result{}, err
-	}
-	if !decide.IsComplete(mw, l.manifests) {
-		a.works.add(mw.Name) // its rules say something else now
-	}
-	return reconcile.Result{RequeueAfter: decide.RequeueAfter(jittered(resync), results)}, nil
-}
-
-func byObject(manifests []*manifest.Manifest, results []memory.Object) map[manifest.Key]memory.Object {
-	out := make(map[manifest.Key]memory.Object, len(manifests))
-	for i, m := range manifests {
-		if m.Err == nil {
-			out[m.Key()] = results[i]
-		}
-	}
-	return out
-}
-
-func outcomesOf(results []memory.Object, now time.Time) []report.Outcome {
-	out := make([]report.Outcome, len(results))
-	for i, r := range results {
-		out[i] = r.Outcome(now)
-	}
-	return out
+	return stillThere(written, amw)
 }

@@ -20,7 +20,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// spyOn asks for all that a work can be told of secrets.
+// spyOn asks for all that can be reported of secrets.
 func spyOn(spec *workv1.ManifestWorkSpec) {
 	configFor("", "secrets", func(o *workv1.ManifestConfigOption) {
 		o.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.FeedbackTypeJSONPaths, JSONPaths: []workv1.JSONPath{{Name: "pw", Path: ".data.password"}}}}
@@ -28,6 +28,15 @@ func spyOn(spec *workv1.ManifestWorkSpec) {
 		rule(apiwork.ConditionComplete, `"password" in object.data`)(o)
 		o.ConditionRules[0].MessageExpression = `string(object.data.password)`
 	})(spec)
+}
+
+// createTopSecret creates the secret that no work may report.
+func (f *fixture) createTopSecret() {
+	f.t.Helper()
+	f.must(f.client.Create(context.Background(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "top"},
+		StringData: map[string]string{"password": "secret"},
+	}))
 }
 
 // hidden waits until a work says that its object may not be read, and fails when
@@ -40,7 +49,7 @@ func (f *fixture) hidden(mw *workv1.ManifestWork) {
 			return fmt.Errorf("the status is %+v", mw.Status)
 		}
 		c := meta.FindStatusCondition(mw.Status.ResourceStatus.Manifests[0].Conditions, apiwork.ConditionAvailable)
-		if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != apiwork.ReasonFetchFailed {
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != apiwork.ReasonResourceMissing {
 			return fmt.Errorf("the condition Available is %+v", c)
 		}
 		return nil
@@ -49,7 +58,7 @@ func (f *fixture) hidden(mw *workv1.ManifestWork) {
 	f.must(err)
 	for _, word := range []string{"c2VjcmV0", "Spy"} {
 		if strings.Contains(string(text), word) {
-			f.t.Errorf("%q is told: %s", word, text)
+			f.t.Errorf("%q is reported: %s", word, text)
 		}
 	}
 }
@@ -57,12 +66,10 @@ func (f *fixture) hidden(mw *workv1.ManifestWork) {
 // A hub may hold works whose executor is nobody: upstream's lets them in.
 func TestExecutorsThatAreNobodyGetNothing(t *testing.T) {
 	f := newFixture(t)
-	f.must(f.client.Create(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "top"}, StringData: map[string]string{"password": "secret"}}))
+	f.createTopSecret()
 	for name, subject := range map[string]workv1.ManifestWorkExecutorSubject{
-		"no-account": {Type: workv1.ExecutorSubjectTypeServiceAccount},
-		"without-rights": {Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{
-			Namespace: f.target, Name: "nobody",
-		}},
+		"no-account":     {Type: workv1.ExecutorSubjectTypeServiceAccount},
+		"without-rights": f.executor("nobody").Subject,
 	} {
 		mw := f.create(name, func(s *workv1.ManifestWorkSpec) {
 			spyOn(s)
@@ -78,27 +85,20 @@ func TestExecutorsThatAreNobodyGetNothing(t *testing.T) {
 	}
 }
 
-// Who may read but not write is told of the object; with ReadOnly, that is all
-// that is needed.
-func TestExecutorsThatMayReadAreTold(t *testing.T) {
+// To an executor that may read but not write the object is reported; with ReadOnly,
+// that is all that is needed.
+func TestObjectsAreReportedToExecutorsThatMayRead(t *testing.T) {
 	f := newFixture(t)
 	ctx := context.Background()
-	f.must(f.client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "top"}, StringData: map[string]string{"password": "secret"}}))
-	name := metav1.ObjectMeta{Namespace: f.target, Name: "reader"}
-	f.must(f.client.Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}))
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: f.target, Name: "reader"}},
-	}
-	f.must(f.client.Create(ctx, binding))
+	f.createTopSecret()
+	binding := f.allow("reader",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
 	read := func(name string, strategy workv1.UpdateStrategyType) *workv1.ManifestWork {
 		return f.create(name, func(s *workv1.ManifestWorkSpec) {
 			spyOn(s)
 			s.ManifestConfigs[0].ConditionRules = s.ManifestConfigs[0].ConditionRules[:1]
 			s.ManifestConfigs[0].UpdateStrategy = &workv1.UpdateStrategy{Type: strategy}
-			s.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-				Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: "reader"},
-			}}
+			s.Executor = f.executor("reader")
 		}, f.manifest(`{apiVersion: v1, kind: Secret, metadata: {name: top, namespace: TARGET}, data: {password: ZXZpbA==}}`))
 	}
 	reads, writes := read("reads", workv1.UpdateStrategyTypeReadOnly), read("writes", workv1.UpdateStrategyTypeUpdate)
@@ -111,7 +111,7 @@ func TestExecutorsThatMayReadAreTold(t *testing.T) {
 		}
 	}
 
-	// What was told is told no longer once the right is gone, which an agent that
+	// What was reported is hidden once the right is gone, which an agent that
 	// starts asks about first of all.
 	f.must(f.client.Delete(ctx, binding))
 	testenv.Eventually(t, func() error {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"maps"
 
-	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -25,55 +25,41 @@ type (
 // both sides, so that it begins with a full view of both: a work that is not in
 // the cache yet would count as deleted.
 func (a *agent) registerControllers(hub, local cache.Cache) error {
-	if err := a.register("manifestwork", a.works, a.reconcileWork,
-		source.Kind(hub, &workv1.ManifestWork{}, a.worksOfHub()),
-		source.Kind(local, &workv1.AppliedManifestWork{}, a.worksOfApplied()),
-	); err != nil {
+	if err := a.engine.AddController(engine.Controller{
+		Name: "manifestwork", Queue: a.works, Reconcile: a.reconcileWork, Workers: workers,
+		Sources: []source.Source{
+			source.Kind(hub, &workv1.ManifestWork{}, a.worksOfHub()),
+			source.Kind(local, &workv1.AppliedManifestWork{}, a.worksOfApplied()),
+		},
+	}); err != nil {
 		return err
 	}
-	return a.register("appliedmanifestwork", a.applied, a.reconcileApplied,
-		source.Kind(local, &workv1.AppliedManifestWork{}, a.appliedOfCluster()),
-		source.Kind(hub, &workv1.ManifestWork{}, a.appliedOfWorks()),
-	)
-}
-
-// register adds a controller to the manager.
-func (a *agent) register(name string, q *queue, f reconcile.Func, sources ...source.Source) error {
-	c, err := controller.New(name, a.manager, controller.Options{
-		Reconciler:              a.logFailures(name, q, f),
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             q.limiter,
-		// What fails is logged by logFailures, once for each cause.
-		LogConstructor: func(*reconcile.Request) logr.Logger { return logr.Discard() },
+	return a.engine.AddController(engine.Controller{
+		Name: "appliedmanifestwork", Queue: a.applied, Reconcile: a.reconcileApplied, Workers: workers,
+		Sources: []source.Source{
+			source.Kind(local, &workv1.AppliedManifestWork{}, a.appliedOfCluster()),
+			source.Kind(hub, &workv1.ManifestWork{}, a.appliedOfWorks()),
+		},
 	})
-	if err != nil {
-		return err
-	}
-	for _, s := range append(sources, q) {
-		if err := c.Watch(s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // worksOfHub queues works that are new, changed or deleted on the hub.
 func (a *agent) worksOfHub() workHandler {
 	return workHandler{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.ManifestWork], q requests) {
-			q.Add(a.works.request(e.Object.Name))
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.ManifestWork], q engine.Requests) {
+			q.Add(a.works.Request(e.Object.Name))
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*workv1.ManifestWork], q requests) {
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*workv1.ManifestWork], q engine.Requests) {
 			changed := workChanged(e.ObjectOld, e.ObjectNew)
 			if changed {
-				a.works.forget(e.ObjectNew.Name) // it may work now
+				a.works.Forget(e.ObjectNew.Name) // it may work now
 			}
-			if changed || a.freshness.waits(e.ObjectNew.Name) {
-				q.Add(a.works.request(e.ObjectNew.Name))
+			if changed || a.written.IsAwaited(a.workKey(e.ObjectNew.Name)) {
+				q.Add(a.works.Request(e.ObjectNew.Name))
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*workv1.ManifestWork], q requests) {
-			q.Add(a.works.request(e.Object.Name))
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*workv1.ManifestWork], q engine.Requests) {
+			q.Add(a.works.Request(e.Object.Name))
 		},
 	}
 }
@@ -81,9 +67,9 @@ func (a *agent) worksOfHub() workHandler {
 // worksOfApplied queues works whose AppliedManifestWork is gone.
 func (a *agent) worksOfApplied() appliedHandler {
 	return appliedHandler{
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*workv1.AppliedManifestWork], q requests) {
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*workv1.AppliedManifestWork], q engine.Requests) {
 			if e.Object.Spec.HubHash == a.hubHash {
-				q.Add(a.works.request(e.Object.Spec.ManifestWorkName))
+				q.Add(a.works.Request(e.Object.Spec.ManifestWorkName))
 			}
 		},
 	}
@@ -92,12 +78,12 @@ func (a *agent) worksOfApplied() appliedHandler {
 // appliedOfCluster queues AppliedManifestWorks that are new or changed.
 func (a *agent) appliedOfCluster() appliedHandler {
 	return appliedHandler{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.AppliedManifestWork], q requests) {
-			q.Add(a.applied.request(e.Object.Name))
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.AppliedManifestWork], q engine.Requests) {
+			q.Add(a.applied.Request(e.Object.Name))
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*workv1.AppliedManifestWork], q requests) {
-			if appliedChanged(e.ObjectOld, e.ObjectNew) {
-				q.Add(a.applied.request(e.ObjectNew.Name))
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*workv1.AppliedManifestWork], q engine.Requests) {
+			if changed(e.ObjectOld, e.ObjectNew) {
+				q.Add(a.applied.Request(e.ObjectNew.Name))
 			}
 		},
 	}
@@ -107,31 +93,32 @@ func (a *agent) appliedOfCluster() appliedHandler {
 // back, so that they are not evicted.
 func (a *agent) appliedOfWorks() workHandler {
 	request := func(mw *workv1.ManifestWork) reconcile.Request {
-		return a.applied.request(apiwork.AppliedManifestWorkName(a.hubHash, mw.Name))
+		return a.applied.Request(apiwork.AppliedManifestWorkName(a.hubHash, mw.Name))
 	}
 	return workHandler{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.ManifestWork], q requests) {
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*workv1.ManifestWork], q engine.Requests) {
 			q.Add(request(e.Object))
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*workv1.ManifestWork], q requests) {
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*workv1.ManifestWork], q engine.Requests) {
 			q.Add(request(e.Object))
 		},
 	}
 }
 
 // workChanged reports whether the spec, labels, finalizers or deletion of a work
-// have changed, or it is to be applied once more. What this agent reports in the status is no news to it. A resync
-// counts as a change.
+// have changed, or it is to be applied once more. The status is what this agent
+// reports. A resync counts as a change.
 func workChanged(before, after *workv1.ManifestWork) bool {
-	return before.ResourceVersion == after.ResourceVersion || before.Generation != after.Generation ||
+	request := after.Annotations[apiwork.ReplayAnnotation]
+	return changed(before, after) ||
 		len(before.Finalizers) != len(after.Finalizers) || !maps.Equal(before.Labels, after.Labels) ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		before.Annotations[apiwork.ReplayAnnotation] != after.Annotations[apiwork.ReplayAnnotation] && after.Annotations[apiwork.ReplayAnnotation] != ""
+		request != "" && request != before.Annotations[apiwork.ReplayAnnotation]
 }
 
-// appliedChanged reports whether others have changed an AppliedManifestWork: its
-// spec, or that it is deleted. A resync counts as a change.
-func appliedChanged(before, after *workv1.AppliedManifestWork) bool {
-	return before.ResourceVersion == after.ResourceVersion || before.Generation != after.Generation ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+// changed reports whether the spec or the deletion of an object has changed. A
+// resync counts as a change.
+func changed(before, after metav1.Object) bool {
+	return before.GetResourceVersion() == after.GetResourceVersion() ||
+		before.GetGeneration() != after.GetGeneration() ||
+		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 }

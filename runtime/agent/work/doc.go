@@ -9,8 +9,8 @@
 //
 // This package holds the two controllers, for ManifestWorks on the hub and for
 // AppliedManifestWorks in the managed cluster, and the requests for these two
-// kinds. The packages below it go in one direction: manifest reads, decide
-// decides, executor asks for rights, applier applies, inspect reads what is to be
-// reported, and report makes the status; memory and watches are what saves
-// requests. None of them imports this one.
+// kinds. A pass over a work has four stages: read, decide, apply and report. The
+// packages below go in one direction: manifest reads the manifests, report makes
+// the status, decide makes the plan, applier applies the manifests, and watches
+// says which objects have changed. None of them imports this one.
 package work

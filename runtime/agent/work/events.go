@@ -2,7 +2,6 @@ package work
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
 	clientevents "k8s.io/client-go/tools/events"
@@ -12,17 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	klog "k8s.io/klog/v2"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
-
-// maxEventMessage is the longest message of an event, in bytes.
-const maxEventMessage = 1000
-
-// actionApply is what the agent was doing, as its events name it.
-const actionApply = "Apply"
 
 // events reports on the hub, once for each cause, which manifests fail and why.
 type events struct {
@@ -39,8 +35,8 @@ func newEvents(recorder clientevents.EventRecorder) *events {
 // failing reports what fails of a work with the status that it has now. attempts is
 // how often it has failed in a row.
 func (e *events) failing(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) {
-	for _, n := range e.news(mw, outcomes, attempts) {
-		e.recorder.Eventf(mw, n.object, corev1.EventTypeWarning, apiwork.ReasonManifestFailed, actionApply, "%s", n.text)
+	for _, n := range e.unsent(mw, outcomes, attempts) {
+		e.recorder.Eventf(mw, n.object, corev1.EventTypeWarning, apiwork.ReasonManifestFailed, "Apply", "%s", n.note)
 	}
 }
 
@@ -54,11 +50,11 @@ type failureEvent struct {
 	// object is the manifest's. Failures of one work that differ in nothing but
 	// the text would count as one event without it.
 	object *corev1.ObjectReference
-	text   string
+	note   string
 }
 
-// news is what has not been reported yet, and remembers it as reported.
-func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) []failureEvent {
+// unsent is what has not been reported yet. It is remembered as reported.
+func (e *events) unsent(mw *workv1.ManifestWork, outcomes []report.Outcome, attempts int) []failureEvent {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	failing := map[int32]string{}
@@ -70,19 +66,17 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attemp
 			continue
 		}
 		before, known := e.sent[mw.Name][m.Ordinal]
-		if attempts < passing && !decide.RetriedRarely(outcomes[m.Ordinal].Applied) {
+		if attempts < engine.MaxUnreported && !manifest.RetriedRarely(outcomes[m.Ordinal].Applied) {
 			if known {
 				failing[m.Ordinal] = before
 			}
 			continue
 		}
-		text := fmt.Sprintf("Manifest %d, %s %s: %s", m.Ordinal, m.Kind, klog.KRef(m.Namespace, m.Name).String(), c.Message)
-		if len(text) > maxEventMessage {
-			text = strings.ToValidUTF8(text[:maxEventMessage-3], "") + "..."
-		}
-		failing[m.Ordinal] = text
-		if text != before {
-			out = append(out, failureEvent{referenceTo(m), text})
+		name := klog.KRef(m.Namespace, m.Name)
+		note := text.Cut(fmt.Sprintf("Manifest %d, %s %s: %s", m.Ordinal, m.Kind, name, c.Message), limits.EventNote)
+		failing[m.Ordinal] = note
+		if note != before {
+			out = append(out, failureEvent{referenceTo(m), note})
 		}
 	}
 	if len(failing) > 0 {
@@ -93,7 +87,7 @@ func (e *events) news(mw *workv1.ManifestWork, outcomes []report.Outcome, attemp
 	return out
 }
 
-func (e *events) Forget(name string) {
+func (e *events) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.sent, name)

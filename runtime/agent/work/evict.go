@@ -13,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // reconcileApplied deletes the objects of a deleted AppliedManifestWork, and
@@ -35,25 +37,24 @@ func (a *agent) reconcileApplied(ctx context.Context, r reconcile.Request) (reco
 	if !controllerutil.ContainsFinalizer(amw, apiwork.AppliedManifestWorkFinalizer) {
 		return reconcile.Result{}, nil
 	}
-	held, err := a.removeAll(ctx, amw, amw.Status.AppliedResources)
-	if len(held) > 0 && a.memory.SetRemainders(name, held) && strings.HasPrefix(name, a.hubHash+"-") {
-		a.works.add(amw.Spec.ManifestWorkName) // which reports it
+	pending, err := a.removeAll(ctx, amw, amw.Status.AppliedResources)
+	if len(pending) > 0 && a.memory.SetRemainders(name, pending) && strings.HasPrefix(name, a.hubHash+"-") {
+		a.works.Add(amw.Spec.ManifestWorkName) // which reports it
 	}
-	left := make([]workv1.AppliedManifestResourceMeta, 0, len(held))
-	for _, r := range held {
+	left := make([]workv1.AppliedManifestResourceMeta, 0, len(pending))
+	for _, r := range pending {
 		left = append(left, r.Resource)
 	}
-	err = errors.Join(err, client.IgnoreNotFound(a.writeApplied(ctx, amw, left)))
-	if err != nil {
+	if err := errors.Join(err, a.writeApplied(ctx, amw, left)); err != nil {
 		return reconcile.Result{}, err
 	}
 	if len(left) > 0 {
 		return reconcile.Result{}, fmt.Errorf("%d objects of the work %s are still being deleted: %w",
-			len(left), amw.Spec.ManifestWorkName, errWaiting)
+			len(left), amw.Spec.ManifestWorkName, engine.ErrWaiting)
 	}
-	before := amw.DeepCopy()
-	controllerutil.RemoveFinalizer(amw, apiwork.AppliedManifestWorkFinalizer)
-	if err := a.local.Patch(ctx, amw, changesSince(before)); client.IgnoreNotFound(err) != nil {
+	if _, err := patch.Object(ctx, a.local, amw, func() bool {
+		return controllerutil.RemoveFinalizer(amw, apiwork.AppliedManifestWorkFinalizer)
+	}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the AppliedManifestWork %s: %w", amw.Name, err)
 	}
 	return reconcile.Result{}, nil
@@ -97,9 +98,10 @@ func (a *agent) managed(ctx context.Context, amw *workv1.AppliedManifestWork) (b
 }
 
 func (a *agent) setEviction(ctx context.Context, amw *workv1.AppliedManifestWork, start *metav1.Time) error {
-	before := amw.DeepCopy()
-	amw.Status.EvictionStartTime = start
-	if err := a.local.Status().Patch(ctx, amw, changesSince(before)); client.IgnoreNotFound(err) != nil {
+	if _, err := patch.Status(ctx, a.local, amw, func() bool {
+		amw.Status.EvictionStartTime = start
+		return true
+	}); err != nil {
 		return fmt.Errorf("note the eviction of the AppliedManifestWork %s: %w", amw.Name, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,15 +43,32 @@ func TestFieldThatLeftAManifestGoesAlsoAfterAFailedWrite(t *testing.T) {
 	}
 }
 
+// A library that panics about one object ends neither the agent nor the work of others.
+func TestPanicAboutOneManifestIsItsErrorAlone(t *testing.T) {
+	l := &link{}
+	f := newFixtureBehind(t, l.wrap)
+	l.failWith(func(r *http.Request) error {
+		if strings.HasSuffix(r.URL.Path, "/configmaps") && r.Method == http.MethodPost && r.ContentLength > 1000 {
+			panic("odd object")
+		}
+		return nil
+	})
+	mw := f.create("w", nil, f.configMap("plain", "one"), f.configMap("odd", strings.Repeat("x", 1000)))
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
+	f.value("plain", "one")
+	odd := meta.FindStatusCondition(mw.Status.ResourceStatus.Manifests[1].Conditions, apiwork.ConditionApplied)
+	if odd == nil || odd.Status != metav1.ConditionFalse || !strings.Contains(odd.Message, "panic: odd object") {
+		t.Errorf("the odd object's condition is %+v", odd)
+	}
+	l.failWith(nil)
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
+}
+
 func TestExecutorIsAskedWhenItChanges(t *testing.T) {
 	f := newFixture(t)
 	mw := f.create("w", nil, f.configMap("a", "one"))
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
-	f.update(mw, func(s *workv1.ManifestWorkSpec) {
-		s.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-			Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: "nobody"},
-		}}
-	})
+	f.update(mw, func(s *workv1.ManifestWorkSpec) { s.Executor = f.executor("nobody") })
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
 }
 
@@ -202,7 +220,7 @@ func TestChangeOfWhatCannotChangeIsReported(t *testing.T) {
 	}
 }
 
-func TestSecretOfAnotherTypeIsMadeAnew(t *testing.T) {
+func TestSecretOfAnotherTypeIsMadeAgain(t *testing.T) {
 	f := newFixture(t)
 	secret := `{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: TARGET}, type: %s, stringData: {username: a, password: %s}}`
 	mw := f.create("w", nil, f.manifest(fmt.Sprintf(secret, "Opaque", "one")))
@@ -302,6 +320,49 @@ func TestFieldsIgnoredOnceTheObjectIsPresentAreSetOnceAndKept(t *testing.T) {
 	f.value("a", "edited")
 }
 
+// bombing is a strategy that ignores fields by paths which compare long lists again
+// and again.
+func bombing() func(*workv1.ManifestWorkSpec) {
+	path := "." + strings.Repeat("|(.,.)", 12) + "|select(.a==.b)|.metadata.x"
+	return strategy(workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{
+		IgnoreFields: []workv1.IgnoreField{{
+			Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JQPathExpressions: slices.Repeat([]string{path}, 99),
+		}},
+	}})
+}
+
+// Works whose paths cost too much fail with the reason, keep no other work from
+// being carried out, and the agent from ending.
+func TestCostlyPathsDelayNoOtherWork(t *testing.T) {
+	f := newFixture(t)
+	numbers := "[" + strings.Repeat("1,", 99_999) + "1]"
+	bombs := make([]*workv1.ManifestWork, 12)
+	for i := range bombs {
+		bombs[i] = f.create(fmt.Sprint("bomb-", i), bombing(), f.manifest(fmt.Sprintf(
+			`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bomb-%d", "namespace": "TARGET"}, "a": %s, "b": %s}`,
+			i, numbers, numbers)))
+	}
+	for i := range 3 {
+		f.wait(f.create(fmt.Sprint("beside-", i), nil, f.configMap(fmt.Sprint("beside-", i), "one")),
+			apiwork.ConditionAvailable, metav1.ConditionTrue)
+	}
+	for _, mw := range bombs {
+		testenv.Eventually(t, func() error {
+			if err := f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw); err != nil {
+				return err
+			}
+			for _, m := range mw.Status.ResourceStatus.Manifests {
+				c := meta.FindStatusCondition(m.Conditions, apiwork.ConditionApplied)
+				if c.Reason == apiwork.ReasonIgnoreFieldError && strings.Contains(c.Message, "ConfigMap "+f.target+"/bomb") &&
+					strings.Contains(c.Message, `select(.a==.b)|.metadata.x": with it, the paths look at more than the 300000 values`) {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s is reported so: %+v", mw.Name, mw.Status)
+		})
+	}
+}
+
 func TestKindThatMayNotBeWatchedIsLookedAtAnyway(t *testing.T) {
 	l := &link{}
 	l.failWith(func(r *http.Request) error {
@@ -319,7 +380,7 @@ func TestKindThatMayNotBeWatchedIsLookedAtAnyway(t *testing.T) {
 	// Any reconcile of the work repairs it; here a label triggers one.
 	testenv.Eventually(t, func() error {
 		f.must(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw))
-		mw.Labels = map[string]string{"look": "again"}
+		mw.Labels = map[string]string{"another": "pass"}
 		return f.client.Update(context.Background(), mw)
 	})
 	f.value("a", "one")
@@ -327,21 +388,13 @@ func TestKindThatMayNotBeWatchedIsLookedAtAnyway(t *testing.T) {
 
 func TestDeniedWorkIsCarriedOutOnceItsExecutorHasTheRights(t *testing.T) {
 	f := newFixture(t)
-	executor := &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-		Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: "deployer"},
-	}}
 	role := f.manifest(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: more, namespace: TARGET}, rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`)
-	mw := f.create("w", func(s *workv1.ManifestWorkSpec) { s.Executor = executor }, f.configMap("a", "one"), role)
+	mw := f.create("w", func(s *workv1.ManifestWorkSpec) { s.Executor = f.executor("deployer") }, f.configMap("a", "one"), role)
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
-	f.must(f.client.Create(context.Background(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.target}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}},
-		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, Verbs: []string{"create", "update", "patch", "get", "delete"}},
-	}}))
-	f.must(f.client.Create(context.Background(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: f.target},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: f.target},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: f.target, Name: "deployer"}},
-	}))
+	f.allow("deployer", allRightsTo("configmaps"), rbacv1.PolicyRule{
+		APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"},
+		Verbs: []string{"create", "update", "patch", "get", "delete"},
+	})
 	// The agent asks again a minute later, or when the work changes.
 	f.stop()
 	f.start(work.Options{})
@@ -355,6 +408,4 @@ func TestDeniedWorkIsCarriedOutOnceItsExecutorHasTheRights(t *testing.T) {
 		}
 		return nil
 	})
-	f.must(f.client.Delete(context.Background(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: f.target}}))
-	f.must(f.client.Delete(context.Background(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.target}}))
 }

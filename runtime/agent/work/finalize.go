@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/watches"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // finalizeWork lets a deleted work go once its AppliedManifestWork is gone, and
@@ -27,35 +28,36 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 	err := a.local.Get(ctx, types.NamespacedName{Name: apiwork.AppliedManifestWorkName(a.hubHash, mw.Name)}, amw)
 	switch {
 	case apierrors.IsNotFound(err):
-		before := mw.DeepCopy()
-		controllerutil.RemoveFinalizer(mw, apiwork.ManifestWorkFinalizer)
-		if err := a.hub.Patch(ctx, mw, changesSince(before)); client.IgnoreNotFound(err) != nil {
+		if _, err := patch.Object(ctx, a.hub, mw, func() bool {
+			return controllerutil.RemoveFinalizer(mw, apiwork.ManifestWorkFinalizer)
+		}); err != nil {
 			return fmt.Errorf("remove the finalizer from the work %s: %w", mw.Name, err)
 		}
-		a.Forget(mw.Name)
+		a.forget(mw.Name)
 		return nil
 	case err != nil:
 		return err
 	}
-	if err := a.reportDeletion(ctx, mw, amw.Name); client.IgnoreNotFound(err) != nil {
+	if err := a.reportDeletion(ctx, mw, amw.Name); err != nil {
 		return err
 	}
 	// An agent that was installed again has another ID: no other would finish this.
-	if amw.Spec.AgentID != a.agentID {
-		before := amw.DeepCopy()
+	if _, err := patch.Object(ctx, a.local, amw, func() bool {
+		other := amw.Spec.AgentID != a.agentID
 		amw.Spec.AgentID = a.agentID
-		if err := a.local.Patch(ctx, amw, changesSince(before)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("take over the AppliedManifestWork %s: %w", amw.Name, err)
-		}
+		return other
+	}); err != nil {
+		return fmt.Errorf("take over the AppliedManifestWork %s: %w", amw.Name, err)
 	}
 	if amw.DeletionTimestamp.IsZero() {
 		if err := a.local.Delete(ctx, amw, client.Preconditions{UID: &amw.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete the AppliedManifestWork %s: %w", amw.Name, err)
 		}
 	}
-	// Objects on their way out wake this work; it wakes the applied one.
-	a.watches.Set(mw.Name, decide.Watched(nil, nil, amw.Status.AppliedResources))
-	a.applied.add(amw.Name)
+	// Objects whose deletion is pending queue this work when they change, and it
+	// queues its AppliedManifestWork.
+	a.watches.Set(mw.Name, watches.Concerning(nil, nil, amw.Status.AppliedResources))
+	a.applied.Add(amw.Name)
 	return nil // the end of the AppliedManifestWork queues this work again
 }
 
@@ -68,17 +70,18 @@ func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, app
 	}
 	status := *mw.Status.DeepCopy()
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: apiwork.ConditionDeleting, Status: metav1.ConditionTrue, Reason: apiwork.ReasonDeleting, ObservedGeneration: mw.Generation,
-		Message: report.DeletingMessage(a.readable(ctx, mw.Spec.Executor, held)),
+		Type: apiwork.ConditionDeleting, Status: metav1.ConditionTrue, Reason: apiwork.ReasonDeleting,
+		ObservedGeneration: mw.Generation,
+		Message:            report.DeletingMessage(a.readable(ctx, mw.Spec.Executor, held)),
 	})
-	return a.report(ctx, mw, status)
+	return a.writeStatus(ctx, mw, status)
 }
 
-// Forget removes what is remembered of a work.
-func (a *agent) Forget(name string) {
+// forget removes what is remembered of a work.
+func (a *agent) forget(name string) {
 	a.memory.Forget(name, apiwork.AppliedManifestWorkName(a.hubHash, name))
-	a.freshness.Forget(name)
+	a.written.Forget(a.workKey(name))
 	a.watches.Set(name, nil)
-	a.events.Forget(name)
-	a.metrics.Forget(name)
+	a.events.forget(name)
+	a.metrics.set(name, "")
 }

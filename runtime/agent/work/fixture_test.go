@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,10 @@ func newFixture(t *testing.T) *fixture {
 // newFixtureBehind is a fixture whose agent reaches the managed cluster through
 // wrap.
 func newFixtureBehind(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *fixture {
-	f := &fixture{t: t, client: env.Client(), hub: testenv.Namespace(t, env.Client()), target: testenv.Namespace(t, env.Client()), wrap: wrap}
+	f := &fixture{
+		t: t, client: env.Client(), wrap: wrap,
+		hub: testenv.Namespace(t, env.Client()), target: testenv.Namespace(t, env.Client()),
+	}
 	f.agentID, f.hubHost = f.hub, "https://"+f.hub+".example.org:6443"
 	f.start(work.Options{})
 	t.Cleanup(func() {
@@ -105,7 +109,8 @@ func (f *fixture) manifest(text string) workv1.Manifest {
 }
 
 func (f *fixture) configMap(name, value string) workv1.Manifest {
-	return f.manifest(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: TARGET}, data: {key: %s}}`, name, value))
+	const text = `{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: TARGET}, data: {key: %s}}`
+	return f.manifest(fmt.Sprintf(text, name, value))
 }
 
 func (f *fixture) create(name string, change func(*workv1.ManifestWorkSpec), manifests ...workv1.Manifest) *workv1.ManifestWork {
@@ -140,7 +145,8 @@ func (f *fixture) wait(mw *workv1.ManifestWork, kind string, status metav1.Condi
 		}
 		c := meta.FindStatusCondition(mw.Status.Conditions, kind)
 		if c == nil || c.Status != status || c.ObservedGeneration != mw.Generation {
-			return fmt.Errorf("the work's condition %s is %+v, want %s for generation %d; its manifests: %+v", kind, c, status, mw.Generation, mw.Status.ResourceStatus.Manifests)
+			return fmt.Errorf("the work's condition %s is %+v, want %s for generation %d; its manifests: %+v",
+				kind, c, status, mw.Generation, mw.Status.ResourceStatus.Manifests)
 		}
 		return nil
 	})
@@ -176,10 +182,37 @@ func (f *fixture) value(name, want string) *corev1.ConfigMap {
 	return cm
 }
 
+// executor is a service account in the namespace for objects.
+func (f *fixture) executor(account string) *workv1.ManifestWorkExecutor {
+	return &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
+		Type:           workv1.ExecutorSubjectTypeServiceAccount,
+		ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: account},
+	}}
+}
+
+// allow gives an executor rights in the namespace for objects.
+func (f *fixture) allow(account string, rules ...rbacv1.PolicyRule) *rbacv1.RoleBinding {
+	f.t.Helper()
+	name := metav1.ObjectMeta{Namespace: f.target, Name: account}
+	f.must(f.client.Create(context.Background(), &rbacv1.Role{ObjectMeta: name, Rules: rules}))
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: f.target, Name: account}},
+	}
+	f.must(f.client.Create(context.Background(), binding))
+	return binding
+}
+
+func allRightsTo(resource string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"*"}}
+}
+
 func strategy(s workv1.UpdateStrategy) func(*workv1.ManifestWorkSpec) {
 	return func(spec *workv1.ManifestWorkSpec) {
 		spec.ManifestConfigs = []workv1.ManifestConfigOption{{
-			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"}, UpdateStrategy: &s,
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"},
+			UpdateStrategy:     &s,
 		}}
 	}
 }

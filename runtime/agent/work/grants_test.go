@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
@@ -25,19 +24,10 @@ func TestRightsOfExecutorsAreRemembered(t *testing.T) {
 	f.must(gates.Set("ExecutorValidatingCaches=true"))
 	f.start(work.Options{Features: gates})
 	mw := f.create("w", func(s *workv1.ManifestWorkSpec) {
-		s.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-			Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: "deployer"},
-		}}
+		s.Executor = f.executor("deployer")
 	}, f.configMap("a", "one"))
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "deployer"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}}}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.target, Name: "deployer"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "deployer"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: f.target, Name: "deployer"}},
-	}
-	f.must(f.client.Create(context.Background(), role))
-	f.must(f.client.Create(context.Background(), binding))
+	binding := f.allow("deployer", allRightsTo("configmaps"))
 	f.value("a", "one")
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
 	turn := 0

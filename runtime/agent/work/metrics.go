@@ -7,12 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Metrics count the works by state and the applied objects. They outlive a session with one hub. A nil
-// Metrics counts nothing.
+// Metrics count the works by state and the applied objects. They last longer than a
+// session with one hub. A nil Metrics counts nothing.
 type Metrics struct {
 	applies   *prometheus.HistogramVec
 	conflicts *prometheus.CounterVec
@@ -26,8 +27,9 @@ type Metrics struct {
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		applies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "muster_work_apply_duration_seconds",
-			Help:    "How long it took to bring one object in line with its manifest, by update strategy and by whether it succeeded.",
+			Name: "muster_work_apply_duration_seconds",
+			Help: "How long it took to bring one object in line with its manifest, " +
+				"by update strategy and by whether it succeeded.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 		}, []string{"strategy", "result"}),
 		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -48,6 +50,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
+// applied counts an attempt to apply an object.
 func (m *Metrics) applied(strategy workv1.UpdateStrategyType, took time.Duration, err error) {
 	if m == nil {
 		return
@@ -57,28 +60,23 @@ func (m *Metrics) applied(strategy workv1.UpdateStrategyType, took time.Duration
 		result = "failure"
 	}
 	m.applies.WithLabelValues(string(strategy), result).Observe(took.Seconds())
-}
-
-// What a conflict was about.
-const (
-	updateConflict = "update"
-	applyConflict  = "apply"
-)
-
-func (m *Metrics) conflict(kind string) {
-	if m != nil {
-		m.conflicts.WithLabelValues(kind).Inc()
+	if manifest.IsConflict(err) {
+		m.conflicts.WithLabelValues("apply").Inc()
 	}
 }
 
-// setState notes the state of a work.
-func (m *Metrics) setState(mw *workv1.ManifestWork) { m.Set(mw.Name, stateOf(mw)) }
+// updateConflicted counts an update that another write came before.
+func (m *Metrics) updateConflicted() {
+	if m != nil {
+		m.conflicts.WithLabelValues("update").Inc()
+	}
+}
 
-// Forget notes that a work is gone.
-func (m *Metrics) Forget(name string) { m.Set(name, "") }
+// setState records the state of a work.
+func (m *Metrics) setState(mw *workv1.ManifestWork) { m.set(mw.Name, stateOf(mw)) }
 
-// Set records the state of a work by its name. An empty state removes it.
-func (m *Metrics) Set(name, state string) {
+// set records the state of a work by its name. An empty state removes it.
+func (m *Metrics) set(name, state string) {
 	if m == nil {
 		return
 	}
@@ -94,7 +92,7 @@ func (m *Metrics) Set(name, state string) {
 	}
 }
 
-// reset forgets all works: those of another hub are others.
+// reset removes all works: another hub has others.
 func (m *Metrics) reset() {
 	if m == nil {
 		return

@@ -211,7 +211,7 @@ func TestFeedbackOfAnyTypeBehindItsGate(t *testing.T) {
 }
 
 // A rollout over many clusters goes by Progressing and Degraded.
-func TestWorksOfReplicaSetsTellHowTheyProgressWithoutRules(t *testing.T) {
+func TestWorksOfReplicaSetsShowHowTheyProgressWithoutRules(t *testing.T) {
 	f := newFixture(t)
 	deployment := f.manifest(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: TARGET}, spec: {replicas: 2, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}}`)
 	plain := f.create("plain", nil, f.configMap("a", "one"))
@@ -281,7 +281,7 @@ func TestWhatHoldsUpADeletionIsNamed(t *testing.T) {
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
 	f.must(f.client.Delete(context.Background(), mw))
 	want := "ManifestWork is being deleted: waiting for configmaps " + f.target + "/held, held by the finalizer example.org/hold"
-	told := func() {
+	reported := func() {
 		t.Helper()
 		testenv.Eventually(t, func() error {
 			if got := f.condition(mw, apiwork.ConditionDeleting, metav1.ConditionTrue, apiwork.ReasonDeleting); got != want {
@@ -290,10 +290,10 @@ func TestWhatHoldsUpADeletionIsNamed(t *testing.T) {
 			return nil
 		})
 	}
-	told()
+	reported()
 	f.stop()
 	f.start(work.Options{})
-	told()
+	reported()
 	release()
 	f.gone(mw)
 }

@@ -261,7 +261,7 @@ func TestObjectOfTwoWorksGoesWithTheLast(t *testing.T) {
 	f.value("shared", "")
 }
 
-func TestObjectThatWasMadeAnewByOthersStays(t *testing.T) {
+func TestObjectThatWasMadeAgainByOthersStays(t *testing.T) {
 	f := newFixture(t)
 	mw := f.create("w", strategy(workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}), f.configMap("a", "one"))
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
@@ -310,9 +310,7 @@ func TestManifestsThatCannotBeAppliedDoNotHoldUpOthers(t *testing.T) {
 func TestExecutorWithoutRightsIsDenied(t *testing.T) {
 	f := newFixture(t)
 	mw := f.create("w", func(s *workv1.ManifestWorkSpec) {
-		s.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-			Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: f.target, Name: "nobody"},
-		}}
+		s.Executor = f.executor("nobody")
 	}, f.configMap("a", "one"))
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionFalse)
 	c := meta.FindStatusCondition(mw.Status.ResourceStatus.Manifests[0].Conditions, apiwork.ConditionApplied)

@@ -240,3 +240,19 @@ const (
 const (
 	ReasonLeaseUpdateStopped = "ManagedClusterAddOnLeaseUpdateStopped"
 )
+
+// Names of what the works of an add-on from a template report of its workloads, beside
+// the well-known fields. They begin with a prefix, so that they are none of the
+// template's own.
+const (
+	FeedbackPrefix     = "rollout."
+	FeedbackGeneration = FeedbackPrefix + "generation"
+	FeedbackObserved   = FeedbackPrefix + "observedGeneration"
+	FeedbackWant       = FeedbackPrefix + "replicas"
+	FeedbackUpdated    = FeedbackPrefix + "updated"
+	FeedbackReady      = FeedbackPrefix + "ready"
+	FeedbackStrategy   = FeedbackPrefix + "strategy"
+	FeedbackPartition  = FeedbackPrefix + "partition"
+	FeedbackGaveUp     = FeedbackPrefix + "gaveUp"
+	FeedbackNoPods     = FeedbackPrefix + "noPods"
+)

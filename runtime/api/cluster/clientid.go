@@ -16,19 +16,19 @@ const MaxClientID = 253
 // MaxTokenClientIDs is how many client IDs one bootstrap token may list.
 const MaxTokenClientIDs = 100
 
-// CheckClientID tells why a text can't be the client ID of a cluster.
+// CheckClientID says why a text can't be the client ID of a cluster.
 func CheckClientID(id string) error {
 	form := regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?$`)
 	switch {
 	case len(id) > MaxClientID:
-		return fmt.Errorf("%.20q… is no client ID, as it has %d characters: use %d at most", id, len(id), MaxClientID)
+		return fmt.Errorf("%.20q… is not a client ID, as it has %d characters: use %d at most", id, len(id), MaxClientID)
 	case !form.MatchString(id):
-		return fmt.Errorf("%q is no client ID: use letters, digits and the characters - _ . : with a letter or digit at both ends", id)
+		return fmt.Errorf("%q is not a client ID: use letters, digits and the characters - _ . : with a letter or digit at both ends", id)
 	}
 	return nil
 }
 
-// CheckClientIDs tells why a list of client IDs can't be that of a token.
+// CheckClientIDs says why a list of client IDs can't be that of a token.
 func CheckClientIDs(ids []string) error {
 	if len(ids) > MaxTokenClientIDs {
 		return fmt.Errorf("%d client IDs are more than one token may list: use %d at most, or several tokens", len(ids), MaxTokenClientIDs)
@@ -41,7 +41,7 @@ func CheckClientIDs(ids []string) error {
 	return nil
 }
 
-// CheckAllowedLabels tells why a list of label keys and, with a * at the end,
+// CheckAllowedLabels says why a list of label keys and, with a * at the end,
 // their beginnings can't be what a token allows agents to choose.
 func CheckAllowedLabels(allowed []string) error {
 	for _, key := range allowed {
@@ -51,9 +51,9 @@ func CheckAllowedLabels(allowed []string) error {
 		}
 		switch problems := validation.IsQualifiedName(example); {
 		case len(problems) > 0 && open:
-			return fmt.Errorf("%q is no beginning of a label's key: write one such as env-* or example.com/*, or * for any key", key)
+			return fmt.Errorf("%q is not the beginning of a label's key: write one such as env-* or example.com/*, or * for any key", key)
 		case len(problems) > 0:
-			return fmt.Errorf("%q is no key of a label: %s", key, strings.Join(problems, "; "))
+			return fmt.Errorf("%q is not a key of a label: %s", key, strings.Join(problems, "; "))
 		case IsReservedLabel(example):
 			return fmt.Errorf("agents may not choose the label %q, as it belongs to Kubernetes, Open Cluster Management or muster: "+
 				"leave it out, or have the token put it on its clusters itself", key)
@@ -101,15 +101,15 @@ func (s *TokenScope) allows(key string) bool {
 	})
 }
 
-// CheckChosenLabels tells why labels can't be asked for: a key or a value is no
+// CheckChosenLabels says why labels can't be asked for: a key or a value is no
 // label's.
 func CheckChosenLabels(labels map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return fmt.Errorf("%q is no key of a label: %s", key, strings.Join(problems, "; "))
+			return fmt.Errorf("%q is not a key of a label: %s", key, strings.Join(problems, "; "))
 		}
 		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
-			return fmt.Errorf("%q is no value of the label %q: %s", labels[key], key, strings.Join(problems, "; "))
+			return fmt.Errorf("%q is not a value of the label %q: %s", labels[key], key, strings.Join(problems, "; "))
 		}
 	}
 	return nil

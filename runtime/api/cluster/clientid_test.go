@@ -24,16 +24,16 @@ func TestCheckClientID(t *testing.T) {
 func TestCheckAllowedLabels(t *testing.T) {
 	for key, part := range map[string]string{
 		"env": "", "example.com/team": "", "env-*": "", "example.com/*": "", "*": "", "e*": "",
-		"a b":                             "is no key of a label",
-		"*a":                              "is no key of a label",
-		"a*b*":                            "is no beginning",
-		"-*":                              "is no beginning",
+		"a b":                             "is not a key of a label",
+		"*a":                              "is not a key of a label",
+		"a*b*":                            "is not the beginning",
+		"-*":                              "is not the beginning",
 		"open-cluster-management.io/*":    "may not choose",
 		"x.open-cluster-management.io/a*": "may not choose",
 		"cluster.open-cluster-management.io/clusterset": "may not choose",
 		"muster-fleet.io/bootstrap-token":               "may not choose",
 		"kubernetes.io/metadata.name":                   "may not choose",
-		"X.K8S.io/a":                                    "is no key of a label",
+		"X.K8S.io/a":                                    "is not a key of a label",
 	} {
 		err := cluster.CheckAllowedLabels([]string{"fine", key})
 		if (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {

@@ -196,6 +196,10 @@ const (
 	LeaseName = "managed-cluster-lease"
 )
 
+// EventClustersNotSelected is the reason of the event on an object that names a
+// placement when the placement's decisions name clusters that get nothing.
+const EventClustersNotSelected = "ClustersNotSelected"
+
 // Events that an agent makes on the hub when its cluster's availability
 // changes. The formats of the notes take the cluster's name.
 const (

@@ -33,9 +33,17 @@ const (
 	// bound to in its cluster's namespace.
 	RegistrationRole = "open-cluster-management:managedcluster:registration"
 	WorkRole         = "open-cluster-management:managedcluster:work"
+	// AddOnManagerAggregateRole is the ClusterRole with the rights that cluster roles
+	// give to the add-on manager by a label. Its name is upstream's.
+	AddOnManagerAggregateRole = "open-cluster-management:cluster-manager-addon-manager:aggregate"
 
 	rolePrefix  = "open-cluster-management:managedcluster:"
 	groupPrefix = "open-cluster-management:"
+
+	// clusterSegment and addOnSegment are where the names of add-ons' agents have the
+	// cluster's name in those of agents.
+	clusterSegment = "cluster"
+	addOnSegment   = "addon"
 )
 
 // Objects in the managed cluster.
@@ -73,6 +81,14 @@ func GroupWithoutPrefix(cluster string) string { return groupPrefix + cluster }
 
 // CommonName is the user name of one agent of a cluster.
 func CommonName(cluster, agent string) string { return UserPrefix + cluster + ":" + agent }
+
+// AddOnGroup is the group of an add-on's agents in all clusters.
+func AddOnGroup(addOn string) string { return UserPrefix + addOnSegment + ":" + addOn }
+
+// ClusterAddOnGroup is the group of an add-on's agents in one cluster.
+func ClusterAddOnGroup(cluster, addOn string) string {
+	return UserPrefix + clusterSegment + ":" + cluster + ":" + addOnSegment + ":" + addOn
+}
 
 // ParseCommonName splits an agent's user name. ok is false when name is not of
 // the form that CommonName makes.

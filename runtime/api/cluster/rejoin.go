@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Annotations by which a cluster that has joined before joins again. They are
 // muster's own; an upstream hub takes no notice of them.
@@ -29,6 +32,38 @@ const (
 	// and UTC, so that later texts sort behind earlier ones. The hub keeps it.
 	AgentSinceAnnotation = "muster-fleet.io/agent-since"
 )
+
+// VoidedAnnotation on the namespace of a cluster is when a cluster of that name was
+// deleted that was denied, or whose agent was replaced, in RFC 3339 and UTC. What its
+// identities got until then is void for the next cluster of the name. The hub keeps it.
+const VoidedAnnotation = "muster-fleet.io/identities-void-until"
+
+// backdated is how far before its issue a certificate of the hub's signer is valid. A
+// signer of somebody else's has to do it no further.
+const backdated = 5 * time.Minute
+
+// IssuedAt is when a certificate of the hub was issued, to the second, going by the time
+// from which it is valid.
+func IssuedAt(notBefore time.Time) time.Time { return notBefore.Add(backdated) }
+
+// takeOverTakes is how long it may take until the whole hub knows that an agent was
+// replaced.
+const takeOverTakes = time.Second
+
+// VoidUntil is the time until which the credentials of a cluster's add-ons are void, as
+// another agent has taken the place of the one that got them. It is zero when all are
+// good. annotations are those of the ManagedCluster.
+func VoidUntil(annotations map[string]string) time.Time {
+	if annotations[AgentAnnotation] == "" {
+		return time.Time{}
+	}
+	approved, _, _ := strings.Cut(annotations[AgentSinceAnnotation], ",")
+	since, err := time.Parse(time.RFC3339, approved)
+	if err != nil {
+		return time.Time{} // somebody has named the agent by hand
+	}
+	return since.Add(takeOverTakes)
+}
 
 // Replaced reports whether another agent has taken the place of this one.
 // annotations are those of the ManagedCluster.

@@ -32,7 +32,7 @@ func ParseRequest(labels map[string]string, signer string, request []byte) (Requ
 		return RequestIdentity{}, fmt.Errorf("the label %s, which names the cluster, is missing", NameLabel)
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return RequestIdentity{}, fmt.Errorf("the label %s is %q, which is no cluster's name: %s", NameLabel, name, problems[0])
+		return RequestIdentity{}, fmt.Errorf("the label %s is %q, which is not a cluster's name: %s", NameLabel, name, problems[0])
 	}
 	if err := ReservedName(name); err != nil {
 		return RequestIdentity{}, err

@@ -22,7 +22,7 @@ func ReservedName(name string) error {
 	if !ok {
 		return nil
 	}
-	return fmt.Errorf("no managed cluster can be called %q: %s: choose another name, such as %q", name, why, suggested(name))
+	return refusedName(name, why)
 }
 
 // IsReserved reports whether no managed cluster can have a name.
@@ -45,6 +45,37 @@ var reserved = map[string]string{
 	muster.ImportNamespace: "the namespace " + muster.ImportNamespace + " is for the kubeconfigs of clusters to import",
 }
 
+// NewName says why no new managed cluster gets a name, in the words of ReservedName. It
+// refuses more than that: names that only look like parts of the hub's own. Clusters that
+// have such a name already stay what they are.
+func NewName(name string) error {
+	if err := ReservedName(name); err != nil {
+		return err
+	}
+	why, ok := unsuitable[name]
+	if !ok {
+		return nil
+	}
+	return refusedName(name, why)
+}
+
+func refusedName(name, why string) error {
+	return fmt.Errorf("no managed cluster can be called %q: %s: choose another name, such as %q", name, why, suggested(name))
+}
+
+// unsuitable are names that no new cluster gets. TestNewNamesCoverAllConstants derives
+// them from the constants of runtime/api.
+var unsuitable = map[string]string{
+	muster.AccessKeyNamespace: "the namespace " + muster.AccessKeyNamespace + " is for the keys of users",
+
+	clusterSegment: "names that begin with " + UserPrefix + clusterSegment + ": are those of add-ons' agents",
+	addOnSegment:   "names that begin with " + UserPrefix + addOnSegment + ": are those of add-ons' agents",
+	strings.TrimPrefix(BootstrapRole, groupPrefix):   "the cluster role " + BootstrapRole + " is that of bootstrap tokens",
+	strings.Trim(rolePrefix[len(groupPrefix):], ":"): "cluster roles that begin with " + rolePrefix + " are those of all clusters",
+	"klusterlet-addon": "the cluster role " + AddOnRole + " is that of agents",
+	strings.Split(AddOnManagerAggregateRole, ":")[1]: "the cluster role " + AddOnManagerAggregateRole + " is that of the add-on manager",
+}
+
 // suggested is a name near a reserved one that is free.
 func suggested(name string) string {
 	return "cluster-" + strings.TrimPrefix(name, Namespace+"-")
@@ -65,20 +96,3 @@ func NamespaceOf(name string, labels map[string]string) error {
 // SharedRole reports whether a cluster role is one that all agents are bound to,
 // whatever cluster's role its name looks like.
 func SharedRole(name string) bool { return name == WorkRole || name == RegistrationRole }
-
-// AgentClusters are the clusters whose agents a user is one of, going by the
-// user's groups: mostly one, none for users who are no agents. The group of all
-// agents does not count, and neither do the groups of add-ons' agents.
-func AgentClusters(groups []string) []string {
-	var clusters []string
-	for _, g := range groups {
-		name, ok := strings.CutPrefix(g, UserPrefix)
-		if !ok {
-			name, ok = strings.CutPrefix(g, groupPrefix)
-		}
-		if ok && name != "" && !strings.Contains(name, ":") && g != ManagedClustersGroup {
-			clusters = append(clusters, name)
-		}
-	}
-	return clusters
-}

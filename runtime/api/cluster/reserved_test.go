@@ -114,23 +114,3 @@ func FuzzNamesOfClustersAreDisjoint(f *testing.F) {
 		}
 	})
 }
-
-func TestAgentClusters(t *testing.T) {
-	for name, x := range map[string]struct {
-		groups, want []string
-	}{
-		"an agent":                      {[]string{cluster.Group("paris"), cluster.ManagedClustersGroup, "system:authenticated"}, []string{"paris"}},
-		"one without the common prefix": {[]string{cluster.GroupWithoutPrefix("paris")}, []string{"paris"}},
-		"an agent of two":               {[]string{cluster.Group("paris"), cluster.Group("rome")}, []string{"paris", "rome"}},
-		"of all and of none":            {[]string{cluster.ManagedClustersGroup}, nil},
-		"an agent of an add-on":         {[]string{"system:open-cluster-management:cluster:paris:addon:search", "system:open-cluster-management:addon:search"}, nil},
-		"a bootstrap token":             {[]string{cluster.BoundBootstrapGroup("paris"), cluster.BootstrapGroup}, nil},
-		"an administrator":              {[]string{"system:masters"}, nil},
-		"a reserved cluster's":          {[]string{cluster.Group("work")}, []string{"work"}},
-		"nothing behind the prefix":     {[]string{"system:open-cluster-management:", "open-cluster-management:"}, nil},
-	} {
-		if got := cluster.AgentClusters(x.groups); !slices.Equal(got, x.want) {
-			t.Errorf("%s: got %q, want %q", name, got, x.want)
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 )
 
 // Annotations on the Secret of a bootstrap token. They are muster's own; an
@@ -81,7 +83,7 @@ func TokenOfUser(name string) (id string, ok bool) {
 type TokenScope struct {
 	// Labels are put on every ManagedCluster that is created with the token.
 	Labels map[string]string
-	// MaxClusters limits the clusters that may be registered; 0 is no limit.
+	// MaxClusters limits the clusters that may be registered; 0 means no limit.
 	MaxClusters int
 	// UsedBy are the clusters that were registered, by name.
 	UsedBy []string
@@ -172,16 +174,12 @@ func (s *TokenScope) Use(cluster string) (changed, ok bool) {
 // UsedUp says why a token that Use refuses may not be used for another cluster.
 func (s *TokenScope) UsedUp(id string) error {
 	const shown = 5
-	names, more := s.UsedBy, ""
-	if len(names) > shown {
-		names, more = slices.Clone(names[:shown]), fmt.Sprintf(" and %d more", len(s.UsedBy)-shown)
-	}
 	limit := "1 cluster"
 	if s.MaxClusters != 1 {
 		limit = fmt.Sprintf("%d clusters", s.MaxClusters)
 	}
-	return fmt.Errorf("the bootstrap token %q may register %s and was used for %s%s: use another token, or raise its limit",
-		id, limit, strings.Join(names, ", "), more)
+	return fmt.Errorf("the bootstrap token %q may register %s and was used for %s: use another token, or raise its limit",
+		id, limit, text.List(s.UsedBy, shown))
 }
 
 // BoundClusters are the clusters that a user's groups bind it to; none when it

@@ -17,6 +17,13 @@ const (
 	// Terraform has installed its agent. Another cluster can't register by the
 	// client ID.
 	ClusterUIDAnnotation = "muster-fleet.io/cluster-uid"
+	// ClusterAuthorityAnnotation on a ManagedCluster is who vouched for the API server
+	// of the cluster when a ClusterImport installed its agent first, as in
+	// status.clusterAuthority there. It outlives the import.
+	ClusterAuthorityAnnotation = "muster-fleet.io/cluster-authority"
+	// GoneAnnotation on a ManagedCluster says "true" when the cluster is gone for good:
+	// Terraform does not wait for its agent then, unless the hub hears from it.
+	GoneAnnotation = "muster-fleet.io/gone"
 	// RegistrationLabel on a ManagedCluster names the ClusterRegistration that
 	// it was created for.
 	RegistrationLabel = "muster-fleet.io/cluster-registration"
@@ -34,6 +41,9 @@ const (
 	// RetentionAnnotation on the same work says what becomes of the cloud's
 	// namespace when the work is deleted: Keep or Delete.
 	RetentionAnnotation = "muster-fleet.io/on-delete"
+	// AccountNamespaceAnnotation on the same work is the namespace in the cluster
+	// with the service accounts of users; "" is none.
+	AccountNamespaceAnnotation = "muster-fleet.io/account-namespace"
 	// AdoptedAnnotation on the same work and on the cloud's namespace in the
 	// cluster says "true" when the namespace was there before the cloud.
 	AdoptedAnnotation = "muster-fleet.io/adopted"
@@ -181,6 +191,7 @@ const (
 	ReasonUnreachable        = "Unreachable"        // the cluster does not answer
 	ReasonUnauthorized       = "Unauthorized"       // the cluster does not take the credentials
 	ReasonAnotherCluster     = "AnotherCluster"     // the kubeconfig leads to another cluster than before
+	ReasonAnotherAuthority   = "AnotherAuthority"   // another authority vouches for the cluster's API server than before
 	ReasonInstalledByOther   = "InstalledByOther"   // somebody else installs the agent
 	ReasonInstalled          = "Installed"          // the agent is as it should be
 	ReasonRollingOut         = "RollingOut"         // the agent is written, and its pod does not run yet
@@ -188,6 +199,7 @@ const (
 	ReasonKubeconfigNeeded   = "KubeconfigNeeded"   // something is to be changed, and the kubeconfig is gone
 	ReasonWaitingForAgent    = "WaitingForAgent"    // the agent has not registered yet
 	ReasonWaitingForApproval = "WaitingForApproval" // the hub does not accept the cluster
+	ReasonRejoinNeeded       = "RejoinNeeded"       // the cluster has joined before, and its agent has no identity any more
 	ReasonClusterJoined      = "ClusterJoined"      // the cluster has joined
 	ReasonAsInstalled        = "AsInstalled"        // nobody has changed the agent's objects
 	ReasonRepaired           = "Repaired"           // somebody has changed them, and the hub has restored them
@@ -246,6 +258,8 @@ const (
 	ReasonSignerIgnoredLifetime = "SignerIgnoredLifetime" // the certificate lives longer than asked
 	ReasonRequestTampered       = "RequestTampered"       // what the agent got is not what was asked for
 	ReasonNamespaceExists       = "NamespaceExists"       // the cloud's namespace is somebody else's
+
+	ReasonAccountNamespaceExists = "AccountNamespaceExists" // the namespace of users' service accounts is somebody else's
 )
 
 // Reasons of events about user access. Those of its condition types are the

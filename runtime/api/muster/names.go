@@ -28,6 +28,17 @@ func CloudProbe(namespace, name string) string {
 	return "muster-cloud-probe-" + CloudID(namespace, name)
 }
 
+// AccountNamespacePrefix is what the names of the namespaces begin with that have the
+// service accounts of users, in managed clusters.
+const AccountNamespacePrefix = "muster-access-"
+
+// AccountNamespace is the namespace in managed clusters with the service accounts of
+// a logical cloud's users, given the hub's ID and the cloud's CloudID. It is another
+// one than the cloud's own, in which users have rights.
+func AccountNamespace(hubID, cloudID string) string {
+	return AccountNamespacePrefix + hubID + "-" + cloudID
+}
+
 // Credential is the name of the ClusterCredential of an access request, given the
 // request's UID; it is in the cluster's namespace on the hub.
 func Credential(uid string) string { return "muster-access-" + uid }

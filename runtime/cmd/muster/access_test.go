@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // A credential is used while more than a fifth of its life is left, and only from a
@@ -47,6 +49,27 @@ func TestKeptCredentials(t *testing.T) {
 	}
 	if e := kept.execCredential(); e.Status.Token != "t" || !e.Status.ExpirationTimestamp.Time.Before(kept.NotAfter) || e.APIVersion != "client.authentication.k8s.io/v1" {
 		t.Errorf("for kubectl: %+v", e)
+	}
+}
+
+// A token that its cluster does not take any more is not used, and one of a cluster
+// that does not answer is.
+func TestVoidTokensAreNotUsed(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer good" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for _, tc := range []struct {
+		token, url string
+		want       bool
+	}{{"good", server.URL, true}, {"void", server.URL, false}, {"void", "https://127.0.0.1:1", true}, {"", server.URL, true}} {
+		kept := keptCredential{Credential: useraccess.Credential{Token: tc.token, Endpoint: v1alpha1.Endpoint{URL: tc.url, CABundle: ca}}}
+		if got := kept.isTaken(t.Context()); got != tc.want {
+			t.Errorf("the token %q of %s is taken: %v", tc.token, tc.url, got)
+		}
 	}
 }
 
@@ -106,11 +129,11 @@ func TestHubMadeKubeconfigIsWaitedFor(t *testing.T) {
 
 func TestAccessFlags(t *testing.T) {
 	for want, f := range map[string]accessFlags{
-		"say which logical cloud":        {timeout: time.Second},
-		`"prod" does not name`:           {cloud: "prod", timeout: time.Second},
-		"--ttl: 1s is no lifetime":       {cloud: "a/b", ttl: time.Second, timeout: time.Second},
-		`--mode is "x"`:                  {cloud: "a/b", mode: "x", timeout: time.Second},
-		"--timeout is 0s, and has to be": {cloud: "a/b"},
+		"say which logical cloud":               {timeout: time.Second},
+		`"prod" does not name`:                  {cloud: "prod", timeout: time.Second},
+		"--ttl: 1s is not a lifetime of access": {cloud: "a/b", ttl: time.Second, timeout: time.Second},
+		`--mode is "x"`:                         {cloud: "a/b", mode: "x", timeout: time.Second},
+		"--timeout is 0s, and has to be":        {cloud: "a/b"},
 	} {
 		if err := f.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

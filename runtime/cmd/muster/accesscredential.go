@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthenticationv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
@@ -30,7 +32,7 @@ func newAccessCredentialCommand() *cobra.Command {
 		Long: `Prints an ExecCredential (client.authentication.k8s.io/v1) for one cluster of a
 logical cloud. The kubeconfigs of "muster access kubeconfig" call it. It keeps the
 credential in the user's cache folder, for its owner alone, and asks for another when
-a fifth of its life is left.`,
+a fifth of its life is left, or when the cluster does not take the token any more.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -116,7 +118,7 @@ func (s *accessSession) cached(ctx context.Context, of string) (keptCredential, 
 	if err != nil {
 		return keptCredential{}, err
 	}
-	if kept, ok := readKept(path, time.Now()); ok {
+	if kept, ok := readKept(path, time.Now()); ok && kept.isTaken(ctx) {
 		return kept, nil
 	}
 	unlock, err := lock(ctx, path+".lock")
@@ -124,7 +126,7 @@ func (s *accessSession) cached(ctx context.Context, of string) (keptCredential, 
 		return keptCredential{}, err
 	}
 	defer unlock()
-	if kept, ok := readKept(path, time.Now()); ok {
+	if kept, ok := readKept(path, time.Now()); ok && kept.isTaken(ctx) {
 		return kept, nil
 	}
 	id, err := s.hubID(ctx)
@@ -166,6 +168,37 @@ func readKept(path string, now time.Time) (kept keptCredential, ok bool) {
 		return keptCredential{}, false
 	}
 	return kept, now.Before(kept.renewAt()) && (kept.Token != "" || len(kept.Key) > 0)
+}
+
+// tokenCheckTimeout is how long the check of a token may hold up a command.
+const tokenCheckTimeout = 3 * time.Second
+
+// isTaken reports whether a credential still counts in its cluster. A token ends early
+// with its service account, as when the hub has moved the accounts; the cluster is
+// asked. A certificate does not. A cluster that gives no answer does not count.
+func (k keptCredential) isTaken(ctx context.Context) bool {
+	if k.Token == "" {
+		return true
+	}
+	transport, err := rest.HTTPClientFor(&rest.Config{
+		Host: k.Endpoint.URL, BearerToken: k.Token, TLSClientConfig: rest.TLSClientConfig{CAData: k.Endpoint.CABundle}, Timeout: tokenCheckTimeout,
+	})
+	if err != nil {
+		return true
+	}
+	defer transport.CloseIdleConnections()
+	// Every user may read which groups of APIs there are.
+	at := strings.TrimSuffix(k.Endpoint.URL, "/") + "/apis"
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, at, http.NoBody)
+	if err != nil {
+		return true
+	}
+	response, err := transport.Do(request)
+	if err != nil {
+		return true
+	}
+	_ = response.Body.Close()
+	return response.StatusCode != http.StatusUnauthorized
 }
 
 // lockRetry is how often a lock that somebody has is tried again.

@@ -101,11 +101,11 @@ func (a actionCommand) run(ctx context.Context, out io.Writer, hub map[string]st
 	if err != nil {
 		return err
 	}
-	tell := func(text string) { _, _ = fmt.Fprintln(out, a.flagged(text)) }
-	provider.Warn = func(d embedded.Diagnostic) { tell("warning: " + d.Error()) }
+	show := func(text string) { _, _ = fmt.Fprintln(out, a.flagged(text)) }
+	provider.Warn = func(d embedded.Diagnostic) { show("warning: " + d.Error()) }
 	var failed []error
 	for _, config := range configs {
-		err := provider.InvokeAction(ctx, a.action, config, tell)
+		err := provider.InvokeAction(ctx, a.action, config, show)
 		if err != nil {
 			failed = append(failed, errors.New(a.flagged(err.Error())))
 		}

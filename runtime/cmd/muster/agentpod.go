@@ -30,13 +30,13 @@ func podsAgent(pod devcluster.AgentPod) (agent.Options, error) {
 	f := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	cli.AddAgentFlags(f, &o)
-	f.IntP("v", "v", 0, "")
+	cli.AddVerbosity(f)
 	f.Bool("log-json", false, "")
-	if err := f.Parse(pod.Args); err != nil {
+	if err := f.Parse(cli.JoinVerbosity(pod.Args)); err != nil {
 		return o, fmt.Errorf("the arguments of the pod's agent: %w", err)
 	}
 	o.HealthAddress, o.HubKubeconfigDir = "", ""
-	o.ManagedCluster, o.Log = pod.Config, pod.Log
+	o.ManagedCluster, o.Log, o.Ready = pod.Config, pod.Log, pod.Ready
 	files := []*string{&o.BootstrapKubeconfig}
 	for i := range o.BootstrapKubeconfigs {
 		files = append(files, &o.BootstrapKubeconfigs[i])

@@ -21,7 +21,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // joinManifest is what "muster join-manifest" is asked for.
@@ -29,7 +28,7 @@ type joinManifest struct {
 	cluster, clientID string
 	labels            []string
 	deleteSecret      bool
-	image             string
+	agent             agentOptions
 	ttl               time.Duration
 }
 
@@ -46,9 +45,21 @@ With --cluster the token is bound to this cluster. With --client-id it is for
 clusters with this client ID: the agent takes over the ManagedCluster with the
 annotation muster-fleet.io/client-id, or the hub creates one. With neither, the
 manifest is for any number of clusters: each registers by the UID of
-its namespace kube-system and waits for an administrator.`,
-		Example: `  muster join-manifest --client-id store-17 --kubeconfig hub.kubeconfig | kubectl --context store-17 apply -f -`,
-		Args:    cobra.NoArgs,
+its namespace kube-system and waits for an administrator.
+
+The agent has the options of muster_klusterlet, under the same names, and they are
+checked in the same way, before there is a token.`,
+		Example: `  # An agent that registers by a client ID
+  muster join-manifest --client-id store-17 --kubeconfig hub.kubeconfig | kubectl --context store-17 apply -f -
+
+  # Behind a proxy, from a registry of one's own
+  muster join-manifest --cluster paris --proxy http://proxy.example.com:3128 --no-proxy .internal \
+    --image registry.internal/muster:v1 --image-pull-secrets registry > paris.yaml
+
+  # On nodes of its own, with user access
+  muster join-manifest --cluster paris --user-access --node-selector pool=system \
+    --tolerations dedicated=system:NoSchedule --resources requests.cpu=50m,requests.memory=128Mi > paris.yaml`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := j.validate(); err != nil {
 				return err
@@ -66,7 +77,7 @@ its namespace kube-system and waits for an administrator.`,
 	f.StringVar(&j.clientID, "client-id", "", "client ID of the cluster")
 	f.StringSliceVar(&j.labels, "registration-label", nil, "label for the ManagedCluster that the hub creates, as KEY=VALUE; the token allows its key")
 	f.BoolVar(&j.deleteSecret, "delete-bootstrap-secret", false, "have the agent delete the token from its cluster once it has registered")
-	f.StringVar(&j.image, "image", "", "image of the agent (default the one of this version)")
+	j.agent.add(f)
 	f.DurationVar(&j.ttl, "ttl", time.Hour, "how long the token may be used")
 	return cmd
 }
@@ -91,7 +102,8 @@ func (j *joinManifest) validate() error {
 	if _, err := j.allowed(); err != nil {
 		return fmt.Errorf("--registration-label: %w", err)
 	}
-	return nil
+	_, err := j.agent.options()
+	return err
 }
 
 // allowed are the keys of the labels.
@@ -112,6 +124,10 @@ func (j *joinManifest) allowed() ([]string, error) {
 
 // write makes the token and prints the manifest.
 func (j *joinManifest) write(ctx context.Context, out io.Writer, c client.Client, expires time.Time) error {
+	agent, err := j.agent.options()
+	if err != nil {
+		return err
+	}
 	info := &corev1.ConfigMap{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info); err != nil {
 		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
@@ -134,7 +150,7 @@ func (j *joinManifest) write(ctx context.Context, out io.Writer, c client.Client
 	if err := c.Create(ctx, j.token(token, expires)); err != nil {
 		return fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
 	}
-	o := klusterlet.Options{ClusterName: j.cluster, ClientID: j.clientID, BootstrapKubeconfig: bootstrap, AgentOptions: v1alpha1.AgentOptions{Image: j.image}}
+	o := klusterlet.Options{ClusterName: j.cluster, ClientID: j.clientID, BootstrapKubeconfig: bootstrap, AgentOptions: agent}
 	for _, label := range j.labels {
 		o.Args = append(o.Args, "--registration-label="+label)
 	}

@@ -83,9 +83,14 @@ func detachCommand() actionCommand {
 their agents have removed what their works have made, and the hub their add-ons,
 works and rights. Meanwhile it names what is left, and the finalizers that hold it.
 
+The agent stays in the cluster, unless --cluster-kubeconfig says how to reach it. Then
+all that was installed with it is removed in the end, and what is left is listed. An
+agent of muster_klusterlet is left to that.
+
 A lost cluster can't clean up. With --force its works and add-ons go without its
 agent; what the works have made stays in the cluster, and is listed.`,
 		example: `  muster detach paris --kubeconfig hub.kubeconfig
+  muster detach paris --cluster-kubeconfig paris.kubeconfig --kubeconfig hub.kubeconfig
   muster detach lyon --force --delete-namespace --kubeconfig hub.kubeconfig`,
 		args:    cobra.MinimumNArgs(1),
 		configs: each,
@@ -93,6 +98,8 @@ agent; what the works have made stays in the cluster, and is listed.`,
 			{"force", "remove the finalizers that the agent of a lost cluster would remove", false},
 			{"force-after", "how long a cluster whose agent reports may clean up before --force does (default 1m)", ""},
 			{"delete-namespace", "delete the cluster's namespace on the hub, too", false},
+			{"cluster-kubeconfig", "kubeconfig of the cluster, to remove from it all that was installed with the agent", ""},
+			{"cluster-context", "the context in it (default its current one)", ""},
 			timeout("10m"),
 		},
 	}

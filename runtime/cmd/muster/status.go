@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -65,6 +66,9 @@ kubeconfig reaches.`,
 			if err != nil {
 				return err
 			}
+			if s.Store, err = at.readStore(cmd.Context()); err != nil {
+				return err
+			}
 			return s.print(cmd.OutOrStdout(), format)
 		},
 	}
@@ -82,10 +86,14 @@ type fleetStatus struct {
 	Hub        *hubStatus       `json:"hub,omitempty"`
 	Placements []decisionStatus `json:"placements"`
 	Works      []workStatus     `json:"works"`
+	// ReplicaSets are those some of whose clusters get nothing.
+	ReplicaSets []replicaSetStatus `json:"replicaSetsNeedingAttention,omitempty"`
 	// AddOns is nil where the hub has no add-ons, or does not tell of them.
 	AddOns []addOnStatus `json:"addOns,omitempty"`
 	// Attention names the add-ons that need it.
 	Attention []attention `json:"addOnsNeedingAttention,omitempty"`
+	// Store is nil where the hub does not say how full its store is.
+	Store *hubinfo.Store `json:"store,omitempty"`
 	// Hidden says what could not be read for lack of rights.
 	Hidden []string `json:"hidden,omitempty"`
 }
@@ -116,21 +124,27 @@ type workStatus struct {
 	Manifests int    `json:"manifests"`
 }
 
-// readFleet asks a hub, with one list of each kind.
+// readFleet asks a hub, with one list of each kind, and of works with several.
 func readFleet(ctx context.Context, c client.Client) (*fleetStatus, error) {
-	clusters, decisions, works := &clusterv1.ManagedClusterList{}, &clusterv1beta1.PlacementDecisionList{}, &workv1.ManifestWorkList{}
-	for what, list := range map[string]client.ObjectList{"managed clusters": clusters, "placement decisions": decisions, "manifest works": works} {
+	clusters, decisions := &clusterv1.ManagedClusterList{}, &clusterv1beta1.PlacementDecisionList{}
+	for what, list := range map[string]client.ObjectList{"managed clusters": clusters, "placement decisions": decisions} {
 		if err := c.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("list the %s: %w", what, err)
 		}
 	}
-	s := &fleetStatus{Clusters: []clusterStatus{}, Placements: []decisionStatus{}, Works: []workStatus{}}
+	s := &fleetStatus{Clusters: []clusterStatus{}, Placements: []decisionStatus{}}
 	var err error
+	if s.Works, err = readWorks(ctx, c); err != nil {
+		return nil, err
+	}
 	if s.Hub, err = readEndpoints(ctx, c, clusters.Items); err != nil {
 		return nil, err
 	}
 	perCluster, err := s.readAddOns(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.readReplicaSets(ctx, c); err != nil {
 		return nil, err
 	}
 	for _, m := range clusters.Items {
@@ -147,13 +161,32 @@ func readFleet(ctx context.Context, c client.Client) (*fleetStatus, error) {
 		}
 		s.Placements = append(s.Placements, decisionStatus{d.Namespace, d.Labels[cluster.PlacementLabel], d.Name, chosen})
 	}
-	for _, m := range works.Items {
-		s.Works = append(s.Works, workStatus{
-			m.Name, m.Namespace, status(m.Status.Conditions, work.ConditionApplied), status(m.Status.Conditions, work.ConditionAvailable),
-			len(m.Spec.Workload.Manifests),
-		})
-	}
 	return s, nil
+}
+
+// worksPerPage is how many works are read at a time. With their manifests and statuses
+// they have some 10 kB each, and may have a megabyte.
+const worksPerPage = 50
+
+// readWorks asks for the works page by page, so that neither the hub nor this program
+// ever holds the manifests of all works.
+func readWorks(ctx context.Context, c client.Client) ([]workStatus, error) {
+	out := []workStatus{}
+	for next := ""; ; {
+		page := &workv1.ManifestWorkList{}
+		if err := c.List(ctx, page, client.Limit(worksPerPage), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list the manifest works: %w", err)
+		}
+		for _, m := range page.Items {
+			out = append(out, workStatus{
+				m.Name, m.Namespace, status(m.Status.Conditions, work.ConditionApplied), status(m.Status.Conditions, work.ConditionAvailable),
+				len(m.Spec.Workload.Manifests),
+			})
+		}
+		if next = page.Continue; next == "" {
+			return out, nil
+		}
+	}
 }
 
 // print prints the status in a format.
@@ -179,7 +212,9 @@ func (s *fleetStatus) print(out io.Writer, format string) error {
 	for _, m := range s.Works {
 		t.row(m.Name, m.Cluster, m.Applied, m.Available, fmt.Sprint(m.Manifests))
 	}
+	s.printReplicaSets(t)
 	s.printAddOns(t)
+	printStore(t, s.Store)
 	for _, hidden := range s.Hidden {
 		t.row()
 		t.row("not shown: " + hidden)

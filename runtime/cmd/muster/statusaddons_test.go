@@ -72,7 +72,7 @@ func addOnFleet() *fake.ClientBuilder {
 
 func squeezed(out string) string { return regexp.MustCompile(` +`).ReplaceAllString(out, " ") }
 
-func TestStatusTellsOfAddOns(t *testing.T) {
+func TestStatusReportsAddOns(t *testing.T) {
 	var out bytes.Buffer
 	if err := printStatus(t, &out, addOnFleet().Build()); err != nil {
 		t.Fatal(err)
@@ -196,8 +196,8 @@ func TestStatusListsEachKindOnce(t *testing.T) {
 			return c.Get(ctx, key, o, options...)
 		},
 	})
-	if _, err := readFleet(t.Context(), b.Build()); err != nil || lists != 5 || gets != 1 {
-		t.Errorf("%d lists and %d single reads, %v; want 5 and 1", lists, gets, err)
+	if _, err := readFleet(t.Context(), b.Build()); err != nil || lists != 6 || gets != 1 {
+		t.Errorf("%d lists and %d single reads, %v; want 6 and 1", lists, gets, err)
 	}
 }
 

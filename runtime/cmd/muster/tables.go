@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 )
 
 // tables prints rows in columns.
@@ -38,16 +40,5 @@ func cell(s string) string {
 	}, s)
 }
 
-// maxMessage is how many characters of a message a table shows.
-const maxMessage = 300
-
-// shortened is the beginning of a message.
-func shortened(s string) string {
-	n := 0
-	for i := range s {
-		if n++; n > maxMessage {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
+// shortened is as much of a message as a table shows.
+func shortened(s string) string { return text.Cut(s, 300) }

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
 )
 
@@ -31,14 +34,16 @@ where pods reach it, and the agent's image, made of the program muster-agent
 beside this one, or else of this very program, is put into their nodes: no
 registry is needed. A node that has stopped is started again, and a cluster whose
 making was cut short is made again. Where containers run in a virtual machine or
-without root (Docker Desktop, podman), the gateway is no address of this machine:
+without root (Docker Desktop, podman), the gateway is not an address of this machine:
 say where pods reach it (see the last example).
 
   ` + fleet.KindImageEnv + `   node image in place of kind's default
   ` + fleet.KindConfigEnv + `  path of a kind configuration in place of muster's
 
-The hub stays where it listened last, unless another address is given: then it
-is started again there, and clusters that have joined it have to join again.`
+The hub stays where it listened last, and keeps the feature gates that it had,
+unless others are given: then it is started again. Agents of muster follow a hub to
+another address from where they still reach it; all others have to join again.
+--feature-gates "" goes back to the default gates.`
 
 const upExample = `  # A hub and three clusters
   muster up
@@ -49,12 +54,16 @@ const upExample = `  # A hub and three clusters
   # Real nodes
   muster up --driver kind --clusters 2
 
+  # A hub that installs agents by itself, in clusters of this machine
+  muster up --feature-gates ClusterImport=true --cluster-import-allow-loopback
+
   # Real nodes that reach this machine at 192.0.2.10
   muster up --driver kind --hub-bind-address 0.0.0.0 --hub-external-url https://192.0.2.10:6443`
 
 func newUpCommand() *cobra.Command {
 	var dir string
 	o := fleet.UpOptions{}
+	gates, loopback := features.NewHub(), false
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Start a hub and a few clusters on this machine",
@@ -63,6 +72,9 @@ func newUpCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := cli.SetupLogging(cmd); err != nil {
+				return err
+			}
+			if err := hubSettings(cmd.Flags(), gates, &o); err != nil {
 				return err
 			}
 			return runUp(cmd, dir, o)
@@ -76,7 +88,36 @@ func newUpCommand() *cobra.Command {
 		"address that the hub listens on (default the last one; at first 127.0.0.1, or the gateway of the containers' network)")
 	flags.StringVar(&o.HubExternalURL, "hub-external-url", "",
 		"where agents reach the hub, when that is not the address that it listens on; the hub takes the URL's port")
+	features.AddFlag(flags, gates)
+	flags.Lookup(gatesFlag).Usage = "the hub's feature gates, as name=true or name=false with commas in between (default the last ones); \"muster hub --help\" explains them"
+	flags.BoolVar(&loopback, loopbackFlag, false, "let the hub import clusters of this machine, with --feature-gates ClusterImport=true (default as the last time)")
 	return cmd
+}
+
+// Flags of the hub that "muster up" hands on and the fleet remembers.
+const (
+	gatesFlag    = "feature-gates"
+	loopbackFlag = "cluster-import-allow-loopback"
+)
+
+// hubSettings hands on the flags of the hub that were given. Gates that no hub can have
+// are errors here, before anything is started.
+func hubSettings(flags *pflag.FlagSet, gates featuregate.FeatureGate, o *fleet.UpOptions) error {
+	if flags.Changed(gatesFlag) {
+		if err := features.Check(gates); err != nil {
+			return err
+		}
+		text := flags.Lookup(gatesFlag).Value.String()
+		o.HubGates = &text
+	}
+	if flags.Changed(loopbackFlag) {
+		on, err := flags.GetBool(loopbackFlag)
+		if err != nil {
+			return err
+		}
+		o.HubImportLoopback = &on
+	}
+	return nil
 }
 
 // runUp starts the fleet in the folder dir and prints its members, also those of
@@ -107,6 +148,8 @@ func printProgress(w io.Writer, p fleet.Progress) {
 	switch {
 	case p.Err != nil:
 		state = "failed"
+	case p.Member.Revived:
+		state = "ready, its nodes had stopped and were started again,"
 	case p.Member.Found:
 		state = "ready, it ran already"
 	}

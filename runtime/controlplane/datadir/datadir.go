@@ -103,7 +103,7 @@ func Private(dir, given string) error {
 	return nil
 }
 
-// trusted tells whether a file belongs to this process's user or to root.
+// trusted reports whether a file belongs to this process's user or to root.
 func trusted(info os.FileInfo) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (owner.Uid == 0 || int(owner.Uid) == os.Geteuid())
@@ -120,7 +120,7 @@ func (d *Dir) check(given, program string) error {
 	}
 	free, err := freeBytes(d.path)
 	if err != nil {
-		return fmt.Errorf("data directory %q: cannot tell how much room its disk has: %w", given, err)
+		return fmt.Errorf("data directory %q: cannot find out how much room its disk has: %w", given, err)
 	}
 	if free < MinFreeBytes {
 		return fmt.Errorf("data directory %q: its disk has %d MiB left and at least %d MiB are needed: free some room, or choose another --data-dir",
@@ -145,7 +145,7 @@ func (d *Dir) Close() {
 	_ = d.lock.Close()
 }
 
-// Owner tells which process holds the data directory at path, 0 for none.
+// Owner says which process holds the data directory at path, 0 for none.
 func Owner(path string) int {
 	f, err := os.Open(filepath.Join(path, lockFile))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func store(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "etcd")
 	s := &Server{failures: newFailures()}
-	cfg := config(dir, filepath.Join(filepath.Dir(dir), "s.sock"), s.failures)
+	cfg := config(dir, filepath.Join(filepath.Dir(dir), "s.sock"), s.failures, slog.Default())
 	cfg.SnapshotCount = 200
 	s.Endpoint = cfg.ListenClientUrls[0].String()
 	var err error
@@ -138,7 +139,7 @@ func TestDamagedStoresAreRefused(t *testing.T) {
 	}
 }
 
-// A crash may leave a store at each of these points, and they are no damage.
+// A crash may leave a store at each of these points, and they are not damage.
 func TestStoresThatACrashLeavesAreOpened(t *testing.T) {
 	original := store(t)
 	for name, change := range map[string]func(dir string) error{

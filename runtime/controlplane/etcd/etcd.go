@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
 
 const (
@@ -28,6 +31,14 @@ const (
 
 	// quotaBytes is how large the store may grow before etcd refuses writes.
 	quotaBytes = 8 << 30
+
+	// Of its log of writes a member keeps the last ones in memory, for members that
+	// are behind. There are none, so it keeps as few as it can: these and 100 more, of
+	// up to 1.5 MB each. The usual 5,000 are gigabytes when writes are large.
+	catchUpEntries = 16
+	// snapshotCount is after how many writes the log on the disk begins again. A start
+	// reads that many again.
+	snapshotCount = 5000
 
 	// maxSocketPath is what the kernel takes as the name of a Unix socket.
 	maxSocketPath = 100
@@ -66,7 +77,7 @@ func Start(ctx context.Context, dir, runDir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := config(dir, socket, s.failures)
+	cfg := config(dir, socket, s.failures, logging.FromContext(ctx))
 	s.Endpoint = cfg.ListenClientUrls[0].String()
 	if s.member, err = s.open(ctx, cfg); err != nil {
 		s.removeSocketDir()
@@ -211,7 +222,7 @@ func (s *Server) socketPath(runDir string) (string, error) {
 	return path, nil
 }
 
-func config(dir, socket string, f *failures) *embed.Config {
+func config(dir, socket string, f *failures, log *slog.Logger) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = "muster"
 	cfg.Dir = dir
@@ -227,9 +238,10 @@ func config(dir, socket string, f *failures) *embed.Config {
 	cfg.TickMs = tickMilliseconds
 	cfg.ElectionMs = electionMilliseconds
 	cfg.QuotaBackendBytes = quotaBytes
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = snapshotCount, catchUpEntries
 	// The API server compacts the store by itself, every five minutes.
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = "0"
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(slogCore{failures: f}, zap.WithFatalHook(f), zap.WithPanicHook(f)))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(slogCore{log: log, failures: f}, zap.WithFatalHook(f), zap.WithPanicHook(f)))
 	return cfg
 }

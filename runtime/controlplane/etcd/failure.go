@@ -26,7 +26,7 @@ func (e *FailedError) Error() string {
 
 func (e *FailedError) Unwrap() error { return e.Cause }
 
-// full tells whether the disk had no room.
+// full reports whether the disk had no room.
 func (e *FailedError) full() bool {
 	return errors.Is(e, syscall.ENOSPC) || errors.Is(e, syscall.EDQUOT) || errors.Is(e, syscall.EFBIG)
 }
@@ -61,7 +61,7 @@ func (f *failures) failed() bool {
 	}
 }
 
-// cause is the error that a line tells of.
+// cause is the error that a line is about.
 func cause(fields []zapcore.Field) error {
 	for _, f := range fields {
 		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {

@@ -26,7 +26,7 @@ var expected = map[string]bool{
 	"stopped insecure grpc server due to error":     true,
 }
 
-// failing begin the lines in which the database tells of a write that failed.
+// failing begin the lines in which the database reports a write that failed.
 // The line with which the member then gives up becomes the program's error.
 var failing = []string{"writeAt failed", "writing data failed", "writing meta failed", "Committing transaction failed"}
 
@@ -34,6 +34,7 @@ var failing = []string{"writeAt failed", "writing data failed", "writing meta fa
 // requests and disks at level warn; what it says at level info is for those
 // who asked for more. After a failure all that follows from it is for those, too.
 type slogCore struct {
+	log      *slog.Logger
 	fields   []zapcore.Field
 	failures *failures
 }
@@ -41,11 +42,11 @@ type slogCore struct {
 // Enabled leaves out what etcd says for its own developers: whole requests are
 // among it, with the Secrets that they write.
 func (c slogCore) Enabled(level zapcore.Level) bool {
-	return level > zapcore.DebugLevel && slog.Default().Enabled(context.Background(), slogLevel(level))
+	return level > zapcore.DebugLevel && c.log.Enabled(context.Background(), slogLevel(level))
 }
 
 func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
-	return slogCore{fields: slices.Concat(c.fields, fields), failures: c.failures}
+	return slogCore{log: c.log, fields: slices.Concat(c.fields, fields), failures: c.failures}
 }
 
 func (c slogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -70,7 +71,7 @@ func (c slogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	if expected[entry.Message] || fatal || c.failures.failed() || slices.ContainsFunc(failing, func(s string) bool { return strings.HasPrefix(entry.Message, s) }) {
 		level = slog.LevelDebug
 	}
-	slog.Log(context.Background(), level, entry.Message, args...)
+	c.log.Log(context.Background(), level, entry.Message, args...)
 	return nil
 }
 

@@ -20,13 +20,17 @@ type Transport struct {
 }
 
 // RoundTrip serves the request and returns as soon as the handler has sent the
-// header, so that watches stream.
+// header, so that watches stream. When the request's context ends first, it
+// returns the context's error and leaves the answer to the handler: the header
+// belongs to the handler until it is sent. The request's body is closed in any
+// case, as http.RoundTripper has it.
 func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	// A client that closes the body has hung up, which the handler of a watch
 	// learns from its context.
 	ctx, hangUp := context.WithCancel(req.Context())
 	if err := ctx.Err(); err != nil {
 		hangUp()
+		closeBody(req)
 		return nil, err
 	}
 	server := req.Clone(ctx)
@@ -45,6 +49,7 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	go func() {
 		defer hangUp()
 		defer forget()
+		defer closeBody(req)
 		defer func() {
 			// http.ErrAbortHandler is how the API server ends a response that
 			// it can no longer finish; other panics are its own to report.
@@ -55,16 +60,21 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			w.finish()
 		}()
 		t.Handler.ServeHTTP(w, server)
-		if req.Body != nil {
-			_ = req.Body.Close()
-		}
 	}()
 	select {
 	case <-w.headerSent:
-		return w.response, nil
 	case <-req.Context().Done():
-		w.abort(req.Context().Err())
-		return nil, req.Context().Err()
+	}
+	// A handler that gives up with the context leaves an empty answer, not one to read.
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.response, nil
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
 	}
 }
 
@@ -92,6 +102,8 @@ func newResponseWriter(req *http.Request, hangUp func()) *responseWriter {
 
 func (w *responseWriter) Header() http.Header { return w.header }
 
+// WriteHeader sends the header. As it reads what the handler writes without a
+// lock, it is for the handler's goroutine alone.
 func (w *responseWriter) WriteHeader(code int) {
 	if code >= 100 && code < 200 {
 		return // informational; the real header follows

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 func TestRequestAndResponseArriveWhole(t *testing.T) {
@@ -112,6 +114,72 @@ func TestCancelledRequestReturns(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
+}
+
+// Handlers go on for a moment after their client has given up, as the API server's
+// do behind its time limit. The race detector sees if anybody else touches the header.
+func TestHeaderIsTheHandlersAfterTheClientHasGivenUp(t *testing.T) {
+	entered, ended := make(chan struct{}), make(chan struct{})
+	transport := Transport{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		for i := 0; r.Context().Err() == nil || i < 100; i++ {
+			w.Header().Set(fmt.Sprintf("X-Header-%d", i%100), "value")
+		}
+		w.WriteHeader(http.StatusOK)
+		fmt.Fprint(w, "too late")
+		ended <- struct{}{}
+	})}
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-entered; cancel() }()
+		resp, err := transport.RoundTrip(request(ctx, t))
+		if err == nil {
+			_ = resp.Body.Close() // the answer was quicker
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, want %v", err, context.Canceled)
+		}
+		<-ended
+	}
+}
+
+func TestRequestBodyIsClosed(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := map[string]struct {
+		ctx     context.Context
+		handler http.HandlerFunc
+	}{
+		"after an answer":                {t.Context(), func(http.ResponseWriter, *http.Request) {}},
+		"after a panic":                  {t.Context(), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		"of a request that is given up":  {over, func(http.ResponseWriter, *http.Request) {}},
+		"that the handler closes itself": {t.Context(), func(_ http.ResponseWriter, r *http.Request) { _ = r.Body.Close() }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			req := request(tt.ctx, t)
+			closed := make(chan struct{})
+			req.Body = &closer{Reader: strings.NewReader("payload"), close: sync.OnceFunc(func() { close(closed) })}
+			if resp, err := (Transport{tt.handler}).RoundTrip(req); err == nil {
+				_ = resp.Body.Close()
+			}
+			select {
+			case <-closed:
+			case <-time.After(time.Minute):
+				t.Error("the request's body was not closed")
+			}
+		})
+	}
+}
+
+// closer is a request's body that says when it is closed.
+type closer struct {
+	io.Reader
+	close func()
+}
+
+func (c *closer) Close() error {
+	c.close()
+	return nil
 }
 
 func request(ctx context.Context, t *testing.T) *http.Request {

@@ -182,7 +182,7 @@ func (a *Authority) Issue(r Request, now time.Time) (certPEM, keyPEM []byte, err
 }
 
 // LoadOrCreateKey makes the PEM-encoded private key at name when it is not
-// there, and returns a hash that tells it from others. It serves to sign
+// there, and returns a hash that distinguishes it from others. It serves to sign
 // service-account tokens, and so to verify them.
 func LoadOrCreateKey(name string) (hash string, err error) {
 	b, err := os.ReadFile(name)

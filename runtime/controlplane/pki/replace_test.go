@@ -29,7 +29,7 @@ func server(t *testing.T, a *Authority) []*x509.Certificate {
 	return chain
 }
 
-// verifies tells whether a client that trusts roots takes a server's chain.
+// verifies reports whether a client that trusts roots takes a server's chain.
 func verifies(chain []*x509.Certificate, roots []byte) error {
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: "hub.example.org", CurrentTime: now}
 	o.Roots.AppendCertsFromPEM(roots)

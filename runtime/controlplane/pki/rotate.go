@@ -2,10 +2,11 @@ package pki
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
 
 // retryAfter is the pause before a failed re-issue is tried again. A
@@ -32,11 +33,11 @@ func Rotate(ctx context.Context, clk clock.Clock, lifetime time.Duration, what s
 		case <-timer.C():
 		}
 		if err := issue(clk.Now()); err != nil {
-			slog.Error("a certificate could not be renewed, trying again", "certificate", what, "in", retryAfter, "err", err)
+			logging.FromContext(ctx).Error("a certificate could not be renewed, trying again", "certificate", what, "in", retryAfter, "err", err)
 			next = clk.Now().Add(retryAfter)
 			continue
 		}
-		slog.Info("renewed a certificate", "certificate", what, "lifetime", lifetime)
+		logging.FromContext(ctx).Info("renewed a certificate", "certificate", what, "lifetime", lifetime)
 		next = RenewAt(clk.Now(), lifetime)
 	}
 }

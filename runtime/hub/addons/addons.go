@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
 // byName is the index of ManagedClusterAddOns by their name, which is that of their
@@ -53,7 +53,7 @@ func InClusters(ctx context.Context, r client.Reader, name string) ([]*v1alpha1.
 
 // RequestsInClusters are requests for the ManagedClusterAddOns of an add-on.
 func RequestsInClusters(ctx context.Context, r client.Reader, name string) []reconcile.Request {
-	return enqueue.Matching[client.Object](ctx, r, &v1alpha1.ManagedClusterAddOnList{}, nil, client.MatchingFields{byName: name})
+	return watch.Matching[client.Object](ctx, r, &v1alpha1.ManagedClusterAddOnList{}, nil, client.MatchingFields{byName: name})
 }
 
 // Definition reads the ClusterManagementAddOn of an add-on; it is nil when there is

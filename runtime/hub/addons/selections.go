@@ -16,27 +16,30 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
 // Selections are what the placements of add-ons select, for one controller of
 // ClusterManagementAddOns.
 type Selections struct {
 	client  client.Client
+	rule    selection.Rule
 	awaited selection.Awaited
 }
 
-// NewSelections reads selections with a client.
-func NewSelections(c client.Client) *Selections { return &Selections{client: c} }
+// NewSelections reads selections with a client. The rule says which clusters the
+// decisions of placements may name.
+func NewSelections(c client.Client, rule selection.Rule) *Selections {
+	return &Selections{client: c, rule: rule}
+}
 
 // Of are the selections of an add-on's placements, in the order of its spec.
 func (s *Selections) Of(ctx context.Context, a *v1alpha1.ClusterManagementAddOn) ([]selection.Placed, error) {
 	out := make([]selection.Placed, 0, len(a.Spec.InstallStrategy.Placements))
 	var refused []string
 	for _, p := range a.Spec.InstallStrategy.Placements {
-		placed, err := selection.Place(ctx, s.client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		placed, err := selection.Place(ctx, s.client, s.rule, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 		if err != nil {
 			return nil, err
 		}
@@ -57,12 +60,12 @@ func (s *Selections) Watch(b *builder.Builder) *builder.Builder {
 	generation := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return b.
 		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(s.ofPlacement),
-			builder.WithPredicates(predicates.Changed(selection.PlacementChanged))).
+			builder.WithPredicates(watch.Changed(selection.PlacementChanged))).
 		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(s.ofDecision)).
 		// Which clusters a placement may choose. Our own scheduler writes the
 		// decisions again then; of other schedulers that is not known.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofCluster),
-			builder.WithPredicates(predicates.Changed(selection.StandingChanged))).
+			builder.WithPredicates(watch.Changed(selection.StandingChanged))).
 		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(s.ofChoice), generation).
 		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofChoice), generation)
 }
@@ -85,7 +88,7 @@ func (s *Selections) naming(ctx context.Context, placement types.NamespacedName)
 
 // with are the add-ons that one of their placements says something of.
 func (s *Selections) with(ctx context.Context, says func(v1alpha1.PlacementStrategy) bool) []reconcile.Request {
-	return enqueue.Matching(ctx, s.client, &v1alpha1.ClusterManagementAddOnList{}, func(a *v1alpha1.ClusterManagementAddOn) bool {
+	return watch.Matching(ctx, s.client, &v1alpha1.ClusterManagementAddOnList{}, func(a *v1alpha1.ClusterManagementAddOn) bool {
 		return slices.ContainsFunc(a.Spec.InstallStrategy.Placements, says)
 	})
 }
@@ -93,12 +96,12 @@ func (s *Selections) with(ctx context.Context, says func(v1alpha1.PlacementStrat
 // ofCluster are the add-ons that wait for a cluster, and those that another
 // scheduler decides for.
 func (s *Selections) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(enqueue.Requests(s.awaited.Of(o.GetName())), s.externallyScheduled(ctx)...)
+	return append(watch.Requests(s.awaited.Of(o.GetName())), s.externallyScheduled(ctx)...)
 }
 
 // ofChoice are the add-ons that a change of what may be chosen concerns.
 func (s *Selections) ofChoice(ctx context.Context, _ client.Object) []reconcile.Request {
-	return append(enqueue.Requests(s.awaited.In("")), s.externallyScheduled(ctx)...)
+	return append(watch.Requests(s.awaited.In("")), s.externallyScheduled(ctx)...)
 }
 
 func (s *Selections) externallyScheduled(ctx context.Context) []reconcile.Request {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
 // Source is what an add-on from a template is made of in a cluster. Nobody may change
@@ -138,7 +138,7 @@ func configKey(kind v1alpha1.ConfigGroupResource, key types.NamespacedName) stri
 // ConfiguredWith are requests for the ManagedClusterAddOns that a configuration object
 // counts for.
 func ConfiguredWith(ctx context.Context, r client.Reader, kind v1alpha1.ConfigGroupResource, key types.NamespacedName) []reconcile.Request {
-	return enqueue.Matching[client.Object](ctx, r, &v1alpha1.ManagedClusterAddOnList{}, nil, client.MatchingFields{byConfig: configKey(kind, key)})
+	return watch.Matching[client.Object](ctx, r, &v1alpha1.ManagedClusterAddOnList{}, nil, client.MatchingFields{byConfig: configKey(kind, key)})
 }
 
 // WatchConfigurations has a controller of ManagedClusterAddOns follow the configuration

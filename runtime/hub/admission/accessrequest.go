@@ -21,6 +21,7 @@ import (
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
 
 // accessRequests completes and checks AccessRequests: who asks, for which user, by which
@@ -32,7 +33,8 @@ type accessRequests struct {
 	accessRefusals
 	clock  clock.PassiveClock
 	client dynamic.Interface
-	limits accessLimits
+	// recent are the requests that the server's answers may not show yet.
+	recent budget.Recent[recentAccess]
 }
 
 var (
@@ -173,7 +175,7 @@ func (p *accessRequests) create(ctx context.Context, a admission.Attributes, r *
 	}
 	_ = a.AddAnnotation("muster-fleet.io/access-refused", err.Error())
 	if !a.IsDryRun() {
-		p.tell(ctx, a, r, cloud, keyHash, err)
+		p.record(ctx, a, r, cloud, keyHash, err)
 	}
 	return err
 }

@@ -3,17 +3,25 @@ package admission
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/event"
 )
 
 // mayAsk checks the verbs by which somebody may ask for access: use on the
@@ -77,10 +85,95 @@ func (p *accessRequests) checkNumber(ctx context.Context, a admission.Attributes
 		limit = 10
 	}
 	key := fmt.Sprintf("%s/%s/%s/%s", a.GetNamespace(), r.Spec.LogicalCloud, r.Spec.ManagedCluster, r.Spec.User)
-	if n, ok := p.limits.take(p.clock.Now(), key, r.Name, live, limit, a.IsDryRun()); !ok {
+	return p.recent.Admit(p.clock.Now(), recentAccess{key, r.Name}, a.IsDryRun(), func(before []recentAccess) error {
+		n := countLive(live, key, before)
+		if n < limit {
+			return nil
+		}
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
-			fmt.Errorf("user %q has %d access requests for the cluster %q that have not ended, and the logical cloud %q allows no more than %d (spec.access.maxRequestsPerUser): delete those that are of no use",
-				r.Spec.User, n, r.Spec.ManagedCluster, cloud.Name, limit))
+			fmt.Errorf("user %q has %d access requests for the cluster %q that have not ended, and the logical cloud %q allows no more than %d "+
+				"(spec.access.maxRequestsPerUser): delete those that are of no use", r.Spec.User, n, r.Spec.ManagedCluster, cloud.Name, limit))
+	})
+}
+
+// inFlight is how long an admitted access request counts that the server does not
+// have. Afterwards it is there, was deleted, or was refused by a later check.
+const inFlight = 2 * time.Second
+
+// recentAccess is an access request that was admitted: its name, and whose it is.
+type recentAccess struct{ key, name string }
+
+// countLive counts the requests that have not ended, by name: those that the server has,
+// and those that were admitted a moment ago.
+func countLive(onServer map[string]bool, key string, admitted []recentAccess) (live int) {
+	for _, alive := range onServer {
+		if alive {
+			live++
+		}
 	}
-	return nil
+	for _, a := range admitted {
+		if _, known := onServer[a.name]; a.key == key && !known {
+			live++
+		}
+	}
+	return live
+}
+
+// Limits of the events about refused requests. Equal refusals share one event for
+// as long as it lives; a flood of different ones must not fill the store.
+const (
+	refusalsPerSecond = 1
+	refusalsAtOnce    = 50
+)
+
+// accessRefusals leaves an event for each access request that was refused: there is
+// no object that could show it.
+type accessRefusals struct {
+	events eventsclient.EventsV1Interface
+	rate   flowcontrol.PassiveRateLimiter
+}
+
+// SetExternalKubeClientSet is called by the API server before it serves.
+func (r *accessRefusals) SetExternalKubeClientSet(c kubernetes.Interface) {
+	r.events, r.rate = c.EventsV1(), flowcontrol.NewTokenBucketPassiveRateLimiter(refusalsPerSecond, refusalsAtOnce)
+}
+
+// record makes the event, on the logical cloud that was asked for.
+func (r *accessRefusals) record(
+	ctx context.Context, a admission.Attributes, asked *v1alpha1.AccessRequest, cloud *v1alpha1.LogicalCloud, keyHash string, why error,
+) {
+	about := corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "LogicalCloud",
+		Namespace: a.GetNamespace(), Name: asked.Spec.LogicalCloud,
+	}
+	if cloud != nil {
+		about.UID = cloud.UID
+	}
+	reason := why.Error()
+	if _, after, forbidden := strings.Cut(reason, " is forbidden: "); forbidden {
+		reason = after // without the request's own name, by which equal refusals differ
+	}
+	source := event.Source{Controller: muster.GroupName + "/access", Instance: "muster-hub", Clock: clock.RealClock{}}
+	e := source.New(about, event.What{
+		Type: corev1.EventTypeWarning, Reason: muster.EventAccessRefused, Action: "Ask",
+		Note: fmt.Sprintf("access refused: requester %q, user %q, cluster %q, key %s: %s",
+			a.GetUserInfo().GetName(), asked.Spec.User, asked.Spec.ManagedCluster, orNone(keyHash), reason),
+	})
+	event.NameOnce(e, "access-refused-")
+	log := logging.FromContext(ctx).With("namespace", e.Namespace, "note", e.Note)
+	if !r.rate.TryAccept() {
+		log.Info("access refused, and no event made, as there are too many")
+		return
+	}
+	_, err := r.events.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		log.Error("make an event of a refused access request", "err", err)
+	}
+}
+
+func orNone(keyHash string) string {
+	if keyHash == "" {
+		return "unknown"
+	}
+	return keyHash
 }

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
@@ -27,6 +31,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -50,7 +55,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterAgentWrites", Factory: factory(agentWrites{})},
 		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
 		{Name: "MusterBootstrapTokenRequests", Factory: factory(tokenRequests{tokens})},
-		{Name: "MusterClusterRegistration", Factory: factory(&clusterRegistrations{tokenScopes: tokens, clock: clk})},
+		{Name: "MusterClusterRegistration", Factory: factory(newClusterRegistrations(tokens, clk))},
 		{Name: "MusterClientIDs", Factory: factory(&clientIDs{tokenScopes: tokens})},
 		{Name: "MusterManagedCluster", Factory: factory(clusters)},
 		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
@@ -61,7 +66,8 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
 		{Name: "MusterClusterImport", Factory: factory(&clusterImports{enabled: gates.Enabled(features.ClusterImport), defaultSet: gates.Enabled(features.DefaultClusterSet)})},
 		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
-		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{&requestLimits{clock: clk}})},
+		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{newRequestLimits(clk)})},
+		{Name: "MusterAddOnCertificateRequest", Factory: factory(&addOnRequests{})},
 	}
 	if gates.Enabled(features.UserAccess) {
 		plugins = append(plugins, userAccess(clk)...)
@@ -75,7 +81,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 // userAccess are the plugins of the gate UserAccess.
 func userAccess(clk clock.PassiveClock) []controlplane.AdmissionPlugin {
 	return []controlplane.AdmissionPlugin{
-		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk})},
+		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk, recent: budget.Recent[recentAccess]{Within: inFlight}})},
 		{Name: "MusterClusterCredential", Factory: factory(clusterCredentials{})},
 		{Name: "MusterLogicalCloud", Factory: factory(&logicalClouds{})},
 		{Name: "MusterAccessRole", Factory: factory(accessRoles{})},
@@ -116,6 +122,16 @@ func (a *access) may(ctx context.Context, u user.Info, r authorizer.AttributesRe
 // namespaces looks up namespaces in the server's own cache.
 type namespaces struct {
 	lister corelisters.NamespaceLister
+}
+
+// get looks a namespace up in the cache, and asks the API server for one that the cache
+// does not have: it may have been created a moment ago.
+func (n *namespaces) get(ctx context.Context, c kubernetes.Interface, name string) (*corev1.Namespace, error) {
+	ns, err := n.lister.Get(name)
+	if apierrors.IsNotFound(err) {
+		ns, err = c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	}
+	return ns, err
 }
 
 // SetExternalKubeInformerFactory is called by the API server before it serves.

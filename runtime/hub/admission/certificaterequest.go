@@ -9,15 +9,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/apis/certificates"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
 
 // certificateRequests limits agents and bootstrap identities to certificate
@@ -146,9 +151,12 @@ func checkSubject(own []string, request []byte) error {
 	if err != nil {
 		return fmt.Errorf("the request is not a certificate request: %w", err)
 	}
-	for _, name := range append(slices.Clone(parsed.Subject.Organization), parsed.Subject.CommonName) {
-		if !mayName(own, name) {
-			return fmt.Errorf("the subject names %q", name)
+	if !mayName(own, parsed.Subject.CommonName, false) {
+		return fmt.Errorf("the subject names %q", parsed.Subject.CommonName)
+	}
+	for _, group := range parsed.Subject.Organization {
+		if !mayName(own, group, true) {
+			return fmt.Errorf("the subject names %q", group)
 		}
 	}
 	return nil
@@ -156,23 +164,142 @@ func checkSubject(own []string, request []byte) error {
 
 // mayName reports whether agents of the clusters own may ask for a certificate
 // with a user or group of this name.
-func mayName(own []string, name string) bool {
-	rest, ok := strings.CutPrefix(name, cluster.UserPrefix)
-	if !ok {
-		rest, ok = strings.CutPrefix(name, strings.TrimPrefix(cluster.UserPrefix, "system:"))
+func mayName(own []string, name string, isGroup bool) bool {
+	var of []cluster.Belonging
+	if isGroup {
+		of = cluster.BelongsTo("", []string{name})
+	} else {
+		of = cluster.BelongsTo(name, nil)
 	}
-	if !ok {
-		// Certificates of add-ons contain the group of all authenticated users.
-		return !strings.HasPrefix(name, "system:") || name == user.AllAuthenticated
+	if len(of) > 0 {
+		return !slices.ContainsFunc(of, func(b cluster.Belonging) bool {
+			return b.Part == cluster.Account || !slices.Contains(own, b.Cluster)
+		})
 	}
-	parts := strings.Split(rest, ":")
+	// Certificates of add-ons contain the group of all authenticated users.
 	switch {
-	case slices.Contains(own, parts[0]), name == cluster.ManagedClustersGroup:
+	case !strings.HasPrefix(name, "system:"):
 		return true
-	case len(parts) == 1:
-		return false
-	case parts[0] == "cluster": // cluster:<name>:addon:<name>[:agent:<name>]
-		return slices.Contains(own, parts[1])
+	case name == user.AllAuthenticated, name == cluster.ManagedClustersGroup:
+		return isGroup
 	}
-	return parts[0] == "addon" // addon:<name>
+	return isGroup && strings.HasPrefix(name, cluster.AddOnGroup(""))
+}
+
+// Limits of the certificate requests of one cluster that bootstrap identities
+// may have on the hub, in any state. Upstream's agents make no further request,
+// not even to renew, when there are cluster.MaxPendingRequests of their cluster
+// from any user. So the identities that can ask for any cluster together stay
+// below that number.
+const (
+	perIdentity = 5
+	together    = 8
+)
+
+// settling is how long an admitted request counts that the cache does not show
+// yet. After that time the cache shows it, or a later check has refused it.
+const settling = 10 * time.Second
+
+// byCluster indexes certificate requests by the cluster in their label.
+const byCluster = "cluster"
+
+// requestLimits counts the certificate requests in the server's own cache, and
+// the admitted ones that the cache does not show yet.
+type requestLimits struct {
+	clock   clock.PassiveClock
+	indexer cache.Indexer
+	recent  budget.Recent[arrival]
+}
+
+func newRequestLimits(clk clock.PassiveClock) *requestLimits {
+	return &requestLimits{clock: clk, recent: budget.Recent[arrival]{Within: settling}}
+}
+
+// arrival is an admitted request.
+type arrival struct {
+	name, cluster, who string
+	// unbound is whether the requester may ask for any cluster.
+	unbound bool
+}
+
+// SetExternalKubeInformerFactory is called by the API server before it serves.
+func (l *requestLimits) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	informer := f.Certificates().V1().CertificateSigningRequests().Informer()
+	if err := informer.AddIndexers(cache.Indexers{byCluster: clusterOf}); err != nil {
+		return // ValidateInitialization tells
+	}
+	l.indexer = informer.GetIndexer()
+}
+
+// ValidateInitialization fails the server's start when the cache is missing.
+func (l *requestLimits) ValidateInitialization() error {
+	if l.indexer == nil {
+		return errors.New("there is no cache of certificate requests")
+	}
+	return nil
+}
+
+func clusterOf(o any) ([]string, error) {
+	r, ok := o.(*certificatesv1.CertificateSigningRequest)
+	if !ok || r.Labels[cluster.NameLabel] == "" {
+		return nil, nil
+	}
+	if _, addOn := r.Labels[cluster.AddOnNameLabel]; addOn {
+		return nil, nil
+	}
+	return []string{r.Labels[cluster.NameLabel]}, nil
+}
+
+// room explains why a bootstrap identity may have no further request of a
+// cluster on the hub. An identity that is bound to the cluster has a count of
+// its own.
+func (l *requestLimits) room(who user.Info, r *certificates.CertificateSigningRequest, dryRun bool) error {
+	name := r.Labels[cluster.NameLabel]
+	if name == "" || !isBootstrap(who) {
+		return nil
+	}
+	cached, err := l.indexer.ByIndex(byCluster, name)
+	if err != nil {
+		return fmt.Errorf("count the certificate requests of the cluster %s: %w", name, err)
+	}
+	next := arrival{name: r.Name, cluster: name, who: who.GetName(), unbound: unbound(who)}
+	return l.recent.Admit(l.clock.Now(), next, dryRun, func(before []arrival) error {
+		if mine, all := countRequests(cached, before, next); mine >= perIdentity || next.unbound && all >= together {
+			return fmt.Errorf("the hub has %d certificate requests of the cluster %q from user %q, and %d from all that may register any cluster, "+
+				"and takes no more than %d and %d: delete those that are of no use with \"kubectl delete csr -l %s=%s\", or use a token that is bound to the cluster",
+				mine, name, next.who, all, perIdentity, together, cluster.NameLabel, name)
+		}
+		return nil
+	})
+}
+
+// countRequests counts the requests of a cluster that its requester, and all together who
+// may ask for any cluster, have on the hub: those in the cache, and those that it does not
+// show yet.
+func countRequests(cached []any, admitted []arrival, of arrival) (mine, all int) {
+	seen := map[string]bool{}
+	count := func(requester string, unbound bool) {
+		if requester == of.who {
+			mine++
+		}
+		if unbound {
+			all++
+		}
+	}
+	for _, o := range cached {
+		r := o.(*certificatesv1.CertificateSigningRequest)
+		seen[r.Name] = true
+		count(r.Spec.Username, unbound(&user.DefaultInfo{Name: r.Spec.Username, Groups: r.Spec.Groups}))
+	}
+	for _, a := range admitted {
+		if a.cluster == of.cluster && !seen[a.name] {
+			count(a.who, a.unbound)
+		}
+	}
+	return mine, all
+}
+
+// unbound reports whether a user may ask for the certificates of any cluster.
+func unbound(who user.Info) bool {
+	return isBootstrap(who) && len(cluster.BoundClusters(who.GetGroups())) == 0
 }

@@ -114,7 +114,7 @@ func TestCertificateRequestsNameTheRequestersOwnCluster(t *testing.T) {
 		"a token for no agent":           {token, asked(t, rome, both(unlabelled, subject(t, "alice"))), "is missing"},
 		"the account for any cluster":    {account, asked(t, rome, nil), ""},
 		"the account without a label":    {account, asked(t, rome, unlabelled), "is missing"},
-		"the account in other letters":   {account, asked(t, "Rome", nil), "no cluster's name"},
+		"the account in other letters":   {account, asked(t, "Rome", nil), "not a cluster's name"},
 		"a bound token for its cluster":  {bound, asked(t, paris, nil), ""},
 		"a bound token for another":      {bound, asked(t, rome, nil), `bound to the cluster "paris"`},
 		"a bound token as an add-on":     {bound, asked(t, paris, addOn), "add-ons' requests"},

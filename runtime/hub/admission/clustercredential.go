@@ -9,15 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
-// Limits of what an agent answers, in bytes.
-const (
-	maxIssued        = 16 << 10
-	maxAnswerMessage = 1024
-)
+// maxIssued is how long the certificate or the token of an answer may be, in bytes.
+const maxIssued = 16 << 10
 
 // clusterCredentials lets the hub alone make ClusterCredentials: an agent has
 // certificates signed by what they say. Agents answer in the status. What it says
@@ -61,8 +59,9 @@ func checkAnswer(s *v1alpha1.ClusterCredentialStatus) error {
 		switch {
 		case c.Type != muster.ConditionIssued && c.Type != muster.ConditionFailed:
 			return fmt.Errorf("status.conditions: an agent sets %s and %s only, not %q", muster.ConditionIssued, muster.ConditionFailed, c.Type)
-		case len(c.Message) > maxAnswerMessage:
-			return fmt.Errorf("status.conditions: the message of %s has %d bytes, and may have %d", c.Type, len(c.Message), maxAnswerMessage)
+		case len(c.Message) > limits.AccessMessage:
+			return fmt.Errorf("status.conditions: the message of %s has %d bytes, and may have %d",
+				c.Type, len(c.Message), limits.AccessMessage)
 		}
 	}
 	for field, size := range map[string]int{"certificate": len(s.Certificate), "sealedToken": len(s.SealedToken)} {

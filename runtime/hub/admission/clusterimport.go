@@ -10,6 +10,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -61,10 +63,18 @@ func (*clusterImports) Handles(op admission.Operation) bool {
 
 // Validate checks what an import says, and the rights of who says it.
 func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if p.enabled && a.GetOperation() == admission.Create && concerns(a, cluster.GroupName, "managedclusters") {
+	switch {
+	case p.enabled && a.GetOperation() == admission.Create && concerns(a, cluster.GroupName, "managedclusters"):
 		return p.checkNewCluster(ctx, a)
-	}
-	if !concerns(a, muster.GroupName, "clusterimports") {
+	case p.enabled && a.GetNamespace() == muster.ImportNamespace && concerns(a, "", "secrets"):
+		return p.checkKubeconfig(ctx, a)
+	case a.GetResource().Group != muster.GroupName || a.GetResource().Resource != "clusterimports":
+		return nil
+	case a.GetSubresource() != "":
+		// What is there decides which cluster may have the name.
+		if !isHub(a.GetUserInfo()) {
+			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("the status of an import is written by the hub only"))
+		}
 		return nil
 	}
 	var now, before v1alpha1.ClusterImport
@@ -80,11 +90,14 @@ func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _
 		return apierrors.NewInvalid(kind, now.Name, problems)
 	}
 	why := p.lacks(ctx, a, &now)
-	if why == "" && (created || now.Spec.ClusterUID != before.Spec.ClusterUID) {
+	if why == "" && (created || leadsElsewhere(now.Spec, before.Spec)) {
 		var err error
 		if why, err = p.lacksCluster(ctx, a.GetUserInfo(), &now); err != nil {
 			return apierrors.NewInternalError(err)
 		}
+	}
+	if why == "" && now.Spec.Rejoin != before.Spec.Rejoin {
+		why = p.lacksRejoin(ctx, a.GetUserInfo(), now.Name)
 	}
 	if why != "" {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name, fmt.Errorf("user %q %s", a.GetUserInfo().GetName(), why))
@@ -112,28 +125,108 @@ func (p *clusterImports) lacks(ctx context.Context, a admission.Attributes, imp 
 	return ""
 }
 
+// leadsElsewhere reports whether a change may let another cluster in under the name, or
+// lead users elsewhere.
+func leadsElsewhere(now, before v1alpha1.ClusterImportSpec) bool {
+	return now.KubeconfigSecret != before.KubeconfigSecret || now.ClusterUID != before.ClusterUID ||
+		now.ClusterAuthority != before.ClusterAuthority || now.PublishServer && !before.PublishServer
+}
+
 // lacksCluster says which right the author of an import lacks to let a cluster in under
-// a name that the hub has already. Later changes of the import don't let another one
-// in: the hub compares UIDs.
+// a name that the hub has already.
 func (p *clusterImports) lacksCluster(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
-	found, err := p.client.Resource(clusterv1.GroupVersion.WithResource("managedclusters")).Get(ctx, imp.Name, metav1.GetOptions{})
+	mc, err := p.cluster(ctx, imp.Name)
+	if mc == nil || err != nil {
+		return "", err
+	}
+	return p.lacksRightsTo(ctx, who, mc), nil
+}
+
+// cluster is a ManagedCluster; nil when the hub does not have it.
+func (p *clusterImports) cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
+	found, err := p.client.Resource(clusterv1.GroupVersion.WithResource("managedclusters")).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return nil, nil
+	}
+	mc := &clusterv1.ManagedCluster{}
+	if err == nil {
+		err = decode(found, mc)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the ManagedCluster %s: %w", imp.Name, err)
+		return nil, fmt.Errorf("read the ManagedCluster %s: %w", name, err)
 	}
-	var mc clusterv1.ManagedCluster
-	if err := decode(found, &mc); err != nil {
-		return "", fmt.Errorf("read the ManagedCluster %s: %w", imp.Name, err)
-	}
+	return mc, nil
+}
+
+// lacksRightsTo says which right to a ManagedCluster somebody lacks who decides which
+// cluster it is.
+func (p *clusterImports) lacksRightsTo(ctx context.Context, who user.Info, mc *clusterv1.ManagedCluster) string {
 	switch {
-	case !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.GroupName, Resource: "managedclusters", Name: imp.Name}):
-		return fmt.Sprintf("cannot update the ManagedCluster %q, which exists already: an import lets a cluster in under its name", imp.Name), nil
-	case mc.Spec.AcceptsClient() && !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: imp.Name}):
-		return cluster.RefusedAcceptance + ": the ManagedCluster is accepted already, and an import lets a cluster in under its name", nil
+	case !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.GroupName, Resource: "managedclusters", Name: mc.Name}):
+		return fmt.Sprintf("cannot update the ManagedCluster %q, which exists already: an import lets a cluster in under its name", mc.Name)
+	case mc.Spec.AcceptsClient() && !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: mc.Name}):
+		return cluster.RefusedAcceptance + ": the ManagedCluster is accepted already, and an import lets a cluster in under its name"
 	}
-	return "", nil
+	return ""
+}
+
+// lacksRejoin says which right somebody lacks who has a cluster join again. It is what
+// "muster rejoin" needs: the right to make the token.
+func (p *clusterImports) lacksRejoin(ctx context.Context, who user.Info, name string) string {
+	if p.may(ctx, who, authorizer.AttributesRecord{Verb: "create", Resource: "secrets", Namespace: metav1.NamespaceSystem}) {
+		return ""
+	}
+	return fmt.Sprintf("cannot create Secrets in the namespace %s, as who lets the cluster %q join again has to: spec.rejoin has the hub make a token for that",
+		metav1.NamespaceSystem, name)
+}
+
+// checkKubeconfig checks who writes a Secret that imports name. The hub follows the
+// kubeconfig in it, so for a cluster that has joined it takes the rights of who writes
+// the import. A cluster that has not joined is whose kubeconfig is handed in.
+func (p *clusterImports) checkKubeconfig(ctx context.Context, a admission.Attributes) error {
+	secret, err := meta.Accessor(a.GetObject())
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the Secret cannot be read: %v", err))
+	}
+	if isHub(a.GetUserInfo()) {
+		return nil
+	}
+	imports, err := p.client.Resource(v1alpha1.GroupVersion.WithResource("clusterimports")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("read which ClusterImports name the Secret %s: %w", secret.GetName(), err))
+	}
+	for i := range imports.Items {
+		var imp v1alpha1.ClusterImport
+		if err := decode(&imports.Items[i], &imp); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("read the ClusterImport %s: %w", imports.Items[i].GetName(), err))
+		}
+		if imp.Spec.KubeconfigSecret != secret.GetName() {
+			continue
+		}
+		why, err := p.lacksForKubeconfig(ctx, a.GetUserInfo(), &imp)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		if why != "" {
+			return apierrors.NewForbidden(a.GetResource().GroupResource(), secret.GetName(),
+				fmt.Errorf("user %q hands in a kubeconfig for the ClusterImport %q, and %s", a.GetUserInfo().GetName(), imp.Name, why))
+		}
+	}
+	return nil
+}
+
+// lacksForKubeconfig says which right somebody lacks who hands in the kubeconfig of an
+// import.
+func (p *clusterImports) lacksForKubeconfig(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
+	mc, err := p.cluster(ctx, imp.Name)
+	if mc == nil || err != nil || !mc.HasAgent() {
+		return "", err
+	}
+	why := p.lacksRightsTo(ctx, who, mc)
+	if why == "" && imp.Spec.Rejoin > imp.Status.Rejoined {
+		why = p.lacksRejoin(ctx, who, imp.Name)
+	}
+	return why, nil
 }
 
 // checkNewCluster refuses a ManagedCluster whose name somebody else imports: the import
@@ -167,7 +260,7 @@ func checkImport(now, before *v1alpha1.ClusterImport, created bool) field.ErrorL
 		for _, why := range validation.IsDNS1123Label(now.Name) {
 			problems = append(problems, field.Invalid(name, now.Name, "it is the name of the ManagedCluster: "+why))
 		}
-		if err := cluster.ReservedName(now.Name); err != nil {
+		if err := cluster.NewName(now.Name); err != nil {
 			problems = append(problems, field.Invalid(name, now.Name, err.Error()))
 		}
 	} else if now.Spec.Agent.Namespace != before.Spec.Agent.Namespace {
@@ -187,6 +280,11 @@ func checkImport(now, before *v1alpha1.ClusterImport, created bool) field.ErrorL
 	}
 	for _, why := range validation.IsValidLabelValue(now.Spec.ClusterSet) {
 		problems = append(problems, field.Invalid(spec.Child("clusterSet"), now.Spec.ClusterSet, why))
+	}
+	if is := now.Spec.ClusterAuthority; is != "" {
+		if err := kubeconfig.CheckAuthority(is); err != nil {
+			problems = append(problems, field.Invalid(spec.Child("clusterAuthority"), is, err.Error()))
+		}
 	}
 	return append(problems, checkEndpoint(now.Spec.Endpoint, spec.Child("endpoint"))...)
 }

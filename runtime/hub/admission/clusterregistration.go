@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
 
 // A user may create registrationLimit cluster registrations within
@@ -36,9 +39,12 @@ type clusterRegistrations struct {
 	*tokenScopes
 	clock clock.PassiveClock
 
-	mu sync.Mutex
-	// made are the times at which each user has created registrations.
-	made map[string][]time.Time
+	// made are the users who have created registrations, once for each.
+	made budget.Recent[string]
+}
+
+func newClusterRegistrations(tokens *tokenScopes, clk clock.PassiveClock) *clusterRegistrations {
+	return &clusterRegistrations{tokenScopes: tokens, clock: clk, made: budget.Recent[string]{Within: registrationPeriod}}
 }
 
 var (
@@ -118,23 +124,110 @@ func checkRegistration(r *musterv1alpha1.ClusterRegistration) error {
 
 // room explains why a user may create no further registration now.
 func (p *clusterRegistrations) room(who string, dryRun bool) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.clock.Now()
-	for user, times := range p.made {
-		if p.made[user] = slices.DeleteFunc(times, func(at time.Time) bool { return now.Sub(at) >= registrationPeriod }); len(p.made[user]) == 0 {
-			delete(p.made, user)
+	return p.made.Admit(p.clock.Now(), who, dryRun, func(before []string) error {
+		made := 0
+		for _, user := range before {
+			if user == who {
+				made++
+			}
+		}
+		if made >= registrationLimit {
+			return fmt.Errorf("user %q has created %d cluster registrations within %s, and may create no more: try again later, or use another token",
+				who, made, registrationPeriod)
+		}
+		return nil
+	})
+}
+
+// clientIDs keeps bootstrap identities from claiming client IDs by other ways
+// than a ClusterRegistration, and tokens that are for certain client IDs from
+// other clusters.
+type clientIDs struct {
+	*tokenScopes
+	client kubernetes.Interface
+}
+
+var (
+	_ admission.ValidationInterface                = &clientIDs{}
+	_ initializer.WantsExternalKubeInformerFactory = &clientIDs{}
+	_ initializer.WantsExternalKubeClientSet       = &clientIDs{}
+)
+
+// SetExternalKubeClientSet is called by the API server before it serves.
+func (p *clientIDs) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
+
+// ValidateInitialization fails the server's start when something is missing.
+func (p *clientIDs) ValidateInitialization() error {
+	if p.client == nil {
+		return errors.New("no client was given")
+	}
+	return p.tokenScopes.ValidateInitialization()
+}
+
+func (*clientIDs) Handles(op admission.Operation) bool { return op == admission.Create }
+
+// Validate checks clusters and certificate requests of bootstrap identities.
+func (p *clientIDs) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	creates, requests := concerns(a, cluster.GroupName, "managedclusters"), concerns(a, certificatesv1.GroupName, "certificatesigningrequests")
+	who := a.GetUserInfo()
+	object, ok := a.GetObject().(metav1.Object)
+	if !ok || !creates && !requests || !cluster.IsBootstrap(who.GetName(), who.GetGroups()) {
+		return nil
+	}
+	if creates {
+		if key := reservedKey(object); key != "" {
+			return admission.NewForbidden(a, fmt.Errorf("user %q may not set %s: register by a client ID with a ClusterRegistration", who.GetName(), key))
 		}
 	}
-	if len(p.made[who]) >= registrationLimit {
-		return fmt.Errorf("user %q has created %d cluster registrations within %s, and may create no more: try again later, or use another token",
-			who, len(p.made[who]), registrationPeriod)
+	scope, _, err := p.of(who)
+	switch {
+	case err != nil:
+		return admission.NewForbidden(a, err)
+	case len(scope.ClientIDs) == 0:
+		return nil
+	case creates:
+		return admission.NewForbidden(a, fmt.Errorf("the bootstrap token of user %q is for clusters with certain client IDs, which the hub creates: "+
+			"start the agent without --cluster-name and with --client-id", who.GetName()))
 	}
-	if !dryRun {
-		if p.made == nil {
-			p.made = map[string][]time.Time{}
+	name := object.GetLabels()[cluster.NameLabel]
+	if slices.Contains(scope.UsedBy, name) {
+		return nil
+	}
+	// The cache may not show yet what the token has just registered.
+	if registered, err := p.registered(ctx, a, name); err != nil || registered {
+		return err
+	}
+	return admission.NewForbidden(a, fmt.Errorf("the bootstrap token of user %q is for clusters with certain client IDs, and %s %q",
+		who.GetName(), cluster.RefusedUnregistered, name))
+}
+
+// reservedKey is an annotation or label that bootstrap identities may not set.
+func reservedKey(object metav1.Object) string {
+	for _, key := range []string{muster.ClientIDAnnotation, muster.ClusterUIDAnnotation} {
+		if _, ok := object.GetAnnotations()[key]; ok {
+			return "the annotation " + key
 		}
-		p.made[who] = append(p.made[who], now)
 	}
-	return nil
+	if _, ok := object.GetLabels()[muster.RegistrationLabel]; ok {
+		return "the label " + muster.RegistrationLabel
+	}
+	return ""
+}
+
+// registered reports whether the hub has registered the cluster with the user's
+// token.
+func (p *clientIDs) registered(ctx context.Context, a admission.Attributes, name string) (bool, error) {
+	id, _ := cluster.TokenOfUser(a.GetUserInfo().GetName())
+	secret, err := p.client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, cluster.TokenSecretPrefix+id, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up what the bootstrap token %q was used for: %w", id, err)
+	}
+	scope, err := cluster.ParseTokenScope(secret.Annotations)
+	if err != nil {
+		return false, admission.NewForbidden(a, err)
+	}
+	return name != "" && slices.Contains(scope.UsedBy, name), nil
 }

@@ -75,7 +75,9 @@ func newCertificateRequests(there ...*certificatesv1.CertificateSigningRequest) 
 			panic(err)
 		}
 	}
-	return certificateRequests{&requestLimits{clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), indexer: indexer}}
+	limits := newRequestLimits(clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	limits.indexer = indexer
+	return certificateRequests{limits}
 }
 
 // mustExplain fails when a refusal is not one that a client can understand.

@@ -13,14 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // maxReviews is how many rights of inline rules are looked up one by one.
 const maxReviews = 500
+
+// shownRights is how many rights a message lists.
+const shownRights = 3
 
 // granting asks whether a user may give what a logical cloud gives.
 type granting struct {
@@ -39,13 +45,19 @@ func (g granting) check(ctx context.Context, now, before *v1alpha1.LogicalCloudS
 			continue
 		}
 		path := spec.Child("grants").Index(i)
-		problem, err := g.role(ctx, grant, path)
+		rules, problem, err := g.role(ctx, grant, path)
 		if err != nil {
 			return nil, nil, err
 		}
 		if problem != nil {
 			errs = append(errs, problem)
-		} else if why := g.mayGrant(ctx, grant); why != "" {
+			continue
+		}
+		why := g.mayGrant(ctx, grant)
+		if why == "" && grant.Scope == v1alpha1.ScopeCluster {
+			why = g.mayLetActAsOthers(ctx, rules, path)
+		}
+		if why != "" {
 			refusals = append(refusals, fmt.Sprintf("%s: user %q %s", path, g.who.GetName(), why))
 		}
 	}
@@ -88,29 +100,54 @@ func covers(a, b v1alpha1.Grant) bool {
 	return a.Role == b.Role && a.Scope == b.Scope && apiequality.Semantic.DeepEqual(a.Rules, b.Rules) && subset(b.Users, a.Users) && subset(b.Groups, a.Groups)
 }
 
-// role checks that the AccessRole of a grant exists, and may be granted so far.
-func (g granting) role(ctx context.Context, grant v1alpha1.Grant, path *field.Path) (*field.Error, error) {
+// role checks that the AccessRole of a grant exists, and may be granted so far. It
+// returns the rules that the grant gives.
+func (g granting) role(ctx context.Context, grant v1alpha1.Grant, path *field.Path) ([]rbacv1.PolicyRule, *field.Error, error) {
 	if grant.Role == "" {
-		return nil, nil
+		return grant.Rules, nil, nil
 	}
 	object, err := g.client.Resource(v1alpha1.GroupVersion.WithResource("accessroles")).Get(ctx, grant.Role, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		missing := field.NotFound(path.Child("role"), grant.Role)
 		missing.Detail = "there is no AccessRole of this name; an administrator of the hub creates them"
-		return missing, nil
+		return nil, missing, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the AccessRole %s: %w", grant.Role, err)
+		return nil, nil, fmt.Errorf("read the AccessRole %s: %w", grant.Role, err)
 	}
 	var role v1alpha1.AccessRole
 	if err := decode(object, &role); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if grant.Scope == v1alpha1.ScopeCluster && !role.ClusterScopeAllowed {
-		return field.Invalid(path.Child("scope"), grant.Scope,
+		return nil, field.Invalid(path.Child("scope"), grant.Scope,
 			fmt.Sprintf("the AccessRole %q is for one namespace; use the scope Namespace, or a role with clusterScopeAllowed", grant.Role)), nil
 	}
-	return nil, nil
+	return role.Rules, nil, nil
+}
+
+// mayLetActAsOthers says why the user may not grant rules in whole clusters by which
+// users of the cloud could act as each other; nothing if the user may. Who may give
+// any rights may give these, and is warned.
+func (g granting) mayLetActAsOthers(ctx context.Context, rules []rbacv1.PolicyRule, path *field.Path) string {
+	rights := useraccess.ActsAsOthers(rules)
+	if len(rights) > 0 && !g.mayEscalate(ctx) {
+		return fmt.Sprintf("may not let users act as others: in whole clusters %s makes its holder any other user of the cluster; "+
+			"use the scope Namespace, leave it out, or ask an administrator of the hub for the verb escalate on accessroles", text.List(rights, shownRights))
+	}
+	warnOfPowers(ctx, rules, path)
+	return ""
+}
+
+// warnOfPowers warns of rules that reach, in whole clusters, what is other users'.
+func warnOfPowers(ctx context.Context, rules []rbacv1.PolicyRule, path *field.Path) {
+	if rights := useraccess.ActsAsOthers(rules); len(rights) > 0 {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s: in whole clusters %s makes its holder any other user of the cluster, those of other logical clouds included: "+
+			"leave it out, or grant it to administrators of the clusters alone", path, text.List(rights, shownRights)))
+	} else if useraccess.ReadsAllSecrets(rules) {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s: in whole clusters the right to read Secrets reaches those of all namespaces, the agent's and tokens of other accounts included: "+
+			"name the Secrets, or grant it to administrators of the clusters alone", path))
+	}
 }
 
 // mayGrant says why the user may not give a grant; nothing if the user may.

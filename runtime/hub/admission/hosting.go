@@ -2,15 +2,20 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"reflect"
+	"maps"
+	"strings"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
@@ -27,6 +32,47 @@ func (*hostings) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
+// sameHosting reports whether a write leaves all that decides about a hosted add-on: its
+// configuration, and the annotations for add-ons, which a ManagedCluster hands on to its
+// add-ons. Add-ons are compared in the version that is stored, as the other one has fields
+// of it in annotations.
+func sameHosting(before, now *unstructured.Unstructured, ofCluster bool) (bool, error) {
+	var specs [2]any
+	var annotations [2]map[string]string
+	for i, o := range []*unstructured.Unstructured{before, now} {
+		if !ofCluster {
+			var err error
+			if o, err = stored(o); err != nil {
+				return false, err
+			}
+			specs[i] = o.Object["spec"]
+		}
+		annotations[i] = map[string]string{}
+		for k, v := range o.GetAnnotations() {
+			if strings.HasPrefix(k, addon.AnnotationPrefix) {
+				annotations[i][k] = v
+			}
+		}
+	}
+	return maps.Equal(annotations[0], annotations[1]) && apiequality.Semantic.DeepEqual(specs[0], specs[1]), nil
+}
+
+// stored is a ManagedClusterAddOn in the version that is stored.
+func stored(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	raw, err := json.Marshal(o.Object)
+	if err == nil && o.GetAPIVersion() != addonv1alpha1.GroupVersion.String() {
+		raw, err = conversion.Convert(raw, addonv1alpha1.GroupVersion.String())
+	}
+	out := &unstructured.Unstructured{}
+	if err == nil {
+		err = json.Unmarshal(raw, &out.Object)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the ManagedClusterAddOn %s/%s cannot be read: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	return out, nil
+}
+
 // Validate refuses a hosting cluster in which the user may not create works. Who may not
 // can't change, either, how an add-on is configured that is hosted there.
 func (p *hostings) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
@@ -39,13 +85,20 @@ func (p *hostings) Validate(ctx context.Context, a admission.Attributes, _ admis
 		return nil
 	}
 	host := now.GetAnnotations()[addon.HostingClusterAnnotation]
-	if before, had := a.GetOldObject().(*unstructured.Unstructured); had && before.GetAnnotations()[addon.HostingClusterAnnotation] == host {
-		if ofCluster || reflect.DeepEqual(before.Object["spec"], now.Object["spec"]) {
+	if host == "" {
+		return nil
+	}
+	if before, had := a.GetOldObject().(*unstructured.Unstructured); had {
+		same, err := sameHosting(before, now, ofCluster)
+		if err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		if same {
 			return nil
 		}
 	}
 	create := authorizer.AttributesRecord{Verb: "create", APIGroup: work.GroupName, Resource: "manifestworks", Namespace: host}
-	if host == "" || p.may(ctx, a.GetUserInfo(), create) {
+	if p.may(ctx, a.GetUserInfo(), create) {
 		return nil
 	}
 	return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), fmt.Errorf(

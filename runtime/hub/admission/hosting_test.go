@@ -23,12 +23,27 @@ func TestHosting(t *testing.T) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}))
 	object := func(host, spec string) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"x": spec}}}
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn", "spec": map[string]any{"x": spec},
+		}}
 		if host != "" {
 			o.SetAnnotations(map[string]string{"addon.open-cluster-management.io/hosting-cluster-name": host})
 		}
 		return o
 	}
+	// with is a hosted add-on in one version, with an annotation and an install namespace.
+	with := func(version, key, value, namespace string) *unstructured.Unstructured {
+		o := object("other", "")
+		o.Object = map[string]any{"apiVersion": "addon.open-cluster-management.io/" + version, "kind": "ManagedClusterAddOn", "metadata": o.Object["metadata"], "spec": map[string]any{}}
+		if namespace != "" {
+			o.Object["spec"] = map[string]any{"installNamespace": namespace}
+		}
+		annotations := o.GetAnnotations()
+		annotations[key] = value
+		o.SetAnnotations(annotations)
+		return o
+	}
+	const values, namespace = "addon.open-cluster-management.io/values", "addon.open-cluster-management.io/v1alpha1-install-namespace"
 	addOns := schema.GroupVersionResource{Group: "addon.open-cluster-management.io", Version: "v1beta1", Resource: "managedclusteraddons"}
 	clusters := schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"}
 	for name, x := range map[string]struct {
@@ -37,20 +52,27 @@ func TestHosting(t *testing.T) {
 		now, before *unstructured.Unstructured
 		refused     bool
 	}{
-		"none":                          {addOns, "", object("", ""), nil, false},
-		"one's own":                     {addOns, "", object("mine", ""), nil, false},
-		"another's":                     {addOns, "", object("other", ""), nil, true},
-		"a system namespace":            {addOns, "", object("kube-system", ""), nil, true},
-		"changed to another's":          {addOns, "", object("other", ""), object("mine", ""), true},
-		"removed":                       {addOns, "", object("", ""), object("other", ""), false},
-		"as before":                     {addOns, "", object("other", "a"), object("other", "a"), false},
-		"another configuration":         {addOns, "", object("other", "b"), object("other", "a"), true},
-		"another configuration, of one": {addOns, "", object("mine", "b"), object("mine", "a"), false},
-		"the status":                    {addOns, "status", object("other", "b"), object("mine", "a"), false},
-		"of a cluster":                  {clusters, "", object("other", ""), nil, true},
-		"of a cluster, as before":       {clusters, "", object("other", "b"), object("other", "a"), false},
-		"of a cluster, changed":         {clusters, "", object("other", ""), object("", ""), true},
-		"of something else":             {schema.GroupVersionResource{Resource: "configmaps"}, "", object("other", ""), nil, false},
+		"none":                           {addOns, "", object("", ""), nil, false},
+		"one's own":                      {addOns, "", object("mine", ""), nil, false},
+		"another's":                      {addOns, "", object("other", ""), nil, true},
+		"a system namespace":             {addOns, "", object("kube-system", ""), nil, true},
+		"changed to another's":           {addOns, "", object("other", ""), object("mine", ""), true},
+		"removed":                        {addOns, "", object("", ""), object("other", ""), false},
+		"as before":                      {addOns, "", object("other", "a"), object("other", "a"), false},
+		"another configuration":          {addOns, "", object("other", "b"), object("other", "a"), true},
+		"another configuration, of one":  {addOns, "", object("mine", "b"), object("mine", "a"), false},
+		"the status":                     {addOns, "status", object("other", "b"), object("mine", "a"), false},
+		"another namespace, in v1beta1":  {addOns, "", with("v1beta1", namespace, "b", ""), with("v1beta1", namespace, "a", ""), true},
+		"another namespace, in v1alpha1": {addOns, "", with("v1alpha1", "x", "", "b"), with("v1alpha1", "x", "", "a"), true},
+		"a namespace, in both versions":  {addOns, "", with("v1beta1", namespace, "a", ""), with("v1alpha1", "x", "", "a"), false},
+		"other values":                   {addOns, "", with("v1beta1", values, "{}", ""), with("v1beta1", "x", "", ""), true},
+		"other values, in v1alpha1":      {addOns, "", with("v1alpha1", values, "{}", ""), with("v1alpha1", "x", "", ""), true},
+		"an annotation of somebody":      {addOns, "", with("v1beta1", "x", "b", ""), with("v1beta1", "x", "a", ""), false},
+		"values of a cluster":            {clusters, "", with("v1", values, "{}", ""), with("v1", "x", "", ""), true},
+		"of a cluster":                   {clusters, "", object("other", ""), nil, true},
+		"of a cluster, as before":        {clusters, "", object("other", "b"), object("other", "a"), false},
+		"of a cluster, changed":          {clusters, "", object("other", ""), object("", ""), true},
+		"of something else":              {schema.GroupVersionResource{Resource: "configmaps"}, "", object("other", ""), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			op := admission.Create

@@ -10,14 +10,19 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // logicalClouds checks LogicalClouds: that they say nothing that clusters would
@@ -88,7 +93,8 @@ func (p *logicalClouds) Validate(ctx context.Context, a admission.Attributes, _ 
 }
 
 // accessRoles checks the rules of AccessRoles: one that a cluster refuses would
-// fail in every cloud that grants it.
+// fail in every cloud that grants it. It warns of those by which users could act as
+// others.
 type accessRoles struct{}
 
 var _ admission.ValidationInterface = accessRoles{}
@@ -98,7 +104,7 @@ func (accessRoles) Handles(op admission.Operation) bool {
 }
 
 // Validate checks the rules of an AccessRole.
-func (accessRoles) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (accessRoles) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, muster.GroupName, "accessroles") {
 		return nil
 	}
@@ -108,6 +114,9 @@ func (accessRoles) Validate(_ context.Context, a admission.Attributes, _ admissi
 	}
 	if errs := checkRules(now.Rules, false, field.NewPath("rules")); len(errs) > 0 && now.DeletionTimestamp == nil {
 		return apierrors.NewInvalid(schema.GroupKind{Group: muster.GroupName, Kind: "AccessRole"}, a.GetName(), errs)
+	}
+	if now.ClusterScopeAllowed && now.DeletionTimestamp == nil {
+		warnOfPowers(ctx, now.Rules, field.NewPath("rules"))
 	}
 	return nil
 }
@@ -172,3 +181,30 @@ func reservedFor(key string) (why string, administrators bool) {
 
 // sortedKeys are the keys of a map in order, so that errors come in one.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+const workGroup = work.GroupName
+
+// metadataOf is the object of a request; an empty one where there is none.
+func metadataOf(o runtime.Object) *unstructured.Unstructured {
+	if u, ok := o.(*unstructured.Unstructured); ok && u != nil {
+		return u
+	}
+	return &unstructured.Unstructured{Object: map[string]any{}}
+}
+
+// isAgent reports whether a user is the agent of a cluster.
+func isAgent(u user.Info) bool { return len(cluster.AgentClusters(u.GetGroups())) > 0 }
+
+// sameBut reports whether a work changes in nothing but what anybody may write,
+// which is the wish to have it applied again, or an agent, which are finalizers.
+func sameBut(now, before *unstructured.Unstructured, agent bool) bool {
+	plain := func(o *unstructured.Unstructured) map[string]string {
+		annotations := maps.Clone(o.GetAnnotations())
+		delete(annotations, work.ReplayAnnotation)
+		return annotations
+	}
+	return apiequality.Semantic.DeepEqual(now.Object["spec"], before.Object["spec"]) &&
+		maps.Equal(now.GetLabels(), before.GetLabels()) && maps.Equal(plain(now), plain(before)) &&
+		apiequality.Semantic.DeepEqual(now.GetOwnerReferences(), before.GetOwnerReferences()) &&
+		(agent || slices.Equal(now.GetFinalizers(), before.GetFinalizers()))
+}

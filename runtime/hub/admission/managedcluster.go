@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -29,7 +30,8 @@ import (
 type managedClusters struct {
 	access
 	namespaces
-	clock clock.PassiveClock
+	client kubernetes.Interface
+	clock  clock.PassiveClock
 	// defaultSet gives clusters without a set the default one.
 	defaultSet bool
 	// cleanResources keeps deleted clusters until their namespace is empty.
@@ -42,7 +44,11 @@ var (
 	_ admission.MutationInterface                  = &managedClusters{}
 	_ admission.ValidationInterface                = &managedClusters{}
 	_ initializer.WantsExternalKubeInformerFactory = &managedClusters{}
+	_ initializer.WantsExternalKubeClientSet       = &managedClusters{}
 )
+
+// SetExternalKubeClientSet is called by the API server before it serves.
+func (p *managedClusters) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
 
 func (*managedClusters) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
@@ -214,7 +220,10 @@ func checkManagedCluster(c *clusterv1.ManagedCluster, create, accept bool) error
 	if problems := validation.IsDNS1123Label(c.Name); create && len(problems) > 0 {
 		return fmt.Errorf("metadata.name format is not correct: %s", strings.Join(problems, ","))
 	}
-	if err := cluster.ReservedName(c.Name); err != nil && (create || accept) {
+	if err := cluster.NewName(c.Name); err != nil && create {
+		return err
+	}
+	if err := cluster.ReservedName(c.Name); err != nil && accept {
 		return err
 	}
 	for _, config := range c.Spec.ManagedClusterClientConfigs {
@@ -231,7 +240,10 @@ func checkManagedCluster(c *clusterv1.ManagedCluster, create, accept bool) error
 // cluster with the same name. A namespace with another purpose must not be
 // opened to the agent.
 func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attributes, name string) error {
-	ns, err := p.lister.Get(name)
+	ns, err := p.get(ctx, p.client, name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewInternalError(fmt.Errorf("read the namespace %q, which the cluster would get: %w", name, err))
+	}
 	exists := err == nil
 	if exists && ns.Status.Phase == corev1.NamespaceTerminating {
 		return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf("cluster namespace %q is terminating", name))

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -51,7 +52,8 @@ func FuzzManagedCluster(f *testing.F) {
 			return
 		}
 		p := &managedClusters{
-			access: decided(allow), namespaces: namespaces{corelisters.NewNamespaceLister(known)}, clock: clocktesting.NewFakePassiveClock(at),
+			access: decided(allow), namespaces: namespaces{corelisters.NewNamespaceLister(known)},
+			client: fake.NewClientset(), clock: clocktesting.NewFakePassiveClock(at),
 			defaultSet: true, cleanResources: true, tokens: &tokenScopes{secrets: corelisters.NewSecretLister(known)},
 		}
 		var groups []string
@@ -114,17 +116,17 @@ func rest(u *unstructured.Unstructured) any {
 	unstructured.RemoveNestedField(o, "metadata", "labels", cluster.ClusterSetLabel)
 	unstructured.RemoveNestedField(o, "metadata", "finalizers")
 	unstructured.RemoveNestedField(o, "spec", "taints")
-	return telling(o)
+	return meaningful(o)
 }
 
-func telling(v any) any {
+func meaningful(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
 	out := map[string]any{}
 	for k, v := range m {
-		if v = telling(v); v != nil {
+		if v = meaningful(v); v != nil {
 			out[k] = v
 		}
 	}

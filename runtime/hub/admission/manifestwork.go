@@ -9,11 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 // manifestWorks checks ManifestWorks.
@@ -105,4 +107,95 @@ func checkManifests(manifests []workv1.Manifest, limit int) error {
 		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, limit)
 	}
 	return nil
+}
+
+// manifestWorkReplicaSets checks ManifestWorkReplicaSets. Their executors are
+// checked like those of works. Upstream does not check them, so there a replica
+// set is a way around the check.
+type manifestWorkReplicaSets struct {
+	executors
+	// enabled is whether the controller for replica sets runs.
+	enabled bool
+	// limit is the greatest total size of a template's manifests, in bytes.
+	limit int
+}
+
+var _ admission.ValidationInterface = &manifestWorkReplicaSets{}
+
+func (*manifestWorkReplicaSets) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update || op == admission.Delete
+}
+
+// Validate checks that the controller for replica sets runs, the manifests of
+// the template, and that the author may run them as the template's executor.
+func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, work.GroupName, "manifestworkreplicasets") {
+		return nil
+	}
+	var now, before workv1alpha1.ManifestWorkReplicaSet
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWorkReplicaSet cannot be read: %v", err))
+	}
+	if now.DeletionTimestamp != nil {
+		return nil // only finalizers change; with nobody to take them off, they can be by hand
+	}
+	if !p.enabled {
+		return apierrors.NewBadRequest(work.RefusedReplicaSet)
+	}
+	was, is := before.Spec.ManifestWorkTemplate.Workload, now.Spec.ManifestWorkTemplate.Workload
+	if a.GetOperation() == admission.Create || a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(was, is) {
+		if err := checkManifests(is.Manifests, p.limit); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		warnOfSize(ctx, "spec.manifestWorkTemplate.workload.manifests", is.Manifests)
+	}
+	if err := checkOptions("spec.manifestWorkTemplate.manifestConfigs", now.Spec.ManifestWorkTemplate.ManifestConfigs, before.Spec.ManifestWorkTemplate.ManifestConfigs); err != nil && a.GetOperation() != admission.Delete {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if a.GetOperation() == admission.Delete || a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
+		return nil
+	}
+	return p.check(ctx, a, "spec.manifestWorkTemplate.executor", now.Spec.ManifestWorkTemplate.Executor)
+}
+
+// executors checks whether authors may run their works as the service accounts
+// that the works name.
+type executors struct {
+	access
+	// checkNil is whether works without an executor need a right, too: they run
+	// with the rights of the agent.
+	checkNil bool
+}
+
+// check asks for the verb execute-as on manifestworks, in the namespace of the
+// object and by the name of the service account. field is the path of the
+// executor. The hub makes the works of a replica set, so for these the right is
+// checked once, in the namespace of the replica set.
+//
+// Every change of a spec is checked. Upstream only checks changes of the
+// executor, but a user who may not act as a service account may not change what
+// is done in its name either.
+func (e *executors) check(ctx context.Context, a admission.Attributes, field string, executor *workv1.ManifestWorkExecutor) error {
+	var sa workv1.ManifestWorkSubjectServiceAccount
+	switch {
+	case executor == nil && e.checkNil:
+		sa.Name = work.AgentServiceAccount // of whatever namespace
+	case executor == nil:
+		return nil
+	default:
+		// An executor that is no service account would be denied everything,
+		// and must not be a way around the right.
+		if _, err := executor.UserName(); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("%s: %v: name a service account of the managed cluster in %s.subject, with the type ServiceAccount, or leave %s out to use the agent's own rights", field, err, field, field))
+		}
+		sa = *executor.Subject.ServiceAccount
+	}
+	if e.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
+		Verb: "execute-as", APIGroup: work.GroupName, Resource: "manifestworks", Namespace: a.GetNamespace(), Name: sa.UserName(),
+	}) {
+		return nil
+	}
+	// Upstream's clients expect this code instead of Forbidden.
+	return apierrors.NewBadRequest(fmt.Sprintf("user %s "+work.RefusedExecutor+" %s/%s in namespace %s",
+		a.GetUserInfo().GetName(), sa.Namespace, sa.Name, a.GetNamespace()))
 }

@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/dynamic"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -45,4 +51,87 @@ func (p *placements) Validate(_ context.Context, a admission.Attributes, _ admis
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
+}
+
+// placementDecisions allows only the hub's scheduler to write the decisions of
+// a placement, unless the placement is annotated for another scheduler. A
+// decision says where works go: a user who can write one chooses clusters for
+// others.
+type placementDecisions struct {
+	client dynamic.Interface
+}
+
+var (
+	_ admission.ValidationInterface  = &placementDecisions{}
+	_ initializer.WantsDynamicClient = &placementDecisions{}
+)
+
+// SetDynamicClient is called by the API server before it serves.
+func (p *placementDecisions) SetDynamicClient(c dynamic.Interface) { p.client = c }
+
+// ValidateInitialization fails the server's start when the client is missing.
+func (p *placementDecisions) ValidateInitialization() error {
+	if p.client == nil {
+		return errors.New("no client was given")
+	}
+	return nil
+}
+
+func (*placementDecisions) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// Validate refuses writes that change which clusters a placement has chosen.
+// Administrators (system:masters, which includes the hub's own controllers) may
+// write them; the scheduler corrects the decision afterwards.
+func (p *placementDecisions) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	r := a.GetResource()
+	if r.Group != cluster.GroupName || r.Resource != "placementdecisions" || slices.Contains(a.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
+		return nil
+	}
+	var now, before clusterv1beta1.PlacementDecision
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the PlacementDecision cannot be read: %v", err))
+	}
+	if a.GetOperation() == admission.Update && saysTheSame(&now, &before) {
+		return nil
+	}
+	for _, name := range []string{before.Labels[cluster.PlacementLabel], now.Labels[cluster.PlacementLabel]} {
+		if name == "" {
+			continue // it decides nothing
+		}
+		external, err := p.external(ctx, a.GetNamespace(), name)
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("read the placement %s/%s: %w", a.GetNamespace(), name, err))
+		}
+		if !external {
+			return apierrors.NewForbidden(r.GroupResource(), a.GetName(),
+				fmt.Errorf("the decisions of the placement %q are written by the hub's scheduler: to schedule it yourself, give it the annotation %s=true", name, cluster.SchedulingDisabledAnnotation))
+		}
+	}
+	return nil
+}
+
+// saysTheSame reports whether two states of a decision choose the same clusters
+// for the same placement and group.
+func saysTheSame(a, b *clusterv1beta1.PlacementDecision) bool {
+	for _, label := range []string{cluster.PlacementLabel, cluster.DecisionGroupIndexLabel, cluster.DecisionGroupNameLabel} {
+		if a.Labels[label] != b.Labels[label] {
+			return false
+		}
+	}
+	return apiequality.Semantic.DeepEqual(a.Status, b.Status)
+}
+
+// external reports whether another scheduler decides for a placement. A
+// placement that does not exist has no scheduler.
+func (p *placementDecisions) external(ctx context.Context, namespace, name string) (bool, error) {
+	object, err := p.client.Resource(clusterv1beta1.GroupVersion.WithResource("placements")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return object.GetAnnotations()[cluster.SchedulingDisabledAnnotation] == "true", nil
 }

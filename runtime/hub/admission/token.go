@@ -43,8 +43,8 @@ func (s *tokenScopes) ValidateInitialization() error {
 	return nil
 }
 
-// of returns the scope of the user's bootstrap token. Other users have none,
-// and neither has a token that was revoked a moment ago.
+// of returns the scope of the user's bootstrap token. Other users have none. One that
+// was revoked a moment ago is an error.
 func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err error) {
 	secret, err := s.secret(u)
 	if secret == nil || err != nil {
@@ -57,8 +57,8 @@ func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err er
 	return scope, true, nil
 }
 
-// secret is the Secret of the user's bootstrap token, or nil when the user has
-// none.
+// secret is the Secret of the user's bootstrap token, or nil when the user is none. A
+// token without a Secret has no limits that could be kept, so it may do nothing.
 func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
 	id, ok := cluster.TokenOfUser(u.GetName())
 	if !ok {
@@ -66,7 +66,8 @@ func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
 	}
 	secret, err := s.secrets.Secrets(metav1.NamespaceSystem).Get(cluster.TokenSecretPrefix + id)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, fmt.Errorf("the bootstrap token %q was revoked: its Secret %s/%s%[1]s is gone",
+			id, metav1.NamespaceSystem, cluster.TokenSecretPrefix)
 	}
 	return secret, err
 }

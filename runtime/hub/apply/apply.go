@@ -1,5 +1,5 @@
-// Package apply brings single objects of the hub to a wanted state, reading
-// from a controller's cache and writing only what differs.
+// Package apply writes objects of the hub: single ones, brought to a wanted state by writing
+// only what differs from a controller's cache, and many clusters' at a time.
 package apply
 
 import (

@@ -7,14 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
-// Admission refuses writes by the agent of a cluster that is not accepted to
-// works that are not being deleted. Only admission knows the stored object.
-func (g *Agents) Admission() controlplane.AdmissionPlugin {
-	return controlplane.AdmissionPlugin{Name: "MusterLeavingWorks", Factory: func(io.Reader) (admission.Interface, error) { return leavingWorks{g}, nil }}
+// Admission are the rules that need more than a request's address: writes by the agent of
+// a cluster that is not accepted to works that are not being deleted, and credentials for
+// those who could not use them.
+func (g *Agents) Admission() []controlplane.AdmissionPlugin {
+	factory := func(p admission.Interface) admission.Factory {
+		return func(io.Reader) (admission.Interface, error) { return p, nil }
+	}
+	return []controlplane.AdmissionPlugin{
+		{Name: "MusterLeavingWorks", Factory: factory(leavingWorks{g})},
+		{Name: "MusterCredentials", Factory: factory(credentials{g})},
+	}
 }
 
 type leavingWorks struct{ agents *Agents }
@@ -30,8 +38,8 @@ func (l leavingWorks) Admit(_ context.Context, a admission.Attributes, _ admissi
 	if r := a.GetResource(); r.Group != work.GroupName || r.Resource != "manifestworks" {
 		return nil
 	}
-	for _, c := range l.agents.clustersOf(a.GetUserInfo()) {
-		if c.cluster != a.GetNamespace() || l.agents.standing(c.cluster) != Unaccepted {
+	for _, c := range clustersOf(a.GetUserInfo()) {
+		if c.Part != cluster.Agent || c.Cluster != a.GetNamespace() || l.agents.standing(c.Cluster) != Unaccepted {
 			continue
 		}
 		old, err := meta.Accessor(a.GetOldObject())

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -82,11 +83,23 @@ func Decide(name string, s Standing, a authorizer.Attributes) authorizer.Decisio
 	return authorizer.DecisionDeny
 }
 
+// DecideMember is what somebody may do who belongs to a cluster with this standing and is
+// not its agent: the agent of an add-on, or a service account. In an accepted cluster role
+// bindings decide, and in one that is being deleted those in its own namespace, as what
+// runs before the end of an add-on may need the hub.
+func DecideMember(name string, s Standing, a authorizer.Attributes) authorizer.Decision {
+	if isOpen(a) || s == Accepted || s == Leaving && a.GetNamespace() == name {
+		return authorizer.DecisionNoOpinion
+	}
+	return authorizer.DecisionDeny
+}
+
 // isOpen reports whether a request is one that every user may make: the API's
 // description, questions about oneself, and where the hub is.
 func isOpen(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
-		return true
+		first, _, _ := strings.Cut(strings.TrimPrefix(a.GetPath(), "/"), "/")
+		return slices.Contains([]string{"", "api", "apis", "openapi", "version", "healthz", "livez", "readyz"}, first)
 	}
 	switch a.GetAPIGroup() {
 	case authenticationv1.GroupName:

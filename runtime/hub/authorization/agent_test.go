@@ -117,6 +117,8 @@ func TestAgentsOfClustersThatAreNoMembers(t *testing.T) {
 		{"makes a token", on("create", "", "serviceaccounts", "c1", "x"), no, no, no},
 		{"reads where the hub is", on("get", "", "configmaps", "kube-public", "cluster-info"), none, none, none},
 		{"reads the API's description", authorizer.AttributesRecord{Verb: "get", Path: "/apis"}, none, none, none},
+		{"reads the hub's version", authorizer.AttributesRecord{Verb: "get", Path: "/version"}, none, none, none},
+		{"reads the hub's metrics", authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}, no, no, no},
 	} {
 		for s, want := range map[authorization.Standing]authorizer.Decision{
 			authorization.Unaccepted: x.unaccepted, authorization.Leaving: x.leaving, authorization.Absent: x.absent, authorization.Refused: x.absent,

@@ -1,4 +1,4 @@
-// Package authorization decides what agents and bound bootstrap tokens may do.
+// Package authorization decides what agents, their add-ons and bound bootstrap tokens may do.
 // RBAC cannot express it: a rule by name does not cover creation, and none
 // looks at selectors. It must not import the controllers.
 package authorization

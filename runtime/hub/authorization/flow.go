@@ -2,40 +2,51 @@ package authorization
 
 import (
 	"runtime"
-	"slices"
-	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
 
-// agentWrites is how many writes of one cluster's agents run at a time; they
-// mostly wait for the disk. others is how many requests of any other user run
-// at a time.
+// What an owner's requests may take at a time. Writes mostly wait for the disk. A body
+// takes up to twenty times its size in memory until it is stored; the largest that is
+// stored has its turn alone. A watch takes some
+// 50 KB; 500 add-ons in a cluster have four each.
 const (
-	agentWrites = 16
-	others      = 200
+	agentWrites, agentWatches, agentBytes = 16, 2000, 256 << 10
+	userWrites, userWatches, userBytes    = 32, 2000, 1536 << 10
 )
 
-// FlowOf assigns a user's requests to a flow. All agents of a cluster share
-// one, so that a cluster gains nothing by having many. Their reads use at most
-// half of the processors, so that the requests of others stay fast. The hub's
-// own requests and those of administrators never wait.
-func FlowOf(u user.Info) controlplane.Flow {
-	groups := u.GetGroups()
-	if slices.Contains(groups, user.SystemPrivilegedGroup) {
+// Owners find out who answers for requests, by the clusters that the hub has.
+func (g *Agents) Owners() budget.Owners { return budget.Owners{IsCluster: g.isNamespace} }
+
+// isNamespace reports whether a namespace is that of a managed cluster.
+func (g *Agents) isNamespace(name string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.counts(cluster.Belonging{Cluster: name, Part: cluster.Account}) || g.clusters[name].standing != Absent
+}
+
+// FlowOf assigns a user's requests to a flow: that of the owner whose budgets they use,
+// so that nobody gains anything by having many users. Their reads use at most half of
+// the processors, so that the requests of others stay fast. The hub's own requests and
+// those of administrators never wait.
+func (g *Agents) FlowOf(u user.Info) controlplane.Flow {
+	owner, limited := g.Owners().Of(u)
+	if !limited {
 		return controlplane.Flow{}
 	}
-	name := u.GetName()
-	if clusters := cluster.AgentClusters(groups); len(clusters) > 0 {
-		return controlplane.Flow{Name: "cluster/" + clusters[0], Reads: agentReads(), Writes: agentWrites}
+	flow := controlplane.Flow{Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes}
+	if owner.Class == budget.OfCluster {
+		flow.Reads, flow.Writes, flow.Watches, flow.Bytes = agentReads(), agentWrites, agentWatches, agentBytes
 	}
-	if strings.HasPrefix(name, cluster.UserPrefix) { // an add-on's agent
-		return controlplane.Flow{Name: "user/" + name, Reads: agentReads(), Writes: agentWrites}
-	}
-	return controlplane.Flow{Name: "user/" + name, Reads: others, Writes: others}
+	return flow
 }
 
 func agentReads() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// userReads is two at least: a user is often several programs, and one of them may be
+// slow to read its answer.
+func userReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }

@@ -16,11 +16,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
-// Guard wraps the handler of authorized requests. It ends an agent's watch when
-// the standing of its cluster changes. The agent of a cluster that is not
+// Guard wraps the handler of authorized requests. It ends the watch of somebody who
+// belongs to a cluster when that cluster's standing or agent changes. The agent of a cluster that is not
 // accepted sees its works only while they are being deleted, because it has to
 // clean up after them.
 func (g *Agents) Guard(next http.Handler) http.Handler {
@@ -30,7 +32,7 @@ func (g *Agents) Guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		clusters := g.clustersOf(a.GetUser())
+		clusters := clustersOf(a.GetUser())
 		switch {
 		case len(clusters) == 0:
 			next.ServeHTTP(w, r)
@@ -45,16 +47,18 @@ func (g *Agents) Guard(next http.Handler) http.Handler {
 }
 
 // serveWatch serves a watch until the client ends it or loses the right to it.
-func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Request, clusters []agentOf, a authorizer.Attributes) {
+func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Request,
+	clusters []cluster.Belonging, a authorizer.Attributes,
+) {
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	open := &openWatch{attributes: a, end: end}
 	g.mu.Lock()
 	for _, c := range clusters {
-		if g.watches[c.cluster] == nil {
-			g.watches[c.cluster] = map[*openWatch]struct{}{}
+		if g.watches[c.Cluster] == nil {
+			g.watches[c.Cluster] = map[*openWatch]struct{}{}
 		}
-		g.watches[c.cluster][open] = struct{}{}
+		g.watches[c.Cluster][open] = struct{}{}
 	}
 	// The standing may have changed since the request was authorized.
 	decision, reason := g.decide(clusters, a)
@@ -63,9 +67,9 @@ func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Re
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for _, c := range clusters {
-			delete(g.watches[c.cluster], open)
-			if len(g.watches[c.cluster]) == 0 {
-				delete(g.watches, c.cluster)
+			delete(g.watches[c.Cluster], open)
+			if len(g.watches[c.Cluster]) == 0 {
+				delete(g.watches, c.Cluster)
 			}
 		}
 	}()
@@ -78,10 +82,13 @@ func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Re
 
 // isWithheld reports whether an agent's request is for works of a cluster that
 // is not accepted.
-func (g *Agents) isWithheld(clusters []agentOf, a authorizer.Attributes) bool {
+func (g *Agents) isWithheld(clusters []cluster.Belonging, a authorizer.Attributes) bool {
+	if a.GetAPIGroup() != work.GroupName || a.GetResource() != "manifestworks" {
+		return false
+	}
 	for _, c := range clusters {
-		if a.GetAPIGroup() == work.GroupName && a.GetNamespace() == c.cluster && a.GetResource() == "manifestworks" {
-			return g.standing(c.cluster) == Unaccepted
+		if c.Part == cluster.Agent && a.GetNamespace() == c.Cluster {
+			return g.standing(c.Cluster) == Unaccepted
 		}
 	}
 	return false
@@ -148,11 +155,7 @@ func checkLeaving(body []byte, list bool) error {
 
 // refuse answers with the API server's Forbidden.
 func refuse(w http.ResponseWriter, a authorizer.Attributes, reason string) {
-	status := apierrors.NewForbidden(schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}, a.GetName(), errors.New(reason)).Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(int(status.Code))
-	_ = json.NewEncoder(w).Encode(status)
+	controlplane.Refuse(w, apierrors.NewForbidden(schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}, a.GetName(), errors.New(reason)))
 }
 
 // response records the answer of a handler.

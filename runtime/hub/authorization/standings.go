@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
@@ -28,21 +29,36 @@ import (
 // learn its clusters.
 const fillTimeout = 20 * time.Second
 
-// Agents decides what the agents of clusters may do. It keeps only the standing
-// of each cluster, so that a decision costs the same for any number of
-// clusters. It is safe for concurrent use.
+// Agents decides what those may do who belong to a cluster: its agents, the agents of its
+// add-ons, and the service accounts in its namespace. It keeps only the standing of each
+// cluster, so that a decision costs the same for any number of clusters. It is safe for
+// concurrent use.
 type Agents struct {
-	// filled is closed when the standings are known.
-	filled   chan struct{}
-	fillOnce sync.Once
+	// filled is closed when the clusters and their namespaces are known.
+	filled                           chan struct{}
+	clustersFilled, namespacesFilled *sync.Once
 
-	mu        sync.RWMutex
-	standings map[string]Standing
-	// current is the agent that the hub serves, for each cluster whose agent
-	// was replaced.
-	current map[string]string
-	// watches are the open watches of each cluster's agents.
+	mu       sync.RWMutex
+	clusters map[string]member
+	// namespaces are those of clusters, also of deleted ones, with the time until which
+	// what identities got of earlier clusters of the name is void.
+	namespaces map[string]time.Time
+	// watches are the open watches of those who belong to each cluster.
 	watches map[string]map[*openWatch]struct{}
+	// unfilled is how many lists are not known yet.
+	unfilled int
+
+	// works reads the works of a cluster.
+	works atomic.Pointer[client.Reader]
+}
+
+// member is what is known of a cluster.
+type member struct {
+	standing Standing
+	// agent is the one that the hub serves, of a cluster whose agent was replaced, and
+	// void the time until which the credentials of its add-ons are void.
+	agent string
+	void  time.Time
 }
 
 // openWatch is a watch that was allowed once and lasts until the client ends
@@ -55,7 +71,11 @@ type openWatch struct {
 // NewAgents makes the authorizer. Requests of agents wait until Run has learned
 // the clusters.
 func NewAgents() *Agents {
-	return &Agents{filled: make(chan struct{}), standings: map[string]Standing{}, current: map[string]string{}, watches: map[string]map[*openWatch]struct{}{}}
+	return &Agents{
+		filled: make(chan struct{}), clustersFilled: &sync.Once{}, namespacesFilled: &sync.Once{},
+		clusters: map[string]member{}, namespaces: map[string]time.Time{},
+		watches: map[string]map[*openWatch]struct{}{}, unfilled: 2,
+	}
 }
 
 // Authorizer adapts Agents to the control plane. It has to be asked before
@@ -65,7 +85,7 @@ func (g *Agents) Authorizer() controlplane.Authorizer {
 }
 
 func (g *Agents) authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	clusters := g.clustersOf(a.GetUser())
+	clusters := clustersOf(a.GetUser())
 	if len(clusters) == 0 {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
@@ -73,72 +93,20 @@ func (g *Agents) authorize(ctx context.Context, a authorizer.Attributes) (author
 		return authorizer.DecisionDeny, "", err
 	}
 	g.mu.RLock()
-	defer g.mu.RUnlock()
 	decision, reason := g.decide(clusters, a)
+	g.mu.RUnlock()
+	if decision != authorizer.DecisionDeny && isQuestion(ctx) && g.isWithheld(clusters, a) {
+		if err := g.checkWorks(ctx, a); err != nil {
+			return authorizer.DecisionDeny, err.Error(), nil //nolint:nilerr // the refusal is the answer
+		}
+	}
 	return decision, reason, nil
-}
-
-// agentOf is a cluster that a user is an agent of. plain is true when only the
-// group without the prefix says so.
-type agentOf struct {
-	cluster string
-	plain   bool
-}
-
-// clustersOf are the clusters that the user is an agent of. An administrator is
-// an agent of none.
-func (g *Agents) clustersOf(u user.Info) []agentOf {
-	if u == nil {
-		return nil
-	}
-	groups := u.GetGroups()
-	names := cluster.AgentClusters(groups)
-	if len(names) == 0 || slices.Contains(groups, user.SystemPrivilegedGroup) {
-		return nil
-	}
-	clusters := make([]agentOf, 0, len(names))
-	for _, name := range names {
-		clusters = append(clusters, agentOf{name, !slices.Contains(groups, cluster.Group(name))})
-	}
-	return clusters
-}
-
-// decide combines what a user may do as the agent of several clusters: one that
-// allows is enough, and one that denies outweighs others without an opinion.
-// The caller holds the lock.
-func (g *Agents) decide(clusters []agentOf, a authorizer.Attributes) (authorizer.Decision, string) {
-	together, reason := authorizer.DecisionNoOpinion, ""
-	for _, c := range clusters {
-		standing := g.standings[c.cluster]
-		if c.plain && standing == Absent {
-			continue // identity providers have other groups with this beginning
-		}
-		if g.isReplaced(c.cluster, a.GetUser()) && !isOpen(a) {
-			together, reason = authorizer.DecisionDeny, fmt.Sprintf("the agent %q has taken the place of this one in the managed cluster %q", g.current[c.cluster], c.cluster)
-			continue
-		}
-		switch Decide(c.cluster, standing, a) {
-		case authorizer.DecisionAllow:
-			return authorizer.DecisionAllow, ""
-		case authorizer.DecisionDeny:
-			together, reason = authorizer.DecisionDeny, fmt.Sprintf("the managed cluster %q %s", c.cluster, standing)
-		}
-	}
-	return together, reason
-}
-
-// isReplaced reports whether another agent has replaced the one that a user is.
-// The caller holds the lock.
-func (g *Agents) isReplaced(name string, u user.Info) bool {
-	of, agent, ok := cluster.ParseCommonName(u.GetName())
-	current := g.current[name]
-	return ok && of == name && current != "" && current != agent
 }
 
 func (g *Agents) standing(name string) Standing {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return g.standings[name]
+	return g.clusters[name].standing
 }
 
 // Ready returns a channel that is closed when the standings of all clusters are
@@ -163,23 +131,39 @@ func (g *Agents) awaitFilled(ctx context.Context) error {
 	}
 }
 
-// Run watches the clusters until ctx ends. config needs the right to see all of
-// them.
+// Run watches the clusters and their namespaces until ctx ends. config needs the right to
+// see all of them, and works.
 func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return err
 	}
-	clusters := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list := &clusterv1.ManagedClusterList{}
-			return list, c.List(ctx, list, &client.ListOptions{Raw: &o})
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, &clusterv1.ManagedClusterList{}, &client.ListOptions{Raw: &o})
-		},
+	g.works.Store(ptr.To(client.Reader(c)))
+	var running sync.WaitGroup
+	for _, f := range []struct {
+		list     client.ObjectList
+		selector string
+		kind     client.Object
+		feed     feed
+	}{
+		{&clusterv1.ManagedClusterList{}, "", &clusterv1.ManagedCluster{}, g.clusterFeed()},
+		{&corev1.NamespaceList{}, cluster.NameLabel, &corev1.Namespace{}, g.namespaceFeed()},
+	} {
+		source := &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				o.LabelSelector = f.selector
+				list := f.list.DeepCopyObject().(client.ObjectList)
+				return list, c.List(ctx, list, &client.ListOptions{Raw: &o})
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.LabelSelector = f.selector
+				return c.Watch(ctx, f.list, &client.ListOptions{Raw: &o})
+			},
+		}
+		reflector := cache.NewReflectorWithOptions(source, f.kind, f.feed, cache.ReflectorOptions{Name: "ClusterAgent"})
+		running.Go(func() { reflector.RunWithContext(ctx) })
 	}
-	cache.NewReflectorWithOptions(clusters, &clusterv1.ManagedCluster{}, feed{g}, cache.ReflectorOptions{Name: "ClusterAgent"}).RunWithContext(ctx)
+	running.Wait()
 	return nil
 }
 
@@ -196,71 +180,67 @@ func standingOf(mc *clusterv1.ManagedCluster) Standing {
 	return Accepted
 }
 
-// feed stores the standings of clusters. It is the store of a reflector.
-type feed struct{ *Agents }
-
-var _ cache.ReflectorStore = feed{}
-
-func (f feed) Add(o any) error    { return f.set(o, standingOf) }
-func (f feed) Update(o any) error { return f.set(o, standingOf) }
-func (f feed) Delete(o any) error {
-	return f.set(o, func(*clusterv1.ManagedCluster) Standing { return Absent })
-}
-func (feed) Resync() error { return nil }
-
-func (f feed) set(o any, standing func(*clusterv1.ManagedCluster) Standing) error {
-	mc, ok := o.(*clusterv1.ManagedCluster)
-	if !ok {
-		return fmt.Errorf("got a %T, want a ManagedCluster", o)
+// memberOf is what has to be known of a cluster.
+func memberOf(mc *clusterv1.ManagedCluster) member {
+	return member{
+		standing: standingOf(mc),
+		agent:    mc.Annotations[cluster.AgentAnnotation], void: cluster.VoidUntil(mc.Annotations),
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.change(mc.Name, standing(mc), mc.Annotations[cluster.AgentAnnotation])
-	return nil
 }
 
-// Replace stores a whole list.
-func (f feed) Replace(list []any, _ string) error {
-	now, agents := make(map[string]Standing, len(list)), map[string]string{}
-	for _, o := range list {
+// setCluster records a cluster; o is nil for one that is gone. The caller holds the lock.
+func (g *Agents) setCluster(name string, o any) error {
+	var now member
+	if o != nil {
 		mc, ok := o.(*clusterv1.ManagedCluster)
 		if !ok {
 			return fmt.Errorf("got a %T, want a ManagedCluster", o)
 		}
-		now[mc.Name] = standingOf(mc)
-		agents[mc.Name] = mc.Annotations[cluster.AgentAnnotation]
+		now = memberOf(mc)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for name := range f.standings {
-		f.change(name, now[name], agents[name])
+	if g.clusters[name] == now {
+		return nil
 	}
-	for name, standing := range now {
-		f.change(name, standing, agents[name])
+	if now.standing == Absent {
+		delete(g.clusters, name)
+	} else {
+		g.clusters[name] = now
 	}
-	f.fillOnce.Do(func() { close(f.filled) })
+	g.endWatches(name)
 	return nil
 }
 
-// change records a cluster's standing and its current agent (empty: any agent
-// is served), and ends the watches that its agents no longer have the right to.
-// The caller holds the lock.
-func (g *Agents) change(name string, s Standing, agent string) {
-	if g.standings[name] == s && g.current[name] == agent {
-		return
+// setNamespace records the namespace of a cluster; o is nil for one that is gone. The
+// caller holds the lock.
+func (g *Agents) setNamespace(name string, o any) error {
+	var until time.Time
+	isClusters := false
+	if o != nil {
+		ns, ok := o.(*corev1.Namespace)
+		if !ok {
+			return fmt.Errorf("got a %T, want a Namespace", o)
+		}
+		isClusters = cluster.NamespaceOf(name, ns.Labels) == nil
+		until, _ = time.Parse(time.RFC3339, ns.Annotations[cluster.VoidedAnnotation]) // nobody else's text
 	}
-	if agent == "" || s == Absent {
-		delete(g.current, name)
+	if had, ok := g.namespaces[name]; ok == isClusters && had.Equal(until) {
+		return nil
+	}
+	if isClusters {
+		g.namespaces[name] = until
 	} else {
-		g.current[name] = agent
+		delete(g.namespaces, name)
 	}
-	if s == Absent {
-		delete(g.standings, name)
-	} else {
-		g.standings[name] = s
-	}
+	g.endWatches(name)
+	return nil
+}
+
+// endWatches ends the watches that those who belong to a cluster no longer have the right
+// to. The caller holds the lock.
+func (g *Agents) endWatches(name string) {
 	for w := range g.watches[name] {
-		if decision, _ := g.decide(g.clustersOf(w.attributes.GetUser()), w.attributes); decision == authorizer.DecisionDeny {
+		decision, _ := g.decide(clustersOf(w.attributes.GetUser()), w.attributes)
+		if decision == authorizer.DecisionDeny {
 			w.end()
 		}
 	}

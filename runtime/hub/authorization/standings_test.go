@@ -44,14 +44,14 @@ func TestFlowOf(t *testing.T) {
 		writes int
 	}{
 		"an administrator":           {user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, "", 0},
-		"an agent":                   {user.DefaultInfo{Name: cluster.CommonName("paris", "a"), Groups: []string{cluster.Group("paris")}}, "cluster/paris", agentWrites},
-		"another agent of it":        {user.DefaultInfo{Name: cluster.CommonName("paris", "b"), Groups: []string{cluster.Group("paris")}}, "cluster/paris", agentWrites},
+		"an agent":                   {user.DefaultInfo{Name: cluster.CommonName("paris", "a"), Groups: []string{cluster.Group("paris")}}, "the managed cluster paris", agentWrites},
+		"another agent of it":        {user.DefaultInfo{Name: cluster.CommonName("paris", "b"), Groups: []string{cluster.Group("paris")}}, "the managed cluster paris", agentWrites},
 		"an agent and administrator": {user.DefaultInfo{Name: cluster.CommonName("paris", "a"), Groups: []string{cluster.Group("paris"), user.SystemPrivilegedGroup}}, "", 0},
-		"an add-on's agent":          {user.DefaultInfo{Name: cluster.UserPrefix + "paris:addon:x"}, "user/" + cluster.UserPrefix + "paris:addon:x", agentWrites},
-		"somebody else":              {user.DefaultInfo{Name: "alice"}, "user/alice", others},
-		"somebody who is not known":  {user.DefaultInfo{Name: "system:anonymous"}, "user/system:anonymous", others},
+		"an add-on's agent":          {user.DefaultInfo{Name: cluster.UserPrefix + "cluster:paris:addon:x:agent:y"}, "the managed cluster paris", agentWrites},
+		"somebody else":              {user.DefaultInfo{Name: "alice"}, "the user alice", userWrites},
+		"somebody who is not known":  {user.DefaultInfo{Name: "system:anonymous"}, "the user system:anonymous", userWrites},
 	} {
-		if got := FlowOf(&x.user); got.Name != x.flow || got.Writes != x.writes || (got.Reads == 0) != (x.flow == "") {
+		if got := NewAgents().FlowOf(&x.user); got.Name != x.flow || got.Writes != x.writes || (got.Reads == 0) != (x.flow == "") {
 			t.Errorf("%s: the flow is %+v, want %q with %d writes", name, got, x.flow, x.writes)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/accessrequest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/accessrequest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/hubmade"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/logicalcloud"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	addoncsr "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/csr"
@@ -28,13 +30,14 @@ import (
 	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/token"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterprofile"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/binding"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/defaultsets"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/namespaces"
-	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterset/status"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/logicalcloud"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/placement"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterprofile"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/binding"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/defaultsets"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/namespaces"
+	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/placement"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/replicaset"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/work/completed"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clientid"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
@@ -44,9 +47,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/revocation"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/taint"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/replicaset"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/work/completed"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/hubmade"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -150,8 +151,10 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		all = append(all, completed.NewController(c, o.Clock))
 	}
 	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
-		needsProgressing := o.Features.Enabled(features.RolloutNeedsProgressing)
-		all = append(all, replicaset.NewController(c, live, o.Clock, replicaset.Options{NeedsProgressing: needsProgressing}))
+		all = append(all, replicaset.NewController(c, live, m.GetEventRecorder("work-controller"), o.Clock, replicaset.Options{
+			NeedsProgressing: o.Features.Enabled(features.RolloutNeedsProgressing),
+			Rule:             selection.RuleOf(o.Features.Enabled(features.BoundClusterSets)),
+		}))
 	}
 	if o.Features.Enabled(features.UserAccess) {
 		all = append(all, logicalcloud.NewController(c, live, o.Clock, logicalcloud.Options{ManifestLimit: o.ManifestLimit, HubMade: o.HubMade}))
@@ -174,9 +177,10 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	rule := selection.RuleOf(o.Features.Enabled(features.BoundClusterSets))
 	return []Controller{
-		install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
-		configuration.NewController(c, m.GetCache(), o.Clock), progressing.NewController(c, o.Clock),
+		install.NewController(c, rule), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
+		configuration.NewController(c, m.GetCache(), m.GetEventRecorder("addon-controller"), o.Clock, rule), progressing.NewController(c, o.Clock),
 		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
 		token.NewController(c, m.GetAPIReader(), o.Clock),
 		addoncsr.NewController(c, m.GetCache(), m.GetAPIReader(), as, m.GetEventRecorder("addon-controller"), o.Clock),

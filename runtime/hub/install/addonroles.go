@@ -20,8 +20,8 @@ const (
 	// granted them.
 	AddOnManagerUsualRole = "muster:addon-manager:usual"
 	// AddOnManagerAggregateRole has the rights of all cluster roles with the label
-	// addon.AggregateToManagerLabel. Its name is upstream's.
-	AddOnManagerAggregateRole = "open-cluster-management:cluster-manager-addon-manager:aggregate"
+	// addon.AggregateToManagerLabel.
+	AddOnManagerAggregateRole = cluster.AddOnManagerAggregateRole
 )
 
 // AddOnRoles are the rights with which the hub's controllers act for add-ons from

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
@@ -50,8 +53,9 @@ type Refusal struct {
 	Standing
 }
 
-// Place reads what a placement has selected.
-func Place(ctx context.Context, r client.Reader, key types.NamespacedName) (Placed, error) {
+// Place reads what a placement has selected. The rule says which clusters its
+// decisions may name.
+func Place(ctx context.Context, r client.Reader, rule Rule, key types.NamespacedName) (Placed, error) {
 	var p Placed
 	object := &clusterv1beta1.Placement{}
 	err := r.Get(ctx, key, object)
@@ -76,11 +80,15 @@ func Place(ctx context.Context, r client.Reader, key types.NamespacedName) (Plac
 	p.External = object.Annotations[cluster.SchedulingDisabledAnnotation] == "true"
 	p.Groups, p.Problem = groupsOf(decisions.Items, p.External)
 	named := clustersIn(p.Groups)
-	from, err := ChoiceOf(ctx, r, object)
-	if err != nil {
-		return p, err
+	standing := standingAnywhere
+	if rule == BoundSets {
+		from, err := ChoiceOf(ctx, r, object)
+		if err != nil {
+			return p, err
+		}
+		standing = from.standingOf
 	}
-	if err := p.restrict(ctx, r, from); err != nil {
+	if err := p.restrict(ctx, r, standing); err != nil {
 		return p, err
 	}
 	p.Settled = named == p.Selected
@@ -92,12 +100,14 @@ func Place(ctx context.Context, r client.Reader, key types.NamespacedName) (Plac
 
 // restrict removes the clusters that do not count from the groups. Unaccepted ones
 // count as selected and are in no group.
-func (p *Placed) restrict(ctx context.Context, r client.Reader, from Choice) error {
+func (p *Placed) restrict(
+	ctx context.Context, r client.Reader, standing func(context.Context, client.Reader, string) (Standing, error),
+) error {
 	p.Clusters = sets.Set[string]{}
 	for i := range p.Groups {
 		var clusters []string
 		for _, name := range p.Groups[i].Clusters {
-			_, is, err := from.Cluster(ctx, r, name)
+			is, err := standing(ctx, r, name)
 			if err != nil {
 				return err
 			}
@@ -114,6 +124,52 @@ func (p *Placed) restrict(ctx context.Context, r client.Reader, from Choice) err
 	}
 	return nil
 }
+
+func (c Choice) standingOf(ctx context.Context, r client.Reader, name string) (Standing, error) {
+	_, is, err := c.Cluster(ctx, r, name)
+	return is, err
+}
+
+// standingAnywhere judges a name where all clusters may be chosen. One that the hub
+// has not accepted gets nothing all the same.
+func standingAnywhere(ctx context.Context, r client.Reader, name string) (Standing, error) {
+	mc, is, err := Choice{labels.Everything()}.Cluster(ctx, r, name)
+	if err == nil && mc == nil && name != "" && !cluster.IsReserved(name) {
+		return Eligible, nil
+	}
+	return is, err
+}
+
+// Explain says which clusters of the placement's decisions get nothing, and why. It
+// is empty when all get what is theirs. The namespace is the placement's.
+func (p Placed) Explain(namespace string) string {
+	var parts []string
+	for _, kind := range []struct {
+		Standing
+		why string
+	}{
+		{Stranger, "not in a cluster set that is bound to the namespace " + namespace + " and that the placement may choose from (bind it with a ManagedClusterSetBinding)"},
+		{Unaccepted, "not accepted by the hub"},
+	} {
+		var names []string
+		for _, r := range p.Refused {
+			if r.Standing == kind.Standing {
+				names = append(names, r.Cluster)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		parts = append(parts, text.List(names, explained)+": "+kind.why)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "its decisions name clusters that get nothing: " + strings.Join(parts, "; ")
+}
+
+// explained is how many clusters of a kind an explanation names.
+const explained = 5
 
 // clustersIn counts the clusters of groups.
 func clustersIn(groups []rollout.Group) int {

@@ -37,6 +37,26 @@ const (
 	Eligible
 )
 
+// Rule is which clusters the decisions of a placement may name.
+type Rule int
+
+const (
+	// BoundSets are the clusters of the sets that are bound to the placement's
+	// namespace.
+	BoundSets Rule = iota
+	// AnyCluster is every name that is not reserved, as with upstream's hub: the
+	// cluster's namespace counts, whether or not there is a ManagedCluster.
+	AnyCluster
+)
+
+// RuleOf is the rule of a hub whose gate features.BoundClusterSets is on, or off.
+func RuleOf(boundSets bool) Rule {
+	if boundSets {
+		return BoundSets
+	}
+	return AnyCluster
+}
+
 // Choice is what a placement may choose from: the clusters whose labels one of
 // the selectors matches.
 type Choice []labels.Selector

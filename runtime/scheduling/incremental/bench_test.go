@@ -96,8 +96,8 @@ func benchedFleet() *model {
 	return m
 }
 
-// tellFleet tells an engine of all of a model but its placements.
-func (m *model) tellFleet(e *incremental.Engine) {
+// addFleet adds to an engine all of a model but its placements.
+func (m *model) addFleet(e *incremental.Engine) {
 	for _, s := range m.sets {
 		e.UpsertSet(s)
 	}
@@ -113,7 +113,7 @@ func (m *model) tellFleet(e *incremental.Engine) {
 }
 
 // decide schedules a placement, writes its decisions as the controller would,
-// and tells the engine.
+// and updates the engine.
 func (m *model) decide(e *incremental.Engine, key types.NamespacedName) {
 	s, ok := e.Schedule(key, m.now)
 	if !ok {
@@ -171,9 +171,9 @@ func BenchmarkFleet(b *testing.B) {
 	m := benchedFleet()
 	before := inUse()
 	e := incremental.New(m.options)
-	m.tellFleet(e)
+	m.addFleet(e)
 	withClusters := inUse()
-	tellPlacements(m, e)
+	addPlacements(m, e)
 	for range 2 { // the second time, each has decisions of its own
 		for key := range m.placements {
 			m.decide(e, key)
@@ -193,9 +193,9 @@ func BenchmarkFleet(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
 			e := incremental.New(m.options)
-			m.tellFleet(e)
+			m.addFleet(e)
 			b.StartTimer()
-			tellPlacements(m, e)
+			addPlacements(m, e)
 			for key := range m.placements {
 				e.Schedule(key, m.now)
 			}
@@ -254,7 +254,7 @@ func BenchmarkFleet(b *testing.B) {
 	})
 }
 
-func tellPlacements(m *model, e *incremental.Engine) {
+func addPlacements(m *model, e *incremental.Engine) {
 	for _, p := range m.placements {
 		e.UpsertPlacement(p)
 	}

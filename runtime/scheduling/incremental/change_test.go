@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling/incremental"
 )
 
-// hub is a model and the engine that is told of every change of it.
+// hub is a model and the engine that learns of every change of it.
 type hub struct {
 	*model
 	*dice

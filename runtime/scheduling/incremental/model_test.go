@@ -39,7 +39,7 @@ type model struct {
 
 // tally sums up all decisions.
 type tally struct {
-	// counts tells in how many decisions each cluster is.
+	// counts says in how many decisions each cluster is.
 	counts      map[string]int
 	byNamespace map[string][]*clusterv1beta1.PlacementDecision
 }

@@ -48,8 +48,8 @@ func decision(r scheduling.Result) scheduling.Result {
 	return scheduling.Result{Groups: r.Groups, Selected: r.Selected, Conditions: r.Conditions}
 }
 
-// told is the part of a result that both algorithms tell.
-func told(r scheduling.Result) scheduling.Result {
+// reported is the part of a result that both algorithms have.
+func reported(r scheduling.Result) scheduling.Result {
 	d := decision(r)
 	d.RequeueAfter, d.Misconfigured, d.Warning = r.RequeueAfter, r.Misconfigured, r.Warning
 	return d
@@ -85,7 +85,7 @@ func (h *hub) mustAgree(t *testing.T, key types.NamespacedName, after string) re
 	}
 	in := h.input(p)
 	want := h.decideOn(in)
-	if w, g := told(want), told(got.Result); !apiequality.Semantic.DeepEqual(w, g) {
+	if w, g := reported(want), reported(got.Result); !apiequality.Semantic.DeepEqual(w, g) {
 		t.Fatalf("after %s: %s with %s:\nplain       %s\nincremental %s", after, key, show(p.Spec), show(w), show(g))
 	}
 	if got.Placement != p || !slices.Equal(got.Present, h.present(p)) {

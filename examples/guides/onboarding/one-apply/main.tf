@@ -2,7 +2,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }
@@ -34,7 +35,7 @@ provider "muster" {
 }
 
 module "fleet" {
-  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
 
   # The names have to be known in the plan, as everywhere with for_each. The values may
   # be unknown.
@@ -64,7 +65,7 @@ resource "muster_manifest_work" "hello" {
   lifecycle {
     precondition {
       condition     = module.fleet.problems[each.key] == null
-      error_message = "No work for ${each.key}: it has no agent."
+      error_message = "No work for ${each.key}: it has not joined."
     }
   }
 }

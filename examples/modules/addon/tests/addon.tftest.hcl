@@ -97,9 +97,13 @@ run "mistakes" {
     min_success_time  = "2 minutes"
     progress_deadline = "None"
     timeout           = "1d"
+    placement         = { namespace = "fleet", nam = "europe" }
+    manifest_configs  = [{ update_strateg = {} }]
+    registration      = [{ kube_client = { hub_permisions = [] } }]
   }
 
   expect_failures = [
     var.name, var.manifests, var.revision, var.max_concurrency, var.max_failures, var.min_success_time, var.progress_deadline, var.timeout,
+    var.placement, var.manifest_configs, var.registration,
   ]
 }

@@ -94,10 +94,11 @@ run "mistakes" {
     min_success_time  = "2 minutes"
     progress_deadline = "None"
     timeout           = "1d"
+    manifest_configs  = [{ update_strateg = {} }]
   }
 
   expect_failures = [
     var.name, var.manifests, var.canary_labels, var.max_concurrency, var.max_failures,
-    var.min_success_time, var.progress_deadline, var.timeout,
+    var.min_success_time, var.progress_deadline, var.timeout, var.manifest_configs,
   ]
 }

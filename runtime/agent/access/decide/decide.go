@@ -15,6 +15,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access/policy"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -56,6 +57,9 @@ type Step struct {
 	After time.Duration
 	// Reason and Message say why something is refused or withdrawn.
 	Reason, Message string
+	// Until is when the token ends that takes the place of one that is void; zero for a
+	// first one, which lives as long as asked for.
+	Until time.Time
 	// Signer says that the cluster's signer is to blame, when a token takes the
 	// certificate's place.
 	Signer string
@@ -72,6 +76,9 @@ type View struct {
 	SignerSilent bool
 
 	Credential *v1alpha1.ClusterCredential
+	// Account is the UID of the service account that the cloud's work has made for the
+	// credential's key; "" while there is none.
+	Account types.UID
 	// Request is the certificate request of the credential's name, if there is one,
 	// and Ours whether this agent made it.
 	Request *certificatesv1.CertificateSigningRequest
@@ -123,7 +130,26 @@ func (v View) afterwards() Step {
 	if err != nil {
 		return Step{Action: Withdraw, KeyHash: v.Credential.Status.KeyHash, Reason: muster.ReasonRefusedByPolicy, Message: err.Error()}
 	}
+	if step := v.replace(); step.Action == Token {
+		return step
+	}
 	return v.cleanUp()
+}
+
+// replace has a token replaced whose service account is gone and was made again, as
+// when the cloud's accounts were moved. The new one ends when the first would have.
+func (v View) replace() Step {
+	issued := v.Credential.Status.IssuedAccess
+	if len(issued.SealedToken) == 0 || issued.NotAfter == nil || v.Account == "" || string(v.Account) == issued.ServiceAccountUID {
+		return Step{}
+	}
+	if keyHash, refusal := check(v); refusal.Action == Refuse || keyHash != issued.KeyHash {
+		return Step{}
+	}
+	if issued.NotAfter.Sub(v.Now) < muster.MinLifetimeSeconds*time.Second || !slices.Contains(v.Able, v1alpha1.AccessToken) {
+		return Step{} // Kubernetes issues no shorter tokens
+	}
+	return Step{Action: Token, KeyHash: issued.KeyHash, Until: issued.NotAfter.Time}
 }
 
 // issuedAs is the mode in which a credential was issued.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -62,5 +63,5 @@ func joined(modes []v1alpha1.AccessMode) string {
 
 // reserved reports whether a namespace is never for users, whatever the policy says.
 func reserved(name, agentNamespace string) bool {
-	return strings.HasPrefix(name, "kube-") || name == metav1.NamespaceDefault || name == agentNamespace || name == cluster.AgentNamespace
+	return strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, muster.AccountNamespacePrefix) || name == metav1.NamespaceDefault || name == agentNamespace || name == cluster.AgentNamespace
 }

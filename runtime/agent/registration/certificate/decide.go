@@ -66,7 +66,7 @@ func next(requests []*certificatesv1.CertificateSigningRequest, commonName strin
 	return take, own
 }
 
-// madeBy tells whether the agent made a request. What came under its own name is
+// madeBy reports whether the agent made a request. What came under its own name is
 // its own; before it has a name on the hub, what asks for its name.
 func madeBy(r *certificatesv1.CertificateSigningRequest, commonName string, renewing bool) bool {
 	if r.Spec.Username == commonName {
@@ -79,7 +79,7 @@ func madeBy(r *certificatesv1.CertificateSigningRequest, commonName string, rene
 	return err == nil && identity.CommonName == commonName
 }
 
-// Has tells whether a condition of a request is true.
+// Has reports whether a condition of a request is true.
 func Has(r *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) bool {
 	return explanation(r, condition) != nil
 }

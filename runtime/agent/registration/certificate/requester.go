@@ -28,15 +28,15 @@ var ErrCreate = errors.New("the request could not be created")
 type Requester struct {
 	// Names are those in the certificate's subject.
 	Names identity.Names
-	// Renewing tells that the hub is asked under the agent's own name, as opposed
+	// Renewing says that the hub is asked under the agent's own name, as opposed
 	// to that of a bootstrap identity.
 	Renewing bool
 	// Expiration is the lifetime to ask for, in seconds; 0 leaves it to the hub.
 	Expiration int32
 	// Clock is the real one by default.
 	Clock clock.Clock
-	// Tell is called with what is being waited for, once for each thing.
-	Tell func(level slog.Level, what string, args ...any)
+	// Log is called with what is being waited for, once for each thing.
+	Log func(level slog.Level, what string, args ...any)
 	// Halted, if set, is called when no request is made because there are too
 	// many of the agent on the hub.
 	Halted func()
@@ -82,7 +82,7 @@ func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, 
 			case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
 				cancel(fmt.Errorf("watch the certificate requests of the cluster: %w", err))
 			case err != nil:
-				r.tell(slog.LevelWarn, "the hub cannot be reached to see the certificate requests, trying again", "err", err)
+				r.log(slog.LevelWarn, "the hub cannot be reached to see the certificate requests, trying again", "err", err)
 			}
 		},
 	})
@@ -117,7 +117,7 @@ func (r *Requester) Obtain(ctx context.Context, hub client.WithWatch) (certPEM, 
 				r.Halted()
 			}
 		}
-		r.tell(r.describe(todo, own))
+		r.log(r.describe(todo, own))
 	}
 }
 
@@ -135,7 +135,7 @@ func (r *Requester) takeFormer(requests []*certificatesv1.CertificateSigningRequ
 
 func (r *Requester) create(ctx context.Context, hub client.Client) (*certificatesv1.CertificateSigningRequest, error) {
 	if r.request != "" {
-		r.tell(slog.LevelInfo, fmt.Sprintf("the hub removed the certificate request %s, making a new one", r.request))
+		r.log(slog.LevelInfo, fmt.Sprintf("the hub removed the certificate request %s, making a new one", r.request))
 	}
 	keyPEM, csr, err := newRequest(r.Names, r.Expiration)
 	if err != nil {
@@ -156,9 +156,9 @@ func nameless(err error) error {
 	if !errors.As(err, &status) || status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == "" {
 		return err
 	}
-	told := *status
-	told.ErrStatus.Message = strings.ReplaceAll(told.ErrStatus.Message, fmt.Sprintf(" %q", told.ErrStatus.Details.Name), "")
-	return &told
+	plain := *status
+	plain.ErrStatus.Message = strings.ReplaceAll(plain.ErrStatus.Message, fmt.Sprintf(" %q", plain.ErrStatus.Details.Name), "")
+	return &plain
 }
 
 // describe says what the next step waits for.
@@ -178,13 +178,13 @@ func (r *Requester) describe(todo step, own *certificatesv1.CertificateSigningRe
 		r.request)
 }
 
-func (r *Requester) tell(level slog.Level, what string, args ...any) {
+func (r *Requester) log(level slog.Level, what string, args ...any) {
 	if r.described.Changed(what) {
-		r.Tell(level, what, args...)
+		r.Log(level, what, args...)
 	}
 }
 
-// Why tells why a request was turned down; "" for one that was not.
+// Why says why a request was turned down; "" for one that was not.
 func Why(r *certificatesv1.CertificateSigningRequest) string {
 	for _, t := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
 		if c := explanation(r, t); c != nil {

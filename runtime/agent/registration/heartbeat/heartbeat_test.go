@@ -148,7 +148,7 @@ func TestMissingLeaseIsTriedAgainAndNeverMade(t *testing.T) {
 	t.Error("no heartbeat in the 20s after the hub made the lease")
 }
 
-func TestLeaseThatTheHubMadeAnewIsRenewed(t *testing.T) {
+func TestLeaseThatTheHubMadeAgainIsRenewed(t *testing.T) {
 	p := newPatient(t, managedCluster("True", 60), lease())
 	p.awaitBeat("at the start")
 	if err := p.hub.Delete(t.Context(), lease()); err != nil {

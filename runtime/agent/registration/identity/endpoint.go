@@ -31,7 +31,7 @@ type Endpoint struct {
 	TLSServerName string
 }
 
-// Equal tells whether both lead to the same hub in the same way.
+// Equal reports whether both lead to the same hub in the same way.
 func (e Endpoint) Equal(other Endpoint) bool {
 	return e.difference(other) == ""
 }
@@ -107,7 +107,7 @@ func ParseBootstrap(content []byte, dir string) (*Bootstrap, error) {
 // checkAccess refuses what a kubeconfig must not make an agent do, as those can
 // write it who may not do the same: run a program, send a file's content to a
 // server, or a token in clear or to a server that anybody may be. It looks at what
-// the current context uses; that there is one, currentEndpoint tells.
+// the current context uses; currentEndpoint checks that there is one.
 func checkAccess(config *clientcmdapi.Config, dir string) error {
 	context := config.Contexts[config.CurrentContext]
 	if context == nil {
@@ -134,13 +134,13 @@ func checkAccess(config *clientcmdapi.Config, dir string) error {
 	}
 	for _, field := range slices.Sorted(maps.Keys(files)) {
 		if name := files[field]; name != "" && !beside(dir, name) {
-			return fmt.Errorf("its %s %q is no file beside it: put the content in, as kubectl config view --raw --flatten does", field, name)
+			return fmt.Errorf("its %s %q is not a file beside it: put the content in, as kubectl config view --raw --flatten does", field, name)
 		}
 	}
 	return nil
 }
 
-// beside tells whether a file is in the folder dir or below it.
+// beside reports whether a file is in the folder dir or below it.
 func beside(dir, name string) bool {
 	if dir == "" {
 		return false

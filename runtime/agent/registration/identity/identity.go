@@ -22,7 +22,7 @@ import (
 type Names struct {
 	// Cluster is the name of the managed cluster.
 	Cluster string
-	// Agent tells the agent from others that the cluster has had.
+	// Agent distinguishes the agent from others that the cluster has had.
 	Agent string
 }
 
@@ -41,7 +41,7 @@ type Identity struct {
 }
 
 // FromSecret reads what a Secret holds of an identity, which may be only a
-// part: Check tells. An unreadable kubeconfig counts as none.
+// part: Check reports that. An unreadable kubeconfig counts as none.
 func FromSecret(data map[string][]byte) Identity {
 	id := Identity{
 		Names:   Names{Cluster: string(data[cluster.ClusterNameKey]), Agent: string(data[cluster.AgentNameKey])},
@@ -95,7 +95,7 @@ func (id Identity) SecretData() (map[string][]byte, error) {
 	return data, nil
 }
 
-// Equal tells whether both are the same in every part.
+// Equal reports whether both are the same in every part.
 func (id Identity) Equal(other Identity) bool {
 	return id.Names == other.Names && id.Hub.Equal(other.Hub) && id.Place.Equal(other.Place) &&
 		bytes.Equal(id.CertPEM, other.CertPEM) && bytes.Equal(id.KeyPEM, other.KeyPEM)
@@ -125,7 +125,7 @@ func (id Identity) Validity() (notBefore, notAfter time.Time, err error) {
 	return notBefore, notAfter, nil
 }
 
-// Check tells why the identity can't be used now by the agent of these names,
+// Check says why the identity can't be used now by the agent of these names,
 // or nil. bootstrap is where the bootstrap kubeconfig leads; nil means that
 // there is none to compare with.
 func (id Identity) Check(names Names, bootstrap *Endpoint, now time.Time) error {
@@ -172,7 +172,7 @@ func Organizations(name string) []string {
 	return []string{cluster.Group(name), cluster.ManagedClustersGroup}
 }
 
-// HasSubject tells whether the certificate names the agent and its groups, and
+// HasSubject reports whether the certificate names the agent and its groups, and
 // nothing else. One that does not is to be renewed though the hub may still
 // take it.
 func (id Identity) HasSubject() bool {

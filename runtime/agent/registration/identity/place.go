@@ -18,7 +18,7 @@ const maxSame = 16
 // that it uses. The zero value is that of an agent whose hub publishes nothing
 // about it.
 type Place struct {
-	// HubUID tells the hub from others.
+	// HubUID distinguishes the hub from others.
 	HubUID string `json:"hubUID,omitempty"`
 	// Generation is that of the published endpoints which the agent has followed.
 	Generation int64 `json:"generation,omitempty"`
@@ -26,7 +26,7 @@ type Place struct {
 	// accounted for under it, so that they are the same works after a move.
 	Origin string `json:"origin,omitempty"`
 	// Same are other endpoints that count as the same hub, the latest last. A
-	// bootstrap kubeconfig that leads to one of them is no reason to register
+	// bootstrap kubeconfig that leads to one of them is not a reason to register
 	// again.
 	Same []Endpoint `json:"same,omitempty"`
 	// URLs are further ones that the hub has published, to be tried with the
@@ -62,7 +62,7 @@ func (p Place) content() ([]byte, error) {
 	return content, nil
 }
 
-// Equal tells whether both say the same.
+// Equal reports whether both say the same.
 func (p Place) Equal(other Place) bool {
 	if !p.FallbackUntil.Equal(other.FallbackUntil) || !p.HoldUntil.Equal(other.HoldUntil) {
 		return false
@@ -145,7 +145,7 @@ func (id Identity) Alternatives(now time.Time) []Endpoint {
 	return found
 }
 
-// SignedByFormer tells whether another authority of a bundle than its first one,
+// SignedByFormer reports whether another authority of a bundle than its first one,
 // which signs now, has signed the agent's certificate.
 func (id Identity) SignedByFormer(bundle []byte) bool {
 	authorities, err := hubinfo.ParseBundle(bundle)

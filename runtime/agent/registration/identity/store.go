@@ -60,7 +60,7 @@ func (s Store) put(ctx context.Context, data map[string][]byte) error {
 	return nil
 }
 
-// collided tells that another writer came first, or that only now there is a
+// collided says that another writer came first, or that only now there is a
 // namespace to write in.
 func collided(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)

@@ -2,12 +2,12 @@
 // something about it may have changed, and when it is time to. A pass does not
 // learn what changed. It looks at all that it depends on, as a controller does.
 //
-// controller-runtime's controllers, which carry out the works, are not used for
-// it. They have a queue of many keys, and here there is one. Their queue and
-// their caches follow the real clock, and the tests of leases, certificates and
-// outages step a fake one. And their caches can't be made to try again at once,
-// don't say that they work again, and belong to one client, while registration
-// goes over to another hub or identity within its life.
+// controller-runtime's controllers, which look after works, add-ons and user access,
+// are not used for it. They have a queue of many keys, and here there is one. Their
+// caches follow the real clock, and the tests of leases and outages step a fake one.
+// And their caches can't be made to try again at once, don't say that they work again,
+// and belong to one client, while registration goes over to another hub or identity
+// within its life.
 //
 // The package imports internal/retry and nothing else of muster.
 package loop

@@ -2,8 +2,8 @@
 // list and a watch of exactly those. It imports internal/retry, the loop that it
 // notifies, and nothing else of muster.
 //
-// The works' half of the agent uses controller-runtime's cache, which does the
-// same. Registration can't, because it depends on what a cache keeps to itself:
+// Works, add-ons and user access use controller-runtime's caches, which do the same.
+// Registration can't, because it depends on what a cache keeps to itself:
 //   - It has to know when the hub answers again, not only that it does not:
 //     client-go's reflectors report failures to an error handler, and no success.
 //   - It has to try again at once when another identity sees that the cluster was

@@ -84,7 +84,7 @@ func TestFollowsTheServer(t *testing.T) {
 	}
 }
 
-func TestChangesOfNoInterestAreNotTold(t *testing.T) {
+func TestChangesOfNoInterestAreNotReported(t *testing.T) {
 	c, open := watchable(node("a"))
 	m := run(t, c, func(o *mirror.Options[*corev1.Node]) {
 		o.Same = func(old, new *corev1.Node) bool { return old.Spec.Unschedulable == new.Spec.Unschedulable }

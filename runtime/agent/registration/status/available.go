@@ -18,7 +18,7 @@ import (
 
 const (
 	// tolerance is how long a failure must last before the cluster is called
-	// unavailable: an API server that restarts is no outage.
+	// unavailable: an API server that restarts is not an outage.
 	tolerance = 20 * time.Second
 	// recheck is how often a failing API server is looked at.
 	recheck = 5 * time.Second

@@ -42,7 +42,7 @@ const (
 // Options are what the controller needs.
 type Options struct {
 	ClusterName string
-	// Instance tells this agent from others in events.
+	// Instance distinguishes this agent from others in events.
 	Instance string
 	// HubURL is the address of the hub, as in the agent's kubeconfig.
 	HubURL string

@@ -14,10 +14,8 @@ import (
 	aboutv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/about/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 )
-
-// maxValue is how long the value of a claim may be on the hub, in bytes.
-const maxValue = 1024
 
 // facts are what the managed cluster claims about itself, in ClusterClaims, in
 // ClusterProperties, or in both.
@@ -41,14 +39,14 @@ func newFacts(o Options) *facts {
 		})
 	}
 	if o.Claims.WithProperties {
-		tell := reporter(o.Log, "cluster properties")
+		report := reporter(o.Log, "cluster properties")
 		f.properties = mirror.New(mirror.Options[*aboutv1alpha1.ClusterProperty]{
 			Client: o.Local, List: &aboutv1alpha1.ClusterPropertyList{}, Clock: o.Clock,
 			Report: func(err error) {
 				if err == nil || apierrors.IsNotFound(err) {
 					f.lookedOnce.Do(func() { close(f.looked) })
 				}
-				tell(err)
+				report(err)
 			},
 			// Few clusters have the kind, and those that get it can wait.
 			Backoff: ptr.To(retry.Restart(2 * time.Minute)),
@@ -112,7 +110,7 @@ func merged(claims []*clusterv1alpha1.ClusterClaim, properties []*aboutv1alpha1.
 	for _, p := range properties {
 		// The hub takes no claims without a value, and none that are longer.
 		_, local := p.Labels[cluster.SpokeOnlyLabel]
-		if n := len(p.Spec.Value); local || n == 0 || n > maxValue {
+		if n := len(p.Spec.Value); local || n == 0 || n > limits.ClaimValue {
 			continue
 		}
 		names[p.Name] = true

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // reconcile brings the ManagedCluster's status up to date in one write, and
@@ -230,16 +230,19 @@ func (c *Controller) set(mc *clusterv1.ManagedCluster, condition metav1.Conditio
 // write stores what has changed, if anything has, and makes an event of a change
 // of availability.
 func (c *Controller) write(ctx context.Context, from, to *clusterv1.ManagedCluster) error {
-	if equality.Semantic.DeepEqual(from.Status, to.Status) {
-		return nil
-	}
-	event := availabilityEvent(from, to, c.Instance, metav1.NewMicroTime(c.Clock.Now()))
-	patch := client.MergeFromWithOptions(from.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := c.Hub.Status().Patch(ctx, to, patch); err != nil {
+	now := from.DeepCopy()
+	wrote, err := patch.Status(ctx, c.Hub, now, func() bool {
+		now.Status = to.Status
+		return !equality.Semantic.DeepEqual(from.Status, to.Status)
+	})
+	if err != nil {
 		return fmt.Errorf("report the status of the cluster %s: %w", from.Name, err)
 	}
-	c.wrote(from, to)
-	if event != nil {
+	if !wrote {
+		return nil
+	}
+	c.wrote(from, now)
+	if event := availabilityEvent(from, to, c.Instance, c.Clock); event != nil {
 		c.Log.Info(event.Note)
 		if err := c.Hub.Create(ctx, event); err != nil {
 			c.Log.Debug("cannot create an event on the hub", "reason", event.Reason, "err", err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -199,7 +200,7 @@ func TestAvailabilityEvent(t *testing.T) {
 		{"", "", ""},
 	} {
 		got := ""
-		if e := availabilityEvent(mc(tc.old), mc(tc.new), "klusterlet-agent-x", metav1.NewMicroTime(time.Unix(1, 0))); e != nil {
+		if e := availabilityEvent(mc(tc.old), mc(tc.new), "klusterlet-agent-x", clocktesting.NewFakePassiveClock(time.Unix(1, 0))); e != nil {
 			got = strings.Join([]string{e.Type, e.Reason, e.Note}, " ")
 			if e.Namespace != "c1" || e.Action == "" || e.ReportingInstance == "" || e.ReportingController != "klusterlet-agent" {
 				t.Errorf("the hub would refuse %+v", e)

@@ -4,21 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // Applier reads and writes objects of any kind in the managed cluster.
 type Applier struct {
-	client dynamic.Interface
-	rights rightsToReplace
+	client   dynamic.Interface
+	rights   rightsToReplace
+	versions versions
+	clock    clock.PassiveClock
 	// conflicted is called when an update met another one.
 	conflicted func()
 }
@@ -29,10 +33,17 @@ type rightsToReplace interface {
 	MayReplace(ctx context.Context, m *manifest.Manifest) error
 }
 
+// versions knows the resource versions of objects, as far as they are watched.
+type versions interface {
+	Version(gvr schema.GroupVersionResource, key manifest.Key) (version string, known bool)
+}
+
 // New makes the access to objects. conflicted is called when an update
 // met another one.
-func New(client dynamic.Interface, rights rightsToReplace, conflicted func()) *Applier {
-	return &Applier{client: client, rights: rights, conflicted: conflicted}
+func New(
+	client dynamic.Interface, rights rightsToReplace, versions versions, clock clock.PassiveClock, conflicted func(),
+) *Applier {
+	return &Applier{client: client, rights: rights, versions: versions, clock: clock, conflicted: conflicted}
 }
 
 // Desired is what applying a manifest needs to know beside it.
@@ -41,15 +52,19 @@ type Desired struct {
 	// Settled is the body that the object had when it last was as the manifest
 	// says; all zeros when that is not known.
 	Settled manifest.Hash
-	// Fresh says that the work never held the object before: it most likely does
-	// not exist.
-	Fresh bool
+	// Rest is the manifest's object without the fields that it ignores; nil when it
+	// ignores none.
+	Rest *manifest.Rest
+	// New says that the work never held the object before: it most likely does not
+	// exist.
+	New bool
 }
 
 // Result is what applying a manifest led to.
 type Result struct {
 	Live  *unstructured.Unstructured // nil when there is nothing in the cluster
 	Wrote bool                       // whether the object had to be made or changed
+	Body  manifest.Hash              // of the object; all zeros when there is none
 }
 
 func (o *Applier) resource(gvr schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
@@ -61,72 +76,35 @@ func (o *Applier) resource(gvr schema.GroupVersionResource, namespace string) dy
 
 // Apply brings a manifest's object to its desired state.
 func (o *Applier) Apply(ctx context.Context, m *manifest.Manifest, want Desired) (Result, error) {
-	resource := o.resource(m.GVR, m.Meta.Namespace)
+	result, err := o.apply(ctx, o.resource(m.GVR, m.Meta.Namespace), m, want)
+	if err == nil && result.Live != nil {
+		result.Body = bodyOf(result.Live)
+	}
+	return result, err
+}
+
+func (o *Applier) apply(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
+) (Result, error) {
 	switch m.Strategy.Type {
 	case workv1.UpdateStrategyTypeReadOnly:
 		live, err := o.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name)
-		return Result{live, false}, err
+		return Result{Live: live}, err
 	case workv1.UpdateStrategyTypeServerSideApply:
-		return o.serverSideApply(ctx, resource, m, want.Owner)
+		return o.serverSideApply(ctx, resource, m, want)
 	case workv1.UpdateStrategyTypeCreateOnly:
-		return o.createOnly(ctx, resource, m, want)
+		return createOnly(ctx, resource, m, want)
 	case workv1.UpdateStrategyTypeUpdate:
 		return o.update(ctx, resource, m, want)
 	}
-	return Result{}, fmt.Errorf("unknown update strategy %q: use Update, CreateOnly, ServerSideApply or ReadOnly", m.Strategy.Type)
-}
-
-// getOrCreate returns a manifest's object, and creates it when it is missing.
-func getOrCreate(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
-) (live *unstructured.Unstructured, made bool, err error) {
-	if want.Fresh {
-		if live, err = create(ctx, resource, m, want.Owner); err == nil {
-			return live, true, nil
-		}
-	}
-	createErr := err
-	live, err = resource.Get(ctx, m.Meta.Name, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		return live, false, nil
-	case !apierrors.IsNotFound(err):
-		return nil, false, err
-	case createErr != nil:
-		return nil, false, createErr
-	}
-	live, err = create(ctx, resource, m, want.Owner)
-	if apierrors.IsAlreadyExists(err) { // another client was faster
-		live, err = resource.Get(ctx, m.Meta.Name, metav1.GetOptions{})
-		return live, false, err
-	}
-	return live, err == nil, err
-}
-
-// create makes the object of a manifest.
-func create(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference,
-) (*unstructured.Unstructured, error) {
-	object := m.Required.DeepCopy()
-	object.SetLabels(withoutRemovals(object.GetLabels()))
-	object.SetAnnotations(withoutRemovals(object.GetAnnotations()))
-	if m.Owned {
-		object.SetOwnerReferences(append(object.GetOwnerReferences(), owner))
-	}
-	return resource.Create(ctx, object, metav1.CreateOptions{FieldManager: work.DefaultFieldManager})
-}
-
-func (o *Applier) createOnly(ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired) (Result, error) {
-	live, made, err := getOrCreate(ctx, resource, m, want)
-	if err != nil || made {
-		return Result{live, made}, err
-	}
-	owned, err := setOwner(ctx, resource, live, want.Owner, m.Owned)
-	return Result{owned, owned != live}, err
+	return Result{}, fmt.Errorf("unknown update strategy %q: use Update, CreateOnly, ServerSideApply or ReadOnly",
+		m.Strategy.Type)
 }
 
 // Get reads an object; nil when it does not exist.
-func (o *Applier) Get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+func (o *Applier) Get(
+	ctx context.Context, gvr schema.GroupVersionResource, namespace, name string,
+) (*unstructured.Unstructured, error) {
 	live, err := o.resource(gvr, namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -135,4 +113,23 @@ func (o *Applier) Get(ctx context.Context, gvr schema.GroupVersionResource, name
 		return nil, err
 	}
 	return live, nil
+}
+
+// maxPods is how many pods of a workload are read.
+const maxPods = 50
+
+// Pods reads the pods in a namespace that a selector selects, or the first of them.
+func (o *Applier) Pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
+	list, err := o.resource(corev1.SchemeGroupVersion.WithResource("pods"), namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: maxPods})
+	if err != nil {
+		return nil, err
+	}
+	pods := make([]corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &pods[i]); err != nil {
+			return nil, fmt.Errorf("read the pod %s/%s: %w", namespace, list.Items[i].GetName(), err)
+		}
+	}
+	return pods, nil
 }

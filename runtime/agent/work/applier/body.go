@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 )
 
-// BodyOf identifies all of an object but its metadata and status.
-func BodyOf(o *unstructured.Unstructured) manifest.Hash {
+// bodyOf identifies all of an object but its metadata and status.
+func bodyOf(o *unstructured.Unstructured) manifest.Hash {
 	body := make(map[string]any, len(o.Object))
 	for k, v := range o.Object {
 		if k != "metadata" && k != "status" {

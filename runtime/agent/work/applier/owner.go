@@ -52,7 +52,8 @@ func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
 // that others write meanwhile is read again; one that is re-created meanwhile is
 // another object, and left alone.
 func setOwner(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, owner metav1.OwnerReference, owned bool,
+	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured,
+	owner metav1.OwnerReference, owned bool,
 ) (*unstructured.Unstructured, error) {
 	uid := live.GetUID()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -75,7 +76,8 @@ func setOwner(
 			live = patched
 		}
 		if apierrors.IsConflict(err) {
-			if fresh, getErr := resource.Get(ctx, live.GetName(), metav1.GetOptions{}); getErr == nil && fresh.GetUID() == uid {
+			fresh, getErr := resource.Get(ctx, live.GetName(), metav1.GetOptions{})
+			if getErr == nil && fresh.GetUID() == uid {
 				live = fresh
 			}
 		}

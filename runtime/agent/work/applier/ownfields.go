@@ -24,13 +24,14 @@ import (
 // of its applies, or to nobody where keep is false, so that a field that the apply
 // leaves out is not removed. Owners stay: they are always written by updates. It
 // returns nil when there is nothing to give, or when another work holds the object.
-func ownEarlierWrites(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, manager string, owner metav1.OwnerReference, keep bool,
+func (o *Applier) ownEarlierWrites(
+	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, manager string,
+	owner metav1.OwnerReference, keep bool,
 ) (*unstructured.Unstructured, error) {
 	if _, others := owners(live.GetOwnerReferences(), owner.UID); others {
 		return nil, nil
 	}
-	entries, changed, err := earlierWritesOwned(live.GetManagedFields(), manager, keep)
+	entries, changed, err := earlierWritesOwned(live.GetManagedFields(), manager, keep, o.clock.Now())
 	if err != nil || !changed {
 		return nil, err
 	}
@@ -41,20 +42,24 @@ func ownEarlierWrites(
 	if err != nil {
 		return nil, err
 	}
-	updated, err := resource.Patch(ctx, live.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: work.DefaultFieldManager})
+	updated, err := resource.Patch(ctx, live.GetName(), types.JSONPatchType, patch,
+		metav1.PatchOptions{FieldManager: work.DefaultFieldManager})
 	if apierrors.IsConflict(err) {
-		return nil, nil // Somebody writes meanwhile: the next look at the work tries again.
+		return nil, nil // Somebody writes meanwhile: the next pass over the work tries again.
 	}
 	return updated, err
 }
 
 // earlierWritesOwned is what ownEarlierWrites makes of an object's managed fields.
-func earlierWritesOwned(entries []metav1.ManagedFieldsEntry, manager string, keep bool) ([]metav1.ManagedFieldsEntry, bool, error) {
+func earlierWritesOwned(
+	entries []metav1.ManagedFieldsEntry, manager string, keep bool, now time.Time,
+) ([]metav1.ManagedFieldsEntry, bool, error) {
 	var out []metav1.ManagedFieldsEntry
 	given := map[string]any{}
 	apiVersion := ""
 	for _, e := range entries {
-		if e.Manager != work.DefaultFieldManager || e.Operation != metav1.ManagedFieldsOperationUpdate || e.Subresource != "" || e.FieldsV1 == nil {
+		ours := e.Manager == work.DefaultFieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate
+		if !ours || e.Subresource != "" || e.FieldsV1 == nil {
 			out = append(out, e)
 			continue
 		}
@@ -88,8 +93,10 @@ func earlierWritesOwned(entries []metav1.ManagedFieldsEntry, manager string, kee
 		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 	})
 	if i < 0 {
-		now := metav1.NewTime(time.Now())
-		out = append(out, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: apiVersion, FieldsType: "FieldsV1", Time: &now})
+		out = append(out, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: apiVersion,
+			FieldsType: "FieldsV1", Time: &metav1.Time{Time: now},
+		})
 		i = len(out) - 1
 	}
 	if e := out[i]; e.FieldsV1 != nil {

@@ -23,7 +23,9 @@ func remains(live *unstructured.Unstructured) *Left {
 
 // Remove deletes one object that a work has made, unless others own it now. It
 // returns what is left of it, or nil when there is nothing to wait for.
-func (o *Applier) Remove(ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork) (*Left, error) {
+func (o *Applier) Remove(
+	ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork,
+) (*Left, error) {
 	gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 	live, err := o.Get(ctx, gvr, r.Namespace, r.Name)
 	if err != nil {
@@ -38,7 +40,8 @@ func (o *Applier) Remove(ctx context.Context, r workv1.AppliedManifestResourceMe
 		return nil, nil // orphaned, or taken away from us
 	case others:
 		resource := o.resource(gvr, r.Namespace)
-		if _, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false); client.IgnoreNotFound(err) != nil {
+		_, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false)
+		if client.IgnoreNotFound(err) != nil {
 			return remains(live), err
 		}
 		return nil, nil

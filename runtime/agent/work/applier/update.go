@@ -2,6 +2,8 @@ package applier
 
 import (
 	"context"
+	"maps"
+	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,18 +16,71 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
+// getOrCreate returns a manifest's object, and creates it when it is missing.
+func getOrCreate(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
+) (live *unstructured.Unstructured, made bool, err error) {
+	if want.New {
+		if live, err = create(ctx, resource, m, want.Owner); err == nil {
+			return live, true, nil
+		}
+	}
+	createErr := err
+	live, err = resource.Get(ctx, m.Meta.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return live, false, nil
+	case !apierrors.IsNotFound(err):
+		return nil, false, err
+	case createErr != nil:
+		return nil, false, createErr
+	}
+	live, err = create(ctx, resource, m, want.Owner)
+	if apierrors.IsAlreadyExists(err) { // another client was faster
+		live, err = resource.Get(ctx, m.Meta.Name, metav1.GetOptions{})
+		return live, false, err
+	}
+	return live, err == nil, err
+}
+
+// create makes the object of a manifest.
+func create(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference,
+) (*unstructured.Unstructured, error) {
+	object := m.Required.DeepCopy()
+	object.SetLabels(withoutRemovals(object.GetLabels()))
+	object.SetAnnotations(withoutRemovals(object.GetAnnotations()))
+	if m.Owned {
+		object.SetOwnerReferences(append(object.GetOwnerReferences(), owner))
+	}
+	return resource.Create(ctx, object, metav1.CreateOptions{FieldManager: work.DefaultFieldManager})
+}
+
+func createOnly(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
+) (Result, error) {
+	live, made, err := getOrCreate(ctx, resource, m, want)
+	if err != nil || made {
+		return Result{Live: live, Wrote: made}, err
+	}
+	owned, err := setOwner(ctx, resource, live, want.Owner, m.Owned)
+	return Result{Live: owned, Wrote: owned != live}, err
+}
+
 // update creates the object or replaces what it has, except for its metadata,
 // which is merged. While the object has the settled body, nothing is written.
 // Otherwise fields are removed that the manifest does not name, and the server
 // fills in its own again.
-func (o *Applier) update(ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired) (Result, error) {
+func (o *Applier) update(
+	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
+) (Result, error) {
 	live, made, err := getOrCreate(ctx, resource, m, want)
 	if err != nil || made {
-		return Result{live, made}, err
+		return Result{Live: live, Wrote: made}, err
 	}
 	if mustBeRecreated(live, m.Required) {
 		if err := o.rights.MayReplace(ctx, m); err != nil {
-			return Result{live, false}, err
+			return Result{Live: live}, err
 		}
 		return recreate(ctx, resource, live, m, want.Owner)
 	}
@@ -44,7 +99,7 @@ func (o *Applier) update(ctx context.Context, resource dynamic.ResourceInterface
 		}
 		return err
 	})
-	return Result{live, wrote}, err
+	return Result{Live: live, Wrote: wrote}, err
 }
 
 // replace writes what differs, and returns nil when nothing does.
@@ -53,7 +108,8 @@ func (o *Applier) update(ctx context.Context, resource dynamic.ResourceInterface
 // filled in fields that then may not change, such as the selector of a job.
 // Such an object is as it should be when it holds what the manifest names.
 func replace(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest, want Desired,
+	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured,
+	m *manifest.Manifest, want Desired,
 ) (*unstructured.Unstructured, error) {
 	put := func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		updated, err := resource.Update(ctx, object, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
@@ -64,7 +120,7 @@ func replace(
 	}
 	metadata := mergedMetadata(live, m.Required, want.Owner, m.Owned)
 	sameMetadata := apiequality.Semantic.DeepEqual(metadata, live.Object["metadata"])
-	sameBody := hasOnlyMetadata(m.Required) || BodyOf(live) == want.Settled || bodyEquals(live, m.Required)
+	sameBody := hasOnlyMetadata(m.Required) || bodyOf(live) == want.Settled || bodyEquals(live, m.Required)
 	if sameMetadata && sameBody {
 		return nil, nil
 	}
@@ -83,9 +139,10 @@ func replace(
 }
 
 // hasOnlyMetadata reports whether of an object's kind the metadata only is kept
-// as the manifest says: the rest may not change, or is the cluster's business.
+// as the manifest says: the rest may not change, or is up to the cluster.
 func hasOnlyMetadata(required *unstructured.Unstructured) bool {
-	return manifest.IsCore(required, "Pod") || manifest.IsCore(required, "Namespace") || manifest.IsCore(required, "ServiceAccount")
+	return manifest.IsCore(required, "Pod") || manifest.IsCore(required, "Namespace") ||
+		manifest.IsCore(required, "ServiceAccount")
 }
 
 // mustBeRecreated reports whether an object cannot become what is required by an
@@ -104,7 +161,7 @@ func mustBeRecreated(live, required *unstructured.Unstructured) bool {
 }
 
 // recreate deletes an object and creates it again. If the agent is killed in
-// between, the object is missing until the next look at the work.
+// between, the object is missing until the next pass over the work.
 func recreate(
 	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest,
 	owner metav1.OwnerReference,
@@ -112,11 +169,69 @@ func recreate(
 	uid := live.GetUID()
 	err := resource.Delete(ctx, m.Meta.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Result{live, false}, err
+		return Result{Live: live}, err
 	}
 	made, err := create(ctx, resource, m, owner)
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{made, true}, nil
+	return Result{Live: made, Wrote: true}, nil
+}
+
+// merged is the live object with the body of the required one.
+func merged(live, required *unstructured.Unstructured, metadata any) *unstructured.Unstructured {
+	want := required.DeepCopy()
+	for k, v := range live.DeepCopy().Object {
+		if _, ok := want.Object[k]; !ok && isFilledIn(required, k) {
+			want.Object[k] = v
+		}
+	}
+	if status, ok := live.Object["status"]; ok {
+		want.Object["status"] = status
+	}
+	want.Object["metadata"] = metadata
+	return want
+}
+
+// mergedMetadata is the metadata of the live object with the labels,
+// annotations and owners of the required one added.
+func mergedMetadata(live, required *unstructured.Unstructured, owner metav1.OwnerReference, owned bool) any {
+	want := live.DeepCopy()
+	if labels := mergedMap(live.GetLabels(), required.GetLabels()); !maps.Equal(labels, live.GetLabels()) {
+		want.SetLabels(labels)
+	}
+	has := live.GetAnnotations()
+	if annotations := mergedMap(has, required.GetAnnotations()); !maps.Equal(annotations, has) {
+		want.SetAnnotations(annotations)
+	}
+	refs := live.GetOwnerReferences()
+	for _, r := range required.GetOwnerReferences() {
+		refs, _ = withOwner(refs, r, true)
+	}
+	if refs, changed := withOwner(refs, owner, owned); changed || len(refs) != len(live.GetOwnerReferences()) {
+		want.SetOwnerReferences(refs)
+	}
+	return want.Object["metadata"]
+}
+
+// mergedMap adds the wanted entries to what there is. A key that ends in "-"
+// removes the entry.
+func mergedMap(have, want map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, have)
+	for k, v := range want {
+		if removed, ok := strings.CutSuffix(k, "-"); ok {
+			delete(out, removed)
+		} else {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// withoutRemovals are the entries of a manifest that add something.
+func withoutRemovals(m map[string]string) map[string]string {
+	out := maps.Clone(m)
+	maps.DeleteFunc(out, func(k, _ string) bool { return strings.HasSuffix(k, "-") })
+	return out
 }

@@ -1,11 +1,13 @@
 package manifest
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -53,16 +55,17 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.ignored.Condition = workv1.IgnoreFieldsConditionOnSpokePresent
-			got, err := WithoutIgnored(object(), []workv1.IgnoreField{x.ignored}, true)
+			rest, err := WithoutIgnored(context.Background(), object(), []workv1.IgnoreField{x.ignored}, fieldpath.NewBudget())
 			if x.want == "" {
 				if err == nil {
-					t.Fatalf("no error, but %v", got)
+					t.Fatalf("no error, but %v", rest)
 				}
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
+			got, whole := rest.ToApply(true), rest.ToApply(false)
 			labels, _, _ := unstructured.NestedMap(got.Object, "metadata", "labels")
 			text, err := json.Marshal(got.Object["spec"])
 			if err != nil {
@@ -76,10 +79,6 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 				t.Errorf("got  %s %s\nwant %s", text, more, x.want)
 			}
 			// A new object gets everything, and the hash that it has from then on.
-			whole, err := WithoutIgnored(object(), []workv1.IgnoreField{x.ignored}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if whole.GetAnnotations()[work.SpecHashAnnotation] != got.GetAnnotations()[work.SpecHashAnnotation] {
 				t.Error("the hash of a new object differs from that of an existing one")
 			}
@@ -93,10 +92,11 @@ func TestIgnoredFieldsAreLeftOutOnceTheObjectExists(t *testing.T) {
 func TestFieldsIgnoredWhenTheyChangeAreApplied(t *testing.T) {
 	required := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1)}}}
 	ignored := []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPointers: []string{"/spec/replicas"}}}
-	got, err := WithoutIgnored(required, ignored, true)
+	rest, err := WithoutIgnored(context.Background(), required, ignored, fieldpath.NewBudget())
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := rest.ToApply(true)
 	if len(got.Object["spec"].(map[string]any)) != 1 {
 		t.Errorf("got %v, want all fields", got)
 	}
@@ -107,11 +107,12 @@ func TestHashIsUpstreams(t *testing.T) {
 	required := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": "test"}, "data": map[string]any{"foo1": "bar1"},
 	}}
-	got, err := WithoutIgnored(required, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".data"}}}, true)
+	ignored := []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".data"}}}
+	rest, err := WithoutIgnored(context.Background(), required, ignored, fieldpath.NewBudget())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hash := got.GetAnnotations()[work.SpecHashAnnotation]; hash != "4c07ba481d04e9c38e5ed3bf24139537" {
+	if hash := rest.ToApply(true).GetAnnotations()[work.SpecHashAnnotation]; hash != "4c07ba481d04e9c38e5ed3bf24139537" {
 		t.Errorf("got %s", hash)
 	}
 }

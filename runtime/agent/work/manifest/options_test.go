@@ -44,7 +44,7 @@ func TestOwnership(t *testing.T) {
 		"selective, no wildcard": {&workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: rule("*")}, true},
 		"selective, no rules":    {&workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}, true},
 	} {
-		if got := isOwned(x.option, m); got != x.want {
+		if got := ownershipOf(x.option).owned(m); got != x.want {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // cli-utils are others.
 func rank(kind string) int {
 	switch kind {
-	case "PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume", "PodSecurityPolicy":
+	case "PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume",
+		"PodSecurityPolicy":
 		return 0
 	case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding":
 		return 1
@@ -21,7 +22,8 @@ func rank(kind string) int {
 		return 3
 	case "Service":
 		return 4
-	case "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob":
+	case "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler",
+		"StatefulSet", "Job", "CronJob":
 		return 5
 	case "APIService", "MutatingWebhookConfiguration",
 		"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
@@ -35,19 +37,6 @@ func rank(kind string) int {
 // Batches are the manifests in the order in which to apply them, as indices;
 // those of a batch may be applied at once.
 func Batches(manifests []*Manifest) [][]int {
-	var out [][]int
-	for _, i := range inOrder(manifests) {
-		if n := len(out); n > 0 && rank(manifests[out[n-1][0]].Meta.Kind) == rank(manifests[i].Meta.Kind) {
-			out[n-1] = append(out[n-1], i)
-		} else {
-			out = append(out, []int{i})
-		}
-	}
-	return out
-}
-
-// inOrder is the order in which to apply manifests, as indices.
-func inOrder(manifests []*Manifest) []int {
 	order := make([]int, len(manifests))
 	for i := range order {
 		order[i] = i
@@ -55,5 +44,13 @@ func inOrder(manifests []*Manifest) []int {
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Compare(rank(manifests[a].Meta.Kind), rank(manifests[b].Meta.Kind))
 	})
-	return order
+	var out [][]int
+	for _, i := range order {
+		if n := len(out); n > 0 && rank(manifests[out[n-1][0]].Meta.Kind) == rank(manifests[i].Meta.Kind) {
+			out[n-1] = append(out[n-1], i)
+		} else {
+			out = append(out, []int{i})
+		}
+	}
+	return out
 }

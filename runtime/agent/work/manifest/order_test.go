@@ -9,11 +9,14 @@ import (
 
 func TestManifestsAreAppliedInTheOrderOfTheirKinds(t *testing.T) {
 	var manifests []*Manifest
-	for _, kind := range []string{"Widget", "Deployment", "", "Service", "ConfigMap", "Namespace", "ServiceAccount", "RoleBinding", "Secret", "ValidatingWebhookConfiguration", "CustomResourceDefinition"} {
+	for _, kind := range []string{
+		"Widget", "Deployment", "", "Service", "ConfigMap", "Namespace", "ServiceAccount", "RoleBinding", "Secret",
+		"ValidatingWebhookConfiguration", "CustomResourceDefinition",
+	} {
 		manifests = append(manifests, &Manifest{Meta: workv1.ManifestResourceMeta{Kind: kind}})
 	}
 	want := []int{5, 10, 7, 6, 4, 8, 3, 1, 9, 0, 2}
-	if got := inOrder(manifests); !slices.Equal(got, want) {
+	if got := slices.Concat(Batches(manifests)...); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,8 +11,8 @@ import (
 
 // removePointer removes what a JSON pointer (RFC 6901) leads to, if anything. A
 // JSON patch could do that, but it works on the text: the object would have to be
-// written and read again for each look at it.
-func removePointer(object map[string]any, p string) error {
+// written and read again in each pass.
+func removePointer(ctx context.Context, object map[string]any, p string, budget *fieldpath.Budget) error {
 	rest, ok := strings.CutPrefix(p, "/")
 	if !ok || rest == "" {
 		return fmt.Errorf("the JSON pointer %q does not name a field: write one such as /spec/replicas", p)
@@ -20,12 +21,16 @@ func removePointer(object map[string]any, p string) error {
 	for i := range parts {
 		parts[i] = strings.ReplaceAll(strings.ReplaceAll(parts[i], "~1", "/"), "~0", "~")
 	}
-	remove(object, parts)
+	_, looked := without(object, parts)
+	if err := budget.Take(ctx, looked); err != nil {
+		return fmt.Errorf("the JSON pointer %q: %w", p, err)
+	}
 	return nil
 }
 
-// remove returns a value without what the path in it leads to.
-func remove(value any, path []string) any {
+// without returns a value without what the path in it leads to, and how many
+// values it has looked at.
+func without(value any, path []string) (rest any, looked int) {
 	switch v := value.(type) {
 	case map[string]any:
 		below, ok := v[path[0]]
@@ -34,24 +39,24 @@ func remove(value any, path []string) any {
 		case len(path) == 1:
 			delete(v, path[0])
 		default:
-			v[path[0]] = remove(below, path[1:])
+			v[path[0]], looked = without(below, path[1:])
 		}
 	case []any:
 		i, err := strconv.Atoi(path[0])
 		switch {
 		case err != nil || i < 0 || i >= len(v):
 		case len(path) == 1:
-			return append(v[:i:i], v[i+1:]...)
+			return append(v[:i:i], v[i+1:]...), len(v)
 		default:
-			v[i] = remove(v[i], path[1:])
+			v[i], looked = without(v[i], path[1:])
 		}
 	}
-	return value
+	return value, looked + 1
 }
 
 // removePath removes the field that ends a JSON path from all that the path
 // before it leads to. Items of lists cannot be removed this way.
-func removePath(object map[string]any, p string) error {
+func removePath(ctx context.Context, object map[string]any, p string, budget *fieldpath.Budget) error {
 	parent, field, err := splitPath(p)
 	if err != nil {
 		return err
@@ -64,7 +69,7 @@ func removePath(object map[string]any, p string) error {
 	if err != nil {
 		return fmt.Errorf("the JSON path %q cannot be read: %w", p, err)
 	}
-	holders, err := path.Find(object)
+	holders, err := path.Find(ctx, object, budget)
 	if err != nil {
 		return fmt.Errorf("the JSON path %q: %w", p, err)
 	}
@@ -104,4 +109,17 @@ func splitPath(p string) (parent, field string, err error) {
 		return "", "", bad
 	}
 	return path[:i], field, nil
+}
+
+// removeJQPath removes what a jq path leads to. Other than a JSON path, it can
+// remove items of lists.
+func removeJQPath(ctx context.Context, object map[string]any, path string, budget *fieldpath.Budget) error {
+	p, err := fieldpath.ParseJQ(path)
+	if err != nil {
+		return fmt.Errorf("the jq path expression %q cannot be read: %w", path, err)
+	}
+	if err := p.Delete(ctx, object, budget); err != nil {
+		return fmt.Errorf("the jq path expression %q: %w", path, err)
+	}
+	return nil
 }

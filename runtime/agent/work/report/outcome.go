@@ -3,9 +3,8 @@ package report
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
 )
 
 // Outcome is what became of one manifest, as far as it is reported.
@@ -29,12 +28,28 @@ type Observed struct {
 	// Hidden says that it was not read, as the work's executor may not get it.
 	Hidden bool
 	Exists bool
-	// UID and resourceVersion are those of the object; empty when there is none.
+	// UID and ResourceVersion are those of the object; empty when there is none.
 	UID             types.UID
 	ResourceVersion string
-	Progress        inspect.Progress
-	Findings        inspect.Findings
+	Progress        Progress
+	Findings        Findings
 	// Waits is how long the work's rules are not yet evaluated on the object, as
 	// there was no time for them; 0 when they were.
 	Waits time.Duration
+	// Problem is what is wrong with the pods of a workload that is moving; empty when
+	// nothing is, or nothing is known. PodsAgain is how soon they are to be read again,
+	// as they are not watched; 0 when that need not be.
+	Problem   string
+	PodsAgain time.Duration
+}
+
+// ObservedOf is what is reported of an object besides what the work's rules yield.
+// The object is nil when there is none.
+func ObservedOf(live *unstructured.Unstructured) Observed {
+	if live == nil {
+		return Observed{}
+	}
+	return Observed{
+		Exists: true, UID: live.GetUID(), ResourceVersion: live.GetResourceVersion(), Progress: progressOf(live),
+	}
 }

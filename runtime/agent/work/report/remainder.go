@@ -66,7 +66,8 @@ func SetPruned(conditions *[]metav1.Condition, left []Remainder, generation int6
 		return
 	}
 	set(conditions, metav1.Condition{
-		Type: work.ConditionPruned, Status: metav1.ConditionFalse, Reason: work.ReasonResourcesHeld, ObservedGeneration: generation,
+		Type: work.ConditionPruned, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason:  work.ReasonResourcesHeld,
 		Message: "Waiting for objects that the work no longer holds: " + waitingFor(left),
 	})
 }

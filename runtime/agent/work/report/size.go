@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -59,20 +60,21 @@ func sizeOf(v any) int {
 	return len(data)
 }
 
-// mayNotFit is a quick look at whether a status could be too large for a room.
+// mayNotFit estimates whether a status could be too large for a room.
 func mayNotFit(list []workv1.ManifestCondition, room int) bool {
 	size := 0
 	for _, e := range list {
 		m := e.ResourceMeta
-		size += entrySize + len(m.Group) + len(m.Version) + len(m.Kind) + len(m.Resource) + len(m.Namespace) + len(m.Name)
+		size += entrySize + len(m.Group) + len(m.Version) + len(m.Kind) + len(m.Resource)
+		size += len(m.Namespace) + len(m.Name)
 		for _, c := range e.Conditions {
 			size += conditionSize + len(c.Message)
 		}
 		for _, v := range e.StatusFeedbacks.Values {
 			size += conditionSize
-			for _, text := range []*string{v.Value.String, v.Value.JSONRaw} {
-				if text != nil {
-					size += len(*text)
+			for _, value := range []*string{v.Value.String, v.Value.JSONRaw} {
+				if value != nil {
+					size += len(*value)
 				}
 			}
 		}
@@ -85,9 +87,9 @@ func mayNotFit(list []workv1.ManifestCondition, room int) bool {
 // conditions say so.
 func Fit(status workv1.ManifestWorkStatus, room int, generation int64) workv1.ManifestWorkStatus {
 	status = *status.DeepCopy()
-	shortenAll(status.Conditions)
+	cutMessages(status.Conditions)
 	for i := range status.ResourceStatus.Manifests {
-		shortenAll(status.ResourceStatus.Manifests[i].Conditions)
+		cutMessages(status.ResourceStatus.Manifests[i].Conditions)
 	}
 	size, room := 0, max(room, 0)
 	if mayNotFit(status.ResourceStatus.Manifests, room) {
@@ -107,7 +109,8 @@ func Fit(status workv1.ManifestWorkStatus, room int, generation int64) workv1.Ma
 		message += fmt.Sprintf(", and so is all about %d manifests, of those with which nothing is wrong first", left)
 	}
 	set(&status.Conditions, metav1.Condition{
-		Type: work.ConditionStatusTruncated, Status: metav1.ConditionTrue, Reason: work.ReasonStatusTooLarge, ObservedGeneration: generation,
+		Type: work.ConditionStatusTruncated, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason:  work.ReasonStatusTooLarge,
 		Message: message + ". Split the work into smaller ones, or report less of each object",
 	})
 	return status
@@ -144,15 +147,16 @@ func importance(e workv1.ManifestCondition) int {
 	switch {
 	case meta.IsStatusConditionTrue(e.Conditions, work.ConditionComplete):
 		return 2
-	case !meta.IsStatusConditionTrue(e.Conditions, work.ConditionApplied), !meta.IsStatusConditionTrue(e.Conditions, work.ConditionAvailable):
+	case !meta.IsStatusConditionTrue(e.Conditions, work.ConditionApplied),
+		!meta.IsStatusConditionTrue(e.Conditions, work.ConditionAvailable):
 		return 1
 	}
 	return 0
 }
 
-// shortenAll cuts messages that no API server takes.
-func shortenAll(conditions []metav1.Condition) {
+// cutMessages cuts messages that no API server takes.
+func cutMessages(conditions []metav1.Condition) {
 	for i := range conditions {
-		conditions[i].Message = inspect.Shortened(conditions[i].Message)
+		conditions[i].Message = text.Cut(conditions[i].Message, limits.ConditionMessage)
 	}
 }

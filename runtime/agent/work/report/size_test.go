@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/inspect"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -114,7 +114,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	status.ResourceStatus.Manifests[0].Conditions[0].Message = strings.Repeat("x", 100_000)
 	got := Fit(status, work.MaxStoredSize, 1)
 	for _, c := range []metav1.Condition{got.Conditions[0], got.ResourceStatus.Manifests[0].Conditions[0]} {
-		if len(c.Message) > inspect.MaxMessage || !strings.HasSuffix(c.Message, "...") {
+		if len(c.Message) > limits.ConditionMessage || !strings.HasSuffix(c.Message, "...") {
 			t.Errorf("the message has %d bytes", len(c.Message))
 		}
 	}

@@ -17,6 +17,7 @@ import (
 func TestWorkConditionsFollowFromThoseOfTheManifests(t *testing.T) {
 	ok, missing := Outcome{Observed: Observed{Exists: true}}, Outcome{}
 	failed, unread := Outcome{Applied: errors.New("no"), Observed: Observed{Exists: true}}, Outcome{Observed: Observed{Fetched: errors.New("no")}}
+	denied := Outcome{Applied: errors.New("no"), Observed: Observed{Fetched: errors.New("may not get"), Hidden: true}}
 	for name, x := range map[string]struct {
 		outcomes           []Outcome
 		applied, available string // reasons
@@ -27,6 +28,7 @@ func TestWorkConditionsFollowFromThoseOfTheManifests(t *testing.T) {
 		"one missing":            {[]Outcome{ok, missing}, "AppliedManifestWorkComplete", "ResourcesNotAvailable", "1 of 2 resources are not available"},
 		"one unknown":            {[]Outcome{ok, unread}, "AppliedManifestWorkComplete", "ResourcesStatusUnknown", "1 of 2 resources have unknown status"},
 		"missing beats unknown":  {[]Outcome{missing, unread}, "AppliedManifestWorkComplete", "ResourcesNotAvailable", "1 of 2 resources are not available"},
+		"denied":                 {[]Outcome{ok, denied}, "AppliedManifestWorkFailed", "ResourcesNotAvailable", "1 of 2 resources are not available"},
 		"nothing can be learned": {[]Outcome{unread}, "AppliedManifestWorkComplete", "ResourcesStatusUnknown", "cannot get any available resource "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,9 +104,35 @@ func TestStatusEntryIsFoundAlsoWhereAManifestMoved(t *testing.T) {
 	}
 }
 
+// What an executor may not get counts as not available when it was not applied, and
+// as unknown when that is not what went wrong. Neither says whether it is there.
+func TestAvailabilityOfWhatTheExecutorMayNotGet(t *testing.T) {
+	m := &manifest.Manifest{
+		Meta: workv1.ManifestResourceMeta{Name: "a", Resource: "configmaps"},
+		GVR:  schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+	}
+	hidden := Observed{Hidden: true, Fetched: errors.New("e may not get the configmaps a")}
+	for name, x := range map[string]struct {
+		outcome Outcome
+		want    metav1.Condition
+	}{
+		"not applied": {Outcome{Applied: errors.New("no"), Observed: hidden}, metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: work.ReasonResourceMissing, Message: "Resource is not available: e may not get the configmaps a",
+		}},
+		"complete": {Outcome{Kept: true, Observed: hidden}, metav1.Condition{
+			Status: metav1.ConditionUnknown, Reason: work.ReasonFetchFailed, Message: "Failed to fetch resource: e may not get the configmaps a",
+		}},
+	} {
+		x.want.Type = work.ConditionAvailable
+		if got := availability(m, x.outcome); got != x.want {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
 // A contested object is told of as long as it is, and not to an executor that may not
 // get the object.
-func TestContestedObjectsAreToldOf(t *testing.T) {
+func TestContestedObjectsAreReported(t *testing.T) {
 	manifests := []*manifest.Manifest{{Meta: workv1.ManifestResourceMeta{Name: "a", Resource: "configmaps"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}}
 	there := Observed{Exists: true}
 	for name, x := range map[string]struct {

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
@@ -14,17 +17,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Watches watches the kinds that works hold and wakes the works whose objects
+// Watches watches the kinds that works hold and queues the works whose objects
 // change. Of the objects it keeps the metadata only. A kind that may not be
-// watched is left to the periodic look at all works.
+// watched is left to the periodic pass over all works.
 type Watches struct {
 	client metadata.Interface
 	clock  clock.Clock
 	log    *slog.Logger
-	wake   func(work string)
+	queue  func(work string)
 
 	ctx  context.Context // of the watches
 	stop context.CancelFunc
@@ -44,16 +49,16 @@ type watch struct {
 	failed atomic.Int64
 }
 
-// distrust is how long a watch that failed is not relied on. It is longer than
+// unreliable is how long a watch that failed is not relied on. It is longer than
 // the pauses between the attempts of one that goes on failing.
-const distrust = 2 * time.Minute
+const unreliable = 2 * time.Minute
 
-// New makes watches. wake is called with the name of a work whose objects have
+// New makes watches. queue is called with the name of a work whose objects have
 // changed.
-func New(client metadata.Interface, clock clock.Clock, log *slog.Logger, wake func(string)) *Watches {
+func New(client metadata.Interface, clock clock.Clock, log *slog.Logger, queue func(string)) *Watches {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Watches{
-		client: client, clock: clock, log: log, wake: wake, ctx: ctx, stop: stop,
+		client: client, clock: clock, log: log, queue: queue, ctx: ctx, stop: stop,
 		informers: map[schema.GroupVersionResource]*watch{},
 		works:     map[string]map[manifest.Key]schema.GroupVersionResource{},
 		byObject:  map[manifest.Key]map[string]bool{},
@@ -66,9 +71,56 @@ func (w *Watches) Stop() {
 	w.running.Wait()
 }
 
+// Concerning are the objects whose changes concern a work: those of its manifests,
+// those that it once made and that are being deleted, and those whose lack keeps a
+// manifest from being applied: a namespace, or the definition of a kind.
+func Concerning(
+	manifests []*manifest.Manifest, last map[manifest.Key]decide.Result, made []workv1.AppliedManifestResourceMeta,
+) map[manifest.Key]schema.GroupVersionResource {
+	out := map[manifest.Key]schema.GroupVersionResource{}
+	for _, r := range made {
+		gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+		out[manifest.KeyOf(gvr, r.Namespace, r.Name)] = gvr
+	}
+	for _, m := range manifests {
+		if m.UnknownKind { // until the cluster serves it
+			gvr := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+			out[manifest.KeyOf(gvr, "", "")] = gvr
+		}
+		if m.Err != nil {
+			continue
+		}
+		r, ok := last[m.Key()]
+		if ok && r.Hidden {
+			continue // the work must not notice its changes
+		}
+		out[m.Key()] = m.GVR
+		if ok && m.Meta.Namespace != "" && apierrors.IsNotFound(r.Err) {
+			gvr := corev1.SchemeGroupVersion.WithResource("namespaces")
+			out[manifest.KeyOf(gvr, "", m.Meta.Namespace)] = gvr
+		}
+	}
+	return out
+}
+
 // Set sets which objects a work holds. Kinds that no work holds are no longer
-// watched.
-func (w *Watches) Set(work string, objects map[manifest.Key]schema.GroupVersionResource) {
+// watched. It returns the resource versions of the objects whose kind is watched
+// reliably, as Version does.
+func (w *Watches) Set(
+	work string, objects map[manifest.Key]schema.GroupVersionResource,
+) map[manifest.Key]string {
+	w.hold(work, objects)
+	versions := make(map[manifest.Key]string, len(objects))
+	for key, gvr := range objects {
+		if version, known := w.Version(gvr, key); known {
+			versions[key] = version
+		}
+	}
+	return versions
+}
+
+// hold sets which objects a work holds.
+func (w *Watches) hold(work string, objects map[manifest.Key]schema.GroupVersionResource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.works[work]
@@ -118,7 +170,8 @@ func (w *Watches) count(objects map[manifest.Key]schema.GroupVersionResource, by
 // Identities is an informer that keeps, of thousands of objects, only what shows
 // whether one has changed.
 func Identities(client metadata.Interface, gvr schema.GroupVersionResource) cache.SharedIndexInformer {
-	informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	informer := metadatainformer.NewFilteredMetadataInformer(
+		client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	_ = informer.SetTransform(func(o any) (any, error) { // only fails once the informer runs
 		if m, ok := o.(*metav1.PartialObjectMetadata); ok {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -149,17 +202,17 @@ func (w *Watches) watch(gvr schema.GroupVersionResource) *watch {
 	w.running.Go(func() {
 		select {
 		case <-informer.HasSyncedChecker().Done():
-			w.wakeMissing(gvr, informer.GetStore())
+			w.queueMissing(gvr, informer.GetStore())
 		case <-ctx.Done():
 		}
 	})
 	return x
 }
 
-// wakeMissing wakes the works that hold objects of a kind that the first list of
+// queueMissing queues the works that hold objects of a kind that the first list of
 // the kind lacks. Such an object may have been read, and deleted before the list:
-// no event tells of it.
-func (w *Watches) wakeMissing(gvr schema.GroupVersionResource, listed cache.Store) {
+// there is no event about it.
+func (w *Watches) queueMissing(gvr schema.GroupVersionResource, listed cache.Store) {
 	w.mu.Lock()
 	var works []string
 	for work, objects := range w.works {
@@ -175,7 +228,7 @@ func (w *Watches) wakeMissing(gvr schema.GroupVersionResource, listed cache.Stor
 	}
 	w.mu.Unlock()
 	for _, work := range works {
-		w.wake(work)
+		w.queue(work)
 	}
 }
 
@@ -200,7 +253,7 @@ func (w *Watches) changed(gvr schema.GroupVersionResource, o any) {
 	}
 	w.mu.Unlock()
 	for _, work := range works {
-		w.wake(work)
+		w.queue(work)
 	}
 }
 
@@ -210,7 +263,7 @@ func (w *Watches) Version(gvr schema.GroupVersionResource, key manifest.Key) (ve
 	w.mu.Lock()
 	x := w.informers[gvr]
 	w.mu.Unlock()
-	if x == nil || !x.informer.HasSynced() || w.clock.Since(time.Unix(0, x.failed.Load())) < distrust {
+	if x == nil || !x.informer.HasSynced() || w.clock.Since(time.Unix(0, x.failed.Load())) < unreliable {
 		return "", false
 	}
 	o, exists, err := x.informer.GetStore().GetByKey(storeKey(key))

@@ -6,7 +6,7 @@
 //   - supportedConfigs of a ClusterManagementAddOn are defaultConfigs in v1beta1,
 //     where a reserved name stands for "no default";
 //   - spec.installNamespace of a ManagedClusterAddOn is an annotation in v1beta1;
-//   - status.registrations tell their type in v1beta1, and by the signer's name in
+//   - status.registrations have their type in v1beta1, and by the signer's name in
 //     v1alpha1; the driver for the hub's API is one for all of an add-on's
 //     registrations in v1alpha1.
 //
@@ -28,7 +28,7 @@ import (
 )
 
 // Convert converts one object, in JSON, to another version of its API. It fails
-// when the object is not JSON of its kind, when it is no add-on, or when there is
+// when the object is not JSON of its kind, when it is not an add-on, or when there is
 // no such version. Lists are to be converted item by item.
 func Convert(object []byte, apiVersion string) ([]byte, error) {
 	head := &metav1.PartialObjectMetadata{}

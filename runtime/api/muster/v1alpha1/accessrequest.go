@@ -151,6 +151,13 @@ type IssuedAccess struct {
 	// +kubebuilder:validation:MaxLength=64
 	Serial string `json:"serial,omitempty"`
 
+	// serviceAccountUID is the UID of the service account that the token is of. A
+	// token ends with its account; the agent replaces it when the account has been
+	// made again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ServiceAccountUID string `json:"serviceAccountUID,omitempty"`
+
 	// notBefore is when access begins.
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`

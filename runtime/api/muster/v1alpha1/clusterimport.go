@@ -76,6 +76,27 @@ type ClusterImportSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// clusterAuthority is who vouches for the cluster's API server: sha256: and the
+	// hash of the key of its certificate authority, or dns: and its name where a
+	// public authority vouches. The one of the first import counts when it is empty.
+	// Another server behind the kubeconfig gets nothing, not even the credentials.
+	// +optional
+	// +kubebuilder:validation:MaxLength=300
+	ClusterAuthority string `json:"clusterAuthority,omitempty"`
+
+	// rejoin lets the cluster join again, once, when it is raised: after its agent
+	// has lost its identity. Who raises it needs the right to create Secrets in
+	// kube-system, as for "muster rejoin".
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Rejoin int64 `json:"rejoin,omitempty"`
+
+	// publishServer puts the server and the authority of the kubeconfig into
+	// spec.managedClusterClientConfigs of the ManagedCluster, where users of the
+	// cluster find its API server.
+	// +optional
+	PublishServer bool `json:"publishServer,omitempty"`
 }
 
 // HubEndpoint is where agents find a hub.
@@ -231,6 +252,18 @@ type ClusterImportStatus struct {
 	// clusterUID is the cluster that the agent was installed in.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// clusterAuthority is who vouched for its API server then.
+	// +optional
+	ClusterAuthority string `json:"clusterAuthority,omitempty"`
+
+	// rejoined is the counter rejoin that was used up.
+	// +optional
+	Rejoined int64 `json:"rejoined,omitempty"`
+
+	// publishedServer is the URL that publishServer has put into the ManagedCluster.
+	// +optional
+	PublishedServer string `json:"publishedServer,omitempty"`
 }
 
 // ClusterImportList is a list of cluster imports.

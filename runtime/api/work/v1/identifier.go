@@ -8,12 +8,19 @@ func (id ResourceIdentifier) Matches(group, resource, namespace, name string) bo
 	return id.Group == group && id.Resource == resource && matches(id.Name, name) && matches(id.Namespace, namespace)
 }
 
+// MaxPattern is how long a pattern may be, in bytes: twice a name's length. Longer
+// ones match nothing; each is compared with each manifest of its work.
+const MaxPattern = 512
+
 // matches compares with a pattern in which * stands for any text.
 func matches(pattern, s string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
+	if !strings.Contains(pattern, "*") {
 		return pattern == s
 	}
+	if len(pattern) > MaxPattern {
+		return false
+	}
+	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]
 	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
 		return false

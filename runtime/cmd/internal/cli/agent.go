@@ -75,7 +75,7 @@ func AddAgentFlags(f *pflag.FlagSet, o *agent.Options) {
 	f.StringVar(&o.AddOnKubeClientRegistrationAuth, "addon-kubeclient-registration-auth", addonregistration.DriverCSR,
 		"how the agents of add-ons get credentials for the hub: csr, by client certificates, or token, by tokens of service accounts on the hub")
 	f.Int64Var(&o.AddOnTokenExpirationSeconds, "addon-token-expiration-seconds", addonregistration.DefaultTokenExpiration,
-		"lifetime to ask for these tokens, 600 or more")
+		"lifetime to ask for these tokens, in seconds, 600 or more; a muster hub gives a day at most")
 	gates := features.NewAgent()
 	o.Features = gates
 	features.AddFlag(f, gates)

@@ -3,12 +3,51 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 )
+
+// bareVerbosity is how much -v logs without a number.
+const bareVerbosity = "2"
+
+// AddVerbosity adds the flag -v, with or without a number. Arguments have to go through
+// JoinVerbosity before they are parsed.
+func AddVerbosity(f *pflag.FlagSet) {
+	f.IntP("v", "v", 0, "how much to log: 0 what matters, 2 what is done (-v alone), 4 why, 6 requests, without their bodies")
+	f.Lookup("v").NoOptDefVal = bareVerbosity
+}
+
+// JoinVerbosity makes "-v 4", "--v 4" and "-v4" one argument, "-v=4". A flag that does
+// without a value takes none from the next argument, so a number that follows would
+// count as an argument of the command.
+func JoinVerbosity(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		if number, short := strings.CutPrefix(arg, "-v"); short && isNumber(number) {
+			arg = "-v=" + number
+		}
+		if (arg == "-v" || arg == "--v") && i+1 < len(args) && isNumber(args[i+1]) {
+			i++
+			arg += "=" + args[i]
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
 
 // explainFlag says of a flag that can't be read what is wrong with it, and what to
 // write in its place.

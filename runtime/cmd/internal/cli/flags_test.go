@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,51 @@ func TestFlagsThatCanNotBeReadAreExplained(t *testing.T) {
 		root.SetArgs(given)
 		if err := root.Execute(); err == nil || err.Error() != want {
 			t.Errorf("%v: %v, want %s", given, err, want)
+		}
+	}
+}
+
+// -v goes without a number, and with one as it always did.
+func TestVerbosityGoesWithoutANumber(t *testing.T) {
+	for args, want := range map[string]struct {
+		verbosity int
+		rest      string
+	}{
+		"up":                  {0, ""},
+		"up -v":               {2, ""},
+		"up --v":              {2, ""},
+		"-v up":               {2, ""},
+		"up -v 4":             {4, ""},
+		"up -v=4":             {4, ""},
+		"up -v4":              {4, ""},
+		"up --v 4":            {4, ""},
+		"up --v=0":            {0, ""},
+		"-v 6 up":             {6, ""},
+		"up -v -1":            {-1, ""},
+		"up -v one":           {2, "one"},
+		"up -v --name x":      {2, ""},
+		"up --name v 3":       {0, "3"},
+		"up one -v 3 two":     {3, "one two"},
+		"up -v -- 5":          {2, "5"},
+		"up -- -v 5":          {0, "-v 5"},
+		"up --name=-v -v one": {2, "one"},
+	} {
+		root := NewRoot()
+		var rest []string
+		up := &cobra.Command{Use: "up", Args: cobra.ArbitraryArgs, RunE: func(_ *cobra.Command, args []string) error {
+			rest = args
+			return nil
+		}}
+		up.Flags().String("name", "", "")
+		root.AddCommand(up)
+		root.SetOut(io.Discard)
+		root.SetArgs(JoinVerbosity(strings.Fields(args)))
+		if err := root.Execute(); err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		if got, err := up.Flags().GetInt("v"); err != nil || got != want.verbosity || strings.Join(rest, " ") != want.rest {
+			t.Errorf("%q: verbosity %d and arguments %q, want %d and %q", args, got, rest, want.verbosity, want.rest)
 		}
 	}
 }

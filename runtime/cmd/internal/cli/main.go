@@ -41,6 +41,7 @@ func Main(newRoot func() *cobra.Command) {
 	ctx, remove := lifeline.Follow(ctx)
 	root := newRoot()
 	root.SetFlagErrorFunc(explainFlag)
+	root.SetArgs(JoinVerbosity(os.Args[1:]))
 	explainArguments(root)
 	err := execute(ctx, root.ExecuteContext)
 	if err := errors.Join(err, remove()); err != nil {
@@ -108,7 +109,7 @@ func NewRoot() *cobra.Command {
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.PersistentFlags().IntP("v", "v", 0, "how much to log: 0 what matters, 2 what is done, 4 why, 6 requests, without their bodies")
+	AddVerbosity(root.PersistentFlags())
 	root.PersistentFlags().Bool("log-json", false, "log as JSON, one object a line")
 	return root
 }

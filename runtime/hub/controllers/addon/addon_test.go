@@ -15,17 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
 )
-
-var env testenv.Env
-
-func TestMain(m *testing.M) { testenv.Main(m, &env) }
 
 const (
 	silent  = "ManagedClusterConditionAvailable"
@@ -199,7 +194,7 @@ func TestAnAddOnThatComesToASilentClusterIsUnknown(t *testing.T) {
 	until()
 }
 
-func TestManyAddOnsAreToldOfInOneWrite(t *testing.T) {
+func TestManyAddOnsAreReportedInOneWrite(t *testing.T) {
 	w := newWorld(t)
 	w.is(metav1.ConditionTrue)
 	want := map[string]string{}
@@ -222,7 +217,7 @@ func TestManyAddOnsAreToldOfInOneWrite(t *testing.T) {
 	}
 }
 
-func TestAnAddOnThatGoesIsToldOfNoMore(t *testing.T) {
+func TestAnAddOnThatGoesIsReportedNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.is(metav1.ConditionTrue)
 	a := w.addOn("a", metav1.ConditionTrue)

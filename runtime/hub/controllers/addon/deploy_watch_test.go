@@ -29,6 +29,8 @@ import (
 type requests struct {
 	mu    sync.Mutex
 	count map[string]int
+	// underWay is held for reading by requests whose answer has not been counted.
+	underWay sync.RWMutex
 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
@@ -38,6 +40,8 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 		if len(part) > 5 {
 			resource = part[5] // namespaced
 		}
+		r.underWay.RLock()
+		defer r.underWay.RUnlock()
 		answer, err := next.RoundTrip(q)
 		if err == nil && answer.StatusCode < http.StatusBadRequest {
 			r.mu.Lock()
@@ -48,7 +52,10 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
+// take returns the counts since the last time. What is seen on the server is in them.
 func (r *requests) take() map[string]int {
+	r.underWay.Lock()
+	defer r.underWay.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.count

@@ -38,6 +38,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
 // noon is when the tests' clock starts.
@@ -65,13 +66,13 @@ func newFleet(t testing.TB, clusters string) *fleet {
 	f := &fleet{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon)}
 	counting, writes := env.Counting(t)
 	f.writes = writes
-	f.install, f.owner = install.NewController(counting), owner.NewController(counting)
-	f.configuration = configuration.NewController(counting, counting, f.clock)
+	f.install, f.owner = install.NewController(counting, selection.BoundSets), owner.NewController(counting)
 	f.progressing = progressing.NewController(counting, f.clock)
 	as, err := addons.NewManager(env.Config("muster-test"), client.Options{Scheme: counting.Scheme(), Mapper: counting.RESTMapper()})
 	f.Must(err)
 	f.registration = registration.NewController(counting, counting, counting, as, f.clock)
 	f.events = events.NewFakeRecorder(1000)
+	f.configuration = configuration.NewController(counting, counting, f.events, f.clock, selection.BoundSets)
 	f.deploying = deploy.NewController(counting, counting, counting, f.events, f.clock, deploy.Options{})
 	f.name = f.BoundSet()
 	for name := range strings.FieldsSeq(clusters) {

@@ -14,6 +14,9 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
 const lifecycle = "addon.open-cluster-management.io/lifecycle"
@@ -85,10 +88,32 @@ func TestDecisionsInstallNowhereElse(t *testing.T) {
 	f.place("p", "0:a,foreign,denied,missing")
 	f.define("", f.strategy("p", ""))
 	f.mustBeIn("a")
+	refused := "its decisions name clusters that get nothing: " + f.full("foreign") + ", " + f.full("missing") +
+		": not in a cluster set that is bound to the namespace " + f.name + " and that the placement may choose from (bind it with a ManagedClusterSetBinding); " +
+		f.full("denied") + ": not accepted by the hub"
+	f.mustProgress(0, "False/Completed/selected clusters 2. configured addons 1/1 completed with no errors, 0 failed 0 timeout. "+refused)
+	if got, want := <-f.events.Events, "Warning ClustersNotSelected placement "+f.name+"/p: "+refused; got != want {
+		t.Errorf("the event is %q, want %q", got, want)
+	}
+	f.pass()
+	if n := len(f.events.Events); n > 0 {
+		t.Errorf("%d more events although nothing changed", n)
+	}
 	f.Merge(denied, `{"spec":{"hubAcceptsClient":true}}`)
 	f.mustBeIn("a denied")
 	f.Merge(denied, `{"spec":{"hubAcceptsClient":false}}`)
 	f.mustBeIn("a denied")
+}
+
+// Where the rule of bound sets is off, decisions alone count, as upstream.
+func TestWithoutTheRuleDecisionsAloneInstall(t *testing.T) {
+	f := newFleet(t, "a")
+	f.install = install.NewController(f.Client, selection.AnyCluster)
+	f.configuration = configuration.NewController(f.Client, f.Client, f.events, f.clock, selection.AnyCluster)
+	f.member("foreign", map[string]string{cluster.ClusterSetLabel: "another"}, nil)
+	f.place("p", "0:a,foreign,missing")
+	f.define("", f.strategy("p", ""))
+	f.mustBeIn("a foreign")
 }
 
 func TestManualAndSelfManagedAddOnsAreLeftToOthers(t *testing.T) {

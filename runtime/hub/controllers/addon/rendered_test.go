@@ -9,9 +9,11 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/health"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -156,6 +158,9 @@ func TestTemplatesAreRenderedIntoWorks(t *testing.T) {
 	want := fromYAML[[]workv1.ManifestConfigOption](t, `
 - {resourceIdentifier: {group: apps, resource: deployments, name: agent, namespace: `+install+`}, feedbackRules: [{type: WellKnownStatus}], feedbackScrapeType: Poll}
 - {resourceIdentifier: {group: apps, resource: daemonsets, name: node, namespace: `+install+`}, feedbackRules: [{type: WellKnownStatus}], feedbackScrapeType: Poll, updateStrategy: {type: ServerSideApply}}`)
+	for i, kind := range []string{"Deployment", "DaemonSet"} {
+		_, want[i].FeedbackRules = health.RolloutRules(schema.GroupKind{Group: "apps", Kind: kind})
+	}
 	if !apiequality.Semantic.DeepEqual(w.Spec.ManifestConfigs, want) {
 		t.Errorf("the options of the manifests are %+v, want %+v", w.Spec.ManifestConfigs, want)
 	}

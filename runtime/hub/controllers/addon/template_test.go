@@ -17,6 +17,7 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
 // The hashes of deployment configurations with one variable, which upstream's tests
@@ -214,8 +215,8 @@ func TestAPassListsNothingForEachCluster(t *testing.T) {
 				return c.Get(ctx, key, o, opts...)
 			},
 		})
-		f.Reconcile(install.NewController(counting), keyOf(f.definition()))
-		f.Reconcile(configuration.NewController(counting, counting, f.clock), keyOf(f.definition()))
+		f.Reconcile(install.NewController(counting, selection.BoundSets), keyOf(f.definition()))
+		f.Reconcile(configuration.NewController(counting, counting, f.events, f.clock, selection.BoundSets), keyOf(f.definition()))
 	}
 	if lists["a"] == 0 || lists["a"] != lists["a b c d"] {
 		t.Errorf("a pass lists %d times for one cluster, %d times for four", lists["a"], lists["a b c d"])

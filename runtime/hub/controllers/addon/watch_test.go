@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
 // run runs the controllers of add-ons as a hub does, apart from those of add-ons from
@@ -38,8 +39,8 @@ func (f *fleet) runWith(more func(m manager.Manager) []controllerOf) {
 		}
 		c := m.GetClient()
 		all := []controllerOf{
-			install.NewController(c), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
-			configuration.NewController(c, m.GetCache(), f.clock), progressing.NewController(c, f.clock),
+			install.NewController(c, selection.BoundSets), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
+			configuration.NewController(c, m.GetCache(), m.GetEventRecorder("test"), f.clock, selection.BoundSets), progressing.NewController(c, f.clock),
 		}
 		for _, x := range append(all, more(m)...) {
 			if err := x.Register(m); err != nil {

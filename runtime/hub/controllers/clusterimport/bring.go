@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,16 +48,25 @@ func (c *Controller) bring(ctx context.Context, imp *v1alpha1.ClusterImport, sta
 	}
 	status.KubeconfigVersion = secret.ResourceVersion
 	to, err := contained(secret)
+	if err == nil && unpublishable(imp, to) != "" {
+		err = errors.New(unpublishable(imp, to))
+	}
 	if err != nil {
 		c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonKubeconfigRefused,
 			fmt.Sprintf("The kubeconfig in the Secret %s/%s is refused: %s.", secret.Namespace, secret.Name, err))
 		return reconcile.Result{}, nil // until the Secret changes
 	}
-	managed, uid, err := c.reach(ctx, to)
+	pinned := pinnedAuthority(imp, status, mc)
+	managed, uid, err := c.reach(ctx, to, pinned)
+	var another *authorityError
+	if errors.As(err, &another) {
+		c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonAnotherAuthority, explainAuthority(imp, another))
+		return reconcile.Result{RequeueAfter: c.options.Look}, nil
+	}
 	if err != nil {
 		reason, message := explain(to, err)
 		c.set(imp, status, muster.ConditionKubeconfigUsable, no, reason, message)
-		return reconcile.Result{}, fmt.Errorf("reach the cluster %s: %w", imp.Name, err)
+		return reconcile.Result{}, fmt.Errorf("reach the cluster %s: %w", imp.Name, printable(err))
 	}
 	defer managed.close()
 	if why := c.another(ctx, imp, status, mc, uid); why != "" {
@@ -67,7 +75,21 @@ func (c *Controller) bring(ctx context.Context, imp *v1alpha1.ClusterImport, sta
 	}
 	c.set(imp, status, muster.ConditionKubeconfigUsable, yes, muster.ReasonUsable,
 		fmt.Sprintf("The kubeconfig in the Secret %s/%s leads to the cluster %s.", secret.Namespace, secret.Name, uid))
-	return c.install(ctx, &job{imp: imp, status: status, cluster: mc, secret: secret, managed: managed, uid: uid})
+	return c.install(ctx, &job{imp: imp, status: status, cluster: mc, secret: secret, server: to, managed: managed, uid: uid, pinned: pinned})
+}
+
+// pinnedAuthority is who has to vouch for the API server: whom the author names, or who
+// did at the first import. It is empty where there was none.
+func pinnedAuthority(imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus, mc *clusterv1.ManagedCluster) string {
+	switch {
+	case imp.Spec.ClusterAuthority != "":
+		return imp.Spec.ClusterAuthority
+	case status.ClusterAuthority != "":
+		return status.ClusterAuthority
+	case mc != nil:
+		return mc.Annotations[muster.ClusterAuthorityAnnotation]
+	}
+	return ""
 }
 
 // contained reads the kubeconfig in a Secret.
@@ -80,9 +102,10 @@ func contained(secret *corev1.Secret) (*kubeconfig.Contained, error) {
 	return nil, fmt.Errorf("the Secret has no key %s", strings.Join(kubeconfigKeys(), " or "))
 }
 
-// reach connects to a cluster and asks it who it is.
-func (c *Controller) reach(ctx context.Context, to *kubeconfig.Contained) (*connection, string, error) {
-	managed, err := connect(to, c.options.AllowLoopback, c.options.Timeout)
+// reach connects to a cluster that the pinned authority vouches for, and asks it who it
+// is.
+func (c *Controller) reach(ctx context.Context, to *kubeconfig.Contained, pinned string) (*connection, string, error) {
+	managed, err := connect(to, pinned, c.options.AllowLoopback, c.options.Timeout)
 	if err != nil {
 		return nil, "", err
 	}
@@ -91,33 +114,11 @@ func (c *Controller) reach(ctx context.Context, to *kubeconfig.Contained) (*conn
 		managed.close()
 		return nil, "", err
 	}
+	if !isUID(system.UID) {
+		managed.close()
+		return nil, "", errNotKubernetes
+	}
 	return managed, string(system.UID), nil
-}
-
-// explain says why a cluster can't be reached, and what to do.
-func explain(to *kubeconfig.Contained, err error) (reason, message string) {
-	var refused *refusedError
-	switch {
-	case errors.As(err, &refused):
-		return muster.ReasonKubeconfigRefused, fmt.Sprintf("The kubeconfig is refused: %s. "+
-			"Give an address of the cluster that is not the hub's own; for fleets on one machine start the hub with --cluster-import-allow-loopback.", refused)
-	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
-		return muster.ReasonUnauthorized, fmt.Sprintf("The cluster at %s does not let the kubeconfig's user read the namespace kube-system. "+
-			"Hand in a kubeconfig of a user with the role cluster-admin; it is tried again by itself.", to.Server.Host)
-	case unanswered(err):
-		return muster.ReasonUnreachable, fmt.Sprintf("The cluster at %s did not answer in time. It is tried again by itself, after pauses that grow. "+
-			"Check that the hub can reach this address.", to.Server.Host)
-	}
-	return muster.ReasonUnreachable, fmt.Sprintf("The cluster at %s can't be used: %s. It is tried again by itself, after pauses that grow.", to.Server.Host, short(err))
-}
-
-// short is the text of an error that a stranger's server may have had a part in.
-func short(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > 300 {
-		text = text[:300] + "…"
-	}
-	return text
 }
 
 // another says why the cluster behind the kubeconfig is not the one that it should be;
@@ -160,6 +161,9 @@ func (c *Controller) withoutKubeconfig(ctx context.Context, imp *v1alpha1.Cluste
 	if joined {
 		c.set(imp, status, muster.ConditionJoined, yes, muster.ReasonClusterJoined, "The cluster has joined.")
 	}
+	if err := c.withdraw(ctx, imp, status, mc); err != nil {
+		return err
+	}
 	to, err := c.endpointOf(ctx, imp)
 	if err != nil {
 		return err
@@ -168,9 +172,11 @@ func (c *Controller) withoutKubeconfig(ctx context.Context, imp *v1alpha1.Cluste
 	if err != nil {
 		return err
 	}
-	if hash != status.AppliedHash || imp.Spec.Redeploy > status.Redeployed {
+	publish := imp.Spec.PublishServer && status.PublishedServer == ""
+	if hash != status.AppliedHash || imp.Spec.Redeploy > status.Redeployed || imp.Spec.Rejoin > status.Rejoined || publish {
 		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonKubeconfigNeeded,
-			fmt.Sprintf("The agent's options, the hub's address or the counter redeploy have changed, and the hub has no kubeconfig any more. Create the Secret %s with it.", where))
+			fmt.Sprintf("The agent's options, the hub's address, publishServer or one of the counters redeploy and rejoin have changed, "+
+				"and the hub has no kubeconfig any more. Create the Secret %s with it.", where))
 	} else if is := meta.FindStatusCondition(status.Conditions, muster.ConditionAgentInstalled); is != nil && is.Reason == muster.ReasonKubeconfigNeeded {
 		c.set(imp, status, muster.ConditionAgentInstalled, yes, muster.ReasonInstalled, "The agent is installed as asked.")
 	}

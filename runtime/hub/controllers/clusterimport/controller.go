@@ -28,8 +28,8 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Options say how imports are carried out.
@@ -84,8 +84,8 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterimport").
 		For(&v1alpha1.ClusterImport{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.ManagedCluster{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicates.Changed(clusterChanged))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.importsOfSecret), builder.WithPredicates(predicates.When(isKubeconfig))).
+		Watches(&clusterv1.ManagedCluster{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.Changed(clusterChanged))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.importsOfSecret), builder.WithPredicates(watch.When(isKubeconfig))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Workers, RateLimiter: newBackoff(c.options.FirstRetry, c.options.LastRetry)}).
 		Complete(patch.RetryConflictsAfter(conflictPause, c))
 }
@@ -126,6 +126,9 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 // the hub: deleting that is what makes the cluster leave. The token goes, and so does a
 // kubeconfig that was only handed in for the import.
 func (c *Controller) finalize(ctx context.Context, imp *v1alpha1.ClusterImport) error {
+	if changed, err := c.hasChanged(ctx, imp); changed || err != nil {
+		return err // the cache is about to show it
+	}
 	if err := c.revoke(ctx, imp); err != nil {
 		return err
 	}
@@ -161,6 +164,34 @@ func (c *Controller) kubeconfigSecret(ctx context.Context, imp *v1alpha1.Cluster
 	return secret, nil
 }
 
+// hasChanged reports whether somebody has changed or replaced the import since it was
+// read from the cache. Who does that and hands in a kubeconfig for it writes the one
+// right after the other, and the kubeconfig must not be taken for the former one.
+func (c *Controller) hasChanged(ctx context.Context, imp *v1alpha1.ClusterImport) (bool, error) {
+	now, err := c.present(ctx, imp)
+	return now == nil || now.UID != imp.UID || now.Generation != imp.Generation, err
+}
+
+// wasWritten reports whether the import was written since it was read from the cache,
+// its status included: then its status can't be written either.
+func (c *Controller) wasWritten(ctx context.Context, imp *v1alpha1.ClusterImport) (bool, error) {
+	now, err := c.present(ctx, imp)
+	return now == nil || now.UID != imp.UID || now.ResourceVersion != imp.ResourceVersion, err
+}
+
+// present reads the import past the cache; nil when there is none.
+func (c *Controller) present(ctx context.Context, imp *v1alpha1.ClusterImport) (*v1alpha1.ClusterImport, error) {
+	now := &v1alpha1.ClusterImport{}
+	err := c.live.Get(ctx, client.ObjectKeyFromObject(imp), now)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the ClusterImport %s: %w", imp.Name, err)
+	}
+	return now, nil
+}
+
 // forget deletes a kubeconfig, unless somebody has put another one there since it was
 // read.
 func (c *Controller) forget(ctx context.Context, imp *v1alpha1.ClusterImport, secret *corev1.Secret) error {
@@ -168,12 +199,12 @@ func (c *Controller) forget(ctx context.Context, imp *v1alpha1.ClusterImport, se
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
-	c.tell(imp, corev1.EventTypeNormal, "KubeconfigForgotten", "the Secret %s/%s is deleted", secret.Namespace, secret.Name)
+	c.record(imp, corev1.EventTypeNormal, "KubeconfigForgotten", "the Secret %s/%s is deleted", secret.Namespace, secret.Name)
 	return nil
 }
 
-// tell leaves an event.
-func (c *Controller) tell(imp *v1alpha1.ClusterImport, kind, reason, format string, args ...any) {
+// record leaves an event.
+func (c *Controller) record(imp *v1alpha1.ClusterImport, kind, reason, format string, args ...any) {
 	c.events.Eventf(imp, nil, kind, reason, "Import", format, args...)
 }
 
@@ -185,7 +216,7 @@ func (c *Controller) set(imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterIm
 		if is == metav1.ConditionFalse && condition != muster.ConditionDrifted && condition != muster.ConditionJoined {
 			kind = corev1.EventTypeWarning
 		}
-		c.tell(imp, kind, reason, "%s is %s: %s", condition, is, message)
+		c.record(imp, kind, reason, "%s is %s: %s", condition, is, message)
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: condition, Status: is, Reason: reason, Message: message,

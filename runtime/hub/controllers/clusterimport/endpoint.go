@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -97,21 +98,23 @@ func currentCluster(config *clientcmdapi.Config) *clientcmdapi.Cluster {
 }
 
 // certified reports whether an agent's Secret holds a certificate of a cluster that
-// this hub has signed and that has not expired.
-func (c *Controller) certified(secret *corev1.Secret, name string) bool {
-	if secret == nil || len(secret.Data[cluster.KubeconfigKey]) == 0 || len(secret.Data[cluster.TLSKeyKey]) == 0 {
+// this hub has signed and that has not expired, with its key, and whether the hub serves
+// this agent. mc is nil when the hub has no such cluster yet.
+func (c *Controller) certified(secret *corev1.Secret, name string, mc *clusterv1.ManagedCluster) bool {
+	if secret == nil || len(secret.Data[cluster.KubeconfigKey]) == 0 {
 		return false
 	}
-	block, _ := pem.Decode(secret.Data[cluster.TLSCertKey])
+	pair, err := tls.X509KeyPair(secret.Data[cluster.TLSCertKey], secret.Data[cluster.TLSKeyKey])
 	roots := x509.NewCertPool()
-	if block == nil || !roots.AppendCertsFromPEM(c.options.HubCA) {
+	if err != nil || !roots.AppendCertsFromPEM(c.options.HubCA) {
 		return false
 	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
+	of, agent, ok := cluster.ParseCommonName(pair.Leaf.Subject.CommonName)
+	if !ok || of != name || mc != nil && cluster.Replaced(mc.Annotations, agent) {
 		return false
 	}
-	of, _, ok := cluster.ParseCommonName(certificate.Subject.CommonName)
-	_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: c.clock.Now().Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-	return ok && of == name && err == nil
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: roots, CurrentTime: c.clock.Now().Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err == nil
 }

@@ -12,13 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // job is one attempt at a cluster that answers.
@@ -27,8 +29,14 @@ type job struct {
 	status  *v1alpha1.ClusterImportStatus
 	cluster *clusterv1.ManagedCluster
 	secret  *corev1.Secret
+	server  *kubeconfig.Contained
 	managed *connection
 	uid     string
+	// pinned is who vouched for the cluster before this attempt; empty when that is
+	// not known.
+	pinned string
+	// rejoins says that the cluster has a token to join again with.
+	rejoins bool
 }
 
 // install makes the agent what the import says.
@@ -41,57 +49,75 @@ func (c *Controller) install(ctx context.Context, j *job) (reconcile.Result, err
 			c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonInstalledByOther, "Nothing is changed in the cluster: "+why+".")
 			return reconcile.Result{RequeueAfter: c.options.Look}, nil
 		}
-		if why := unproven(j, c.certified(seen.identity, imp.Name)); why != "" {
+		if why := unproven(j, c.certified(seen.identity, imp.Name, j.cluster)); why != "" {
 			c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonAnotherCluster, why)
 			return reconcile.Result{RequeueAfter: c.options.Look}, nil
 		}
 		err = c.ensureCluster(ctx, j)
 	}
-	certified := err == nil && c.certified(seen.identity, imp.Name)
 	var hash string
 	if err == nil {
-		hash, err = c.write(ctx, j, seen, certified)
+		hash, err = c.write(ctx, j, seen)
 	}
 	if err != nil {
 		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonInstallFailed, explainInstall(err))
-		return reconcile.Result{}, fmt.Errorf("install the agent in the cluster %s: %w", imp.Name, err)
+		return reconcile.Result{}, fmt.Errorf("install the agent in the cluster %s: %w", imp.Name, logged(err))
 	}
-	status.AppliedHash, status.Redeployed, status.ClusterUID = hash, imp.Spec.Redeploy, j.uid
+	status.AppliedHash, status.Redeployed = hash, imp.Spec.Redeploy
+	status.ClusterUID, status.ClusterAuthority = j.uid, j.managed.authority.is()
 	if seen, err = j.managed.look(ctx, namespace); err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, logged(err)
 	}
 	running := seen.deployment != nil && rolledOut(seen.deployment)
 	if running {
 		c.set(imp, status, muster.ConditionAgentInstalled, yes, muster.ReasonInstalled, "The agent is installed as asked, and runs.")
 	} else {
-		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonRollingOut, fmt.Sprintf(
-			"The agent's objects are written, and its pod does not run yet. If that stays so: kubectl -n %s describe pods -l app=klusterlet-agent, in the cluster.", namespace))
+		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonRollingOut, c.describeRollout(ctx, j, namespace))
 	}
-	return c.conclude(ctx, j, running, c.certified(seen.identity, imp.Name))
+	return c.conclude(ctx, j, running, c.certified(seen.identity, imp.Name, j.cluster))
 }
 
-// unproven says why a cluster may not come in under a name: another one, or nobody
-// knows which, has joined with it. It is empty where that is known, by the import, by
-// a mark on the ManagedCluster, or by the certificate that is in the cluster.
+// describeRollout says how far an agent is that does not run as asked yet.
+func (c *Controller) describeRollout(ctx context.Context, j *job, namespace string) string {
+	why, err := j.managed.whyNotRunning(ctx, options(j.imp, nil))
+	if err != nil {
+		log.FromContext(ctx).Info("the agent's pods can't be read", "cluster", j.imp.Name, "err", printable(err))
+	}
+	if why == "" {
+		why = "it is being started"
+	}
+	return fmt.Sprintf("The agent's objects are written, and its pod does not run yet: %s. "+
+		"If that stays so: kubectl -n %s describe pods -l app=klusterlet-agent, in the cluster.", why, namespace)
+}
+
+// unproven says why a cluster may not come in under a name that a cluster has joined
+// with. What the server says of itself, such as its UID, is no proof that it is that
+// cluster. What counts is the authority that vouched for that one, or that somebody
+// with the rights to it names, and the key of the certificate with which it has joined.
 func unproven(j *job, certified bool) string {
-	mc := j.cluster
-	if mc == nil || !isJoined(mc) || certified || j.imp.Spec.ClusterUID != "" || j.status.ClusterUID != "" || mc.Annotations[muster.ClusterUIDAnnotation] != "" {
+	if j.cluster == nil || !j.cluster.HasAgent() || certified || j.pinned != "" {
 		return ""
 	}
-	return fmt.Sprintf("A cluster has joined as %s, and nothing tells that it is the one that the kubeconfig leads to, whose namespace kube-system has the UID %s: "+
-		"it has no certificate of that name. If it is, or is to replace it, set spec.clusterUID to this UID.", j.imp.Name, j.uid)
+	return fmt.Sprintf("A cluster has joined as %s, and nothing proves that it is the one that the kubeconfig leads to: that holds no "+
+		"certificate of this name with its key, and the hub does not know who vouches for the one that has joined. If it is, or is to "+
+		"replace it, somebody who may update and accept the ManagedCluster says so: %s", j.imp.Name,
+		patchCommand(j.imp.Name, `"clusterUID":%q,"clusterAuthority":%q`, j.uid, j.managed.authority.is()))
 }
 
 // conclude says whether the cluster has joined, and cleans up when it has.
 func (c *Controller) conclude(ctx context.Context, j *job, running, certified bool) (reconcile.Result, error) {
 	imp, status := j.imp, j.status
 	switch {
-	case j.cluster != nil && isJoined(j.cluster) && certified:
+	case isJoined(j.cluster) && certified:
 		c.set(imp, status, muster.ConditionJoined, yes, muster.ReasonClusterJoined, "The cluster has joined.")
-	case j.cluster != nil && !j.cluster.Spec.AcceptsClient():
+		status.Rejoined = imp.Spec.Rejoin // a permission that is not needed is none for later
+	case !j.cluster.Spec.AcceptsClient():
 		c.set(imp, status, muster.ConditionJoined, no, muster.ReasonWaitingForApproval,
 			fmt.Sprintf("The hub does not accept the cluster. Accept it, or set spec.accept: muster_cluster_acceptance, or kubectl patch managedcluster %s --type=merge -p '{\"spec\":{\"hubAcceptsClient\":true}}'.", imp.Name))
 		return c.pause(false), nil
+	case j.cluster.HasAgent() && !j.rejoins && !certified:
+		c.set(imp, status, muster.ConditionJoined, no, muster.ReasonRejoinNeeded, explainRejoin(imp, status))
+		return c.pause(true), c.revoke(ctx, imp)
 	default:
 		c.set(imp, status, muster.ConditionJoined, no, muster.ReasonWaitingForAgent, "The agent has not registered yet. Its log in the cluster says why, if that stays so.")
 		return c.pause(false), nil
@@ -105,21 +131,33 @@ func (c *Controller) conclude(ctx context.Context, j *job, running, certified bo
 	if !forgets(imp) {
 		return c.pause(true), nil
 	}
+	// The kubeconfig goes only when it can be written down what was done with it: a change
+	// that the cache is about to show needs it, too.
+	if written, err := c.wasWritten(ctx, imp); written || err != nil {
+		return reconcile.Result{RequeueAfter: conflictPause}, err
+	}
 	if err := c.forget(ctx, imp, j.secret); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, c.withoutKubeconfig(ctx, imp, status, j.cluster)
 }
 
+// explainRejoin says how a cluster joins again whose agent has lost its identity.
+func explainRejoin(imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus) string {
+	return fmt.Sprintf("The cluster has joined before, and its agent has no identity any more that the hub serves. Nobody joins again by "+
+		"an import alone. Somebody who may create Secrets in the namespace %s lets it join again, once: muster rejoin %s, or %s",
+		metav1.NamespaceSystem, imp.Name, patchCommand(imp.Name, `"rejoin":%d`, max(imp.Spec.Rejoin, status.Rejoined)+1))
+}
+
 // write applies the agent's objects, and returns the hash of what was applied.
-func (c *Controller) write(ctx context.Context, j *job, seen sighting, certified bool) (string, error) {
+func (c *Controller) write(ctx context.Context, j *job, seen observation) (string, error) {
 	to, err := c.endpointOf(ctx, j.imp)
 	if err != nil {
-		return "", err
+		return "", &hubError{err}
 	}
 	var changed []string
 	var bootstrap []byte
-	if certified {
+	if c.certified(seen.identity, j.imp.Name, j.cluster) {
 		moved, err := j.managed.redirect(ctx, seen, to)
 		if err != nil {
 			return "", err
@@ -127,20 +165,19 @@ func (c *Controller) write(ctx context.Context, j *job, seen sighting, certified
 		if moved {
 			changed = append(changed, "the hub's address")
 		}
-	} else if j.cluster.Spec.AcceptsClient() || seen.bootstrap == nil {
-		token, err := c.token(ctx, j.imp, isJoined(j.cluster))
-		if err != nil {
-			return "", err
-		}
-		if bootstrap, err = to.bootstrap(token); err != nil {
-			return "", err
-		}
+	} else if bootstrap, err = c.credential(ctx, j, to, seen.bootstrap != nil); err != nil {
+		return "", &hubError{err}
 	}
 	objects, hash, err := render(j.imp, to, bootstrap)
 	if err != nil {
-		return "", err
+		return "", &hubError{err}
 	}
 	for _, object := range objects {
+		added, err := j.managed.restore(ctx, object)
+		if err != nil {
+			return "", err
+		}
+		changed = append(changed, added...)
 		written, err := j.managed.apply(ctx, object)
 		if err != nil {
 			return "", err
@@ -163,11 +200,11 @@ func (c *Controller) account(j *job, hash string, changed []string) {
 	list := strings.Join(changed, ", ")
 	switch {
 	case hash == j.status.AppliedHash && len(changed) > 0:
-		c.tell(j.imp, corev1.EventTypeWarning, "AgentRepaired", "somebody had changed or removed: %s", list)
+		c.record(j.imp, corev1.EventTypeWarning, "AgentRepaired", "somebody had changed or removed: %s", list)
 		c.set(j.imp, j.status, muster.ConditionDrifted, no, muster.ReasonRepaired,
 			fmt.Sprintf("At %s the hub restored what somebody had changed or removed: %s.", c.clock.Now().UTC().Format(time.RFC3339), list))
 	case len(changed) > 0:
-		c.tell(j.imp, corev1.EventTypeNormal, "AgentWritten", "in the cluster %s: %s", j.uid, list)
+		c.record(j.imp, corev1.EventTypeNormal, "AgentWritten", "in the cluster %s: %s", j.uid, list)
 		c.set(j.imp, j.status, muster.ConditionDrifted, no, muster.ReasonAsInstalled, "The agent's objects are as the hub has written them.")
 	case !hasCondition(j.status, muster.ConditionDrifted, muster.ReasonRepaired):
 		c.set(j.imp, j.status, muster.ConditionDrifted, no, muster.ReasonAsInstalled, "The agent's objects are as the hub has written them.")
@@ -187,7 +224,7 @@ func hasCondition(status *v1alpha1.ClusterImportStatus, condition, reason string
 // notes which cluster it is.
 func (c *Controller) ensureCluster(ctx context.Context, j *job) error {
 	imp := j.imp
-	mark := map[string]string{muster.ClusterUIDAnnotation: j.uid}
+	mark := map[string]string{muster.ClusterUIDAnnotation: j.uid, muster.ClusterAuthorityAnnotation: j.managed.authority.is()}
 	if imp.Spec.Accept {
 		mark[muster.AcceptedByImportAnnotation] = string(imp.UID)
 	}
@@ -204,18 +241,20 @@ func (c *Controller) ensureCluster(ctx context.Context, j *job) error {
 			err = c.live.Get(ctx, client.ObjectKey{Name: imp.Name}, mc)
 		}
 		if err != nil {
-			return fmt.Errorf("make the ManagedCluster: %w", err)
+			return &hubError{fmt.Errorf("make the ManagedCluster: %w", err)}
 		}
 		j.cluster = mc
 	}
 	if !j.cluster.DeletionTimestamp.IsZero() {
-		return fmt.Errorf("the ManagedCluster %s is being deleted: delete the import, too, or wait until it is gone", imp.Name)
+		return &hubError{fmt.Errorf("the ManagedCluster %s is being deleted: delete the import, too, or wait until it is gone", imp.Name)}
 	}
 	j.cluster = j.cluster.DeepCopy()
 	_, err := patch.Object(ctx, c.client, j.cluster, func() bool {
 		before := j.cluster.Annotations
 		accept := imp.Spec.Accept && before[muster.AcceptedByImportAnnotation] != string(imp.UID)
-		if !accept && before[muster.ClusterUIDAnnotation] == j.uid {
+		published := j.publish()
+		if !accept && !published && before[muster.ClusterUIDAnnotation] == j.uid &&
+			before[muster.ClusterAuthorityAnnotation] == mark[muster.ClusterAuthorityAnnotation] {
 			return false
 		}
 		if accept {
@@ -227,16 +266,11 @@ func (c *Controller) ensureCluster(ctx context.Context, j *job) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("change the ManagedCluster: %w", err)
+		return &hubError{fmt.Errorf("change the ManagedCluster: %w", err)}
+	}
+	j.status.PublishedServer = ""
+	if imp.Spec.PublishServer {
+		j.status.PublishedServer = j.server.Server.String()
 	}
 	return nil
-}
-
-// explainInstall says why an agent could not be written.
-func explainInstall(err error) string {
-	text := "The agent could not be installed: " + short(err) + ". It is tried again by itself."
-	if apierrors.IsForbidden(err) {
-		text += " The kubeconfig's user needs the role cluster-admin: the agent gets rights of its own, and nobody can give more than he has."
-	}
-	return text
 }

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +19,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/rolloutstatus"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -35,11 +38,11 @@ const (
 	endpointAnnotation = "muster-fleet.io/hub-endpoint"
 )
 
-// sighting is what of an agent is in a cluster.
-type sighting struct {
+// observation is what of an agent is in a cluster.
+type observation struct {
 	deployment          *appsv1.Deployment
 	identity, bootstrap *corev1.Secret
-	// elsewhere is another namespace in which the cluster has an agent.
+	// elsewhere is another namespace in which the cluster has an agent, in words.
 	elsewhere string
 }
 
@@ -47,14 +50,19 @@ type sighting struct {
 func get(ctx context.Context, c client.Client, o client.Object, namespace, name string) (found bool, err error) {
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("read %T %s: %w", o, name, err)
+		return false, &stepError{fmt.Sprintf("read the %s %s", kindOf(o), name), err}
 	}
 	return err == nil, nil
 }
 
+func kindOf(o client.Object) string {
+	_, kind, _ := strings.Cut(fmt.Sprintf("%T", o), ".")
+	return kind
+}
+
 // look reads what there is of an agent.
-func (c *connection) look(ctx context.Context, namespace string) (sighting, error) {
-	s := sighting{deployment: &appsv1.Deployment{}, identity: &corev1.Secret{}, bootstrap: &corev1.Secret{}}
+func (c *connection) look(ctx context.Context, namespace string) (observation, error) {
+	s := observation{deployment: &appsv1.Deployment{}, identity: &corev1.Secret{}, bootstrap: &corev1.Secret{}}
 	if found, err := get(ctx, c, s.deployment, namespace, klusterlet.Name); err != nil {
 		return s, err
 	} else if !found {
@@ -76,7 +84,7 @@ func (c *connection) look(ctx context.Context, namespace string) (sighting, erro
 	}
 	for _, subject := range binding.Subjects {
 		if subject.Namespace != "" && subject.Namespace != namespace {
-			s.elsewhere = subject.Namespace
+			s.elsewhere = named("namespace", subject.Namespace)
 		}
 	}
 	return s, nil
@@ -84,9 +92,9 @@ func (c *connection) look(ctx context.Context, namespace string) (sighting, erro
 
 // foreign says why the agent that is there is not the import's to change; empty when
 // it is, or there is none.
-func (s sighting) foreign(name string) string {
+func (s observation) foreign(name string) string {
 	if s.elsewhere != "" {
-		return fmt.Sprintf("the cluster has an agent in the namespace %s: set spec.agent.namespace to it, or remove that agent first", s.elsewhere)
+		return fmt.Sprintf("the cluster has an agent in %s: set spec.agent.namespace to it, or remove that agent first", s.elsewhere)
 	}
 	d := s.deployment
 	if d == nil {
@@ -102,11 +110,20 @@ func (s sighting) foreign(name string) string {
 		return "Terraform's muster_klusterlet installs the agent in this cluster: remove that resource, or delete this import. " +
 			"To hand the agent over, remove the resource with terraform state rm, and the annotation " + muster.InstalledByAnnotation + " from its Deployment"
 	case serves == "":
-		return fmt.Sprintf("the Deployment %s/%s is another program's: remove it first, or set spec.agent.namespace", d.Namespace, d.Name)
+		return fmt.Sprintf("the Deployment %s is another program's: remove it first, or set spec.agent.namespace", klusterlet.Name)
 	case serves != name:
-		return fmt.Sprintf("the cluster has an agent that serves the name %q: give this import that name, or remove the agent first", serves)
+		return fmt.Sprintf("the cluster has an agent that serves %s: give this import that name, or remove the agent first", named("name", serves))
 	}
 	return ""
+}
+
+// named is a name that a cluster has answered with, in words, and without the name if
+// it is none.
+func named(what, name string) string {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return "another " + what
+	}
+	return fmt.Sprintf("the %s %q", what, name)
 }
 
 // options are how an import's agent is rendered.
@@ -147,7 +164,7 @@ func render(imp *v1alpha1.ClusterImport, to endpoint, bootstrap []byte) (objects
 func (c *connection) apply(ctx context.Context, object klusterlet.Object) (changed bool, err error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return false, fmt.Errorf("encode %s: %w", describe(object), err)
+		return false, &hubError{fmt.Errorf("encode %s: %w", describe(object), err)}
 	}
 	delete(fields, "status")
 	wanted := &unstructured.Unstructured{Object: fields}
@@ -169,9 +186,32 @@ func (c *connection) apply(ctx context.Context, object klusterlet.Object) (chang
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("apply %s: %w", describe(object), err)
+		return false, &stepError{"apply the " + describe(object), err}
 	}
 	return wanted.GetResourceVersion() != before.ResourceVersion, nil
+}
+
+// restore takes out of an object what somebody has added to it, which an apply leaves
+// alone, and returns what that was.
+func (c *connection) restore(ctx context.Context, wanted klusterlet.Object) (removed []string, err error) {
+	if !klusterlet.MayHaveAdditions(wanted) {
+		return nil, nil
+	}
+	live := reflect.New(reflect.TypeOf(wanted).Elem()).Interface().(client.Object)
+	if found, err := get(ctx, c, live, wanted.GetNamespace(), wanted.GetName()); err != nil || !found {
+		return nil, err
+	}
+	restored, removed, err := klusterlet.Restored(wanted, live)
+	if err != nil || len(removed) == 0 {
+		return nil, err
+	}
+	if err := c.Update(ctx, restored, client.FieldOwner(fieldManager)); err != nil {
+		return nil, &stepError{"remove what was added to the " + describe(wanted), err}
+	}
+	for i := range removed {
+		removed[i] = describe(wanted) + ": " + removed[i]
+	}
+	return removed, nil
 }
 
 func replaceable(object klusterlet.Object) bool {
@@ -193,7 +233,7 @@ func (c *connection) remove(ctx context.Context, o klusterlet.Options) (removed 
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return removed, fmt.Errorf("delete %s: %w", describe(object), err)
+			return removed, &stepError{"delete the " + describe(object), err}
 		default:
 			removed = append(removed, describe(object))
 		}
@@ -204,21 +244,22 @@ func (c *connection) remove(ctx context.Context, o klusterlet.Options) (removed 
 // redirect has an agent with an identity go on at another endpoint of the same hub.
 // Its identity comes first: an agent whose bootstrap kubeconfig leads elsewhere than
 // its identity would register once more.
-func (c *connection) redirect(ctx context.Context, s sighting, to endpoint) (changed bool, err error) {
-	for _, secret := range []*corev1.Secret{s.identity, s.bootstrap} {
+func (c *connection) redirect(ctx context.Context, s observation, to endpoint) (changed bool, err error) {
+	for i, secret := range []*corev1.Secret{s.identity, s.bootstrap} {
+		name := []string{cluster.HubKubeconfigSecret, cluster.BootstrapSecret}[i]
 		if secret == nil || len(secret.Data[cluster.KubeconfigKey]) == 0 {
 			continue
 		}
 		content, moved, err := to.moved(secret.Data[cluster.KubeconfigKey])
 		if err != nil {
-			return changed, fmt.Errorf("change the hub's address in the Secret %s: %w", secret.Name, err)
+			return changed, &stepError{"change the hub's address in the Secret " + name, err}
 		}
 		if !moved {
 			continue
 		}
 		secret.Data[cluster.KubeconfigKey] = content
 		if err := c.Update(ctx, secret, client.FieldOwner(fieldManager)); err != nil {
-			return changed, fmt.Errorf("change the hub's address in the Secret %s: %w", secret.Name, err)
+			return changed, &stepError{"change the hub's address in the Secret " + name, err}
 		}
 		changed = true
 	}
@@ -227,6 +268,5 @@ func (c *connection) redirect(ctx context.Context, s sighting, to endpoint) (cha
 
 // rolledOut reports whether an agent's Deployment runs as it was written last.
 func rolledOut(d *appsv1.Deployment) bool {
-	want := ptr.Deref(d.Spec.Replicas, 1)
-	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == want && d.Status.Replicas == want && d.Status.AvailableReplicas >= want
+	return rolloutstatus.OfDeployment(d).State == rolloutstatus.Done
 }

@@ -15,7 +15,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
 // clusterChanged reports whether an import has to look at a change of its cluster.
@@ -33,7 +33,7 @@ func isKubeconfig(secret *corev1.Secret) bool { return secret.Namespace == muste
 
 // importsOfSecret are the imports that name a Secret.
 func (c *Controller) importsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
-	return enqueue.Matching(ctx, c.client, &v1alpha1.ClusterImportList{}, func(imp *v1alpha1.ClusterImport) bool {
+	return watch.Matching(ctx, c.client, &v1alpha1.ClusterImportList{}, func(imp *v1alpha1.ClusterImport) bool {
 		return imp.Spec.KubeconfigSecret == o.GetName()
 	})
 }

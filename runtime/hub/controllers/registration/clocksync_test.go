@@ -46,7 +46,7 @@ func startClockSync(w *world) *clocktesting.FakePassiveClock {
 	return clk
 }
 
-func TestEachRenewalTellsOfTheAgentsClock(t *testing.T) {
+func TestEachRenewalReportsTheAgentsClock(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Spec.LeaseDurationSeconds = 10 })
 	startClockSync(w)
 	w.untilSynced()
@@ -61,7 +61,7 @@ func TestEachRenewalTellsOfTheAgentsClock(t *testing.T) {
 	w.untilSynced()
 }
 
-func TestWhatIsNoRenewalTellsNothingOfTheClock(t *testing.T) {
+func TestWhatIsNoRenewalSaysNothingOfTheClock(t *testing.T) {
 	created, touched, sentinel := newWorld(t, nil), newWorld(t, nil), newWorld(t, nil)
 	sentinel.renew(noon)
 	clk := startClockSync(touched)

@@ -145,7 +145,7 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 	}
 }
 
-func TestSilenceIsToldInTheClustersNamespace(t *testing.T) {
+func TestSilenceIsReportedInTheClustersNamespace(t *testing.T) {
 	run(t, func(m manager.Manager) error {
 		return lease.NewController(m.GetClient(), m.GetEventRecorder("registration-controller"), clock.RealClock{}).Register(m)
 	})

@@ -19,11 +19,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { testenv.Main(m, &env) }
+func TestMain(m *testing.M) { testenv.Main(m, &env, testenv.Gated(kinds.HubWithClusterRegistration)) }
 
 // noon is when the tests' clock starts.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

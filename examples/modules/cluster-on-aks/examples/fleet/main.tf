@@ -2,7 +2,7 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     azurerm = { source = "hashicorp/azurerm" }
-    muster  = { source = "muster-fleet/muster" }
+    muster  = { source = "muster-fleet/muster", version = "~> 0.1" }
   }
 }
 
@@ -40,7 +40,7 @@ resource "azurerm_kubernetes_cluster" "dublin" {
 }
 
 module "aks" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-aks"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-aks?ref=v0.1.0"
   for_each = { paris = data.azurerm_kubernetes_cluster.paris, dublin = azurerm_kubernetes_cluster.dublin }
 
   # Address and certificates are no secrets, but they stand in a sensitive attribute,
@@ -52,6 +52,6 @@ module "aks" {
 }
 
 module "fleet" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
   clusters = { for name, cluster in module.aks : name => cluster.cluster }
 }

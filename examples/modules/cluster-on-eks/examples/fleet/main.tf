@@ -2,7 +2,7 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     aws    = { source = "hashicorp/aws" }
-    muster = { source = "muster-fleet/muster" }
+    muster = { source = "muster-fleet/muster", version = "~> 0.1" }
   }
 }
 
@@ -31,7 +31,7 @@ resource "aws_eks_cluster" "lyon" {
 }
 
 module "eks" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-eks"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-eks?ref=v0.1.0"
   for_each = { paris = data.aws_eks_cluster.paris, lyon = aws_eks_cluster.lyon }
 
   name                  = each.value.name
@@ -42,6 +42,6 @@ module "eks" {
 }
 
 module "fleet" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
   clusters = { for name, cluster in module.eks : name => cluster.cluster }
 }

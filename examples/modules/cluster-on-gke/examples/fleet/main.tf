@@ -2,7 +2,7 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     google = { source = "hashicorp/google" }
-    muster = { source = "muster-fleet/muster" }
+    muster = { source = "muster-fleet/muster", version = "~> 0.1" }
   }
 }
 
@@ -29,7 +29,7 @@ resource "google_container_cluster" "milan" {
 }
 
 module "gke" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-gke"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-gke?ref=v0.1.0"
   for_each = { paris = data.google_container_cluster.paris, milan = google_container_cluster.milan }
 
   endpoint              = each.value.endpoint
@@ -39,6 +39,6 @@ module "gke" {
 }
 
 module "fleet" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
   clusters = { for name, cluster in module.gke : name => cluster.cluster }
 }

@@ -2,7 +2,7 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     kind   = { source = "tehcyx/kind" }
-    muster = { source = "muster-fleet/muster" }
+    muster = { source = "muster-fleet/muster", version = "~> 0.1" }
   }
 }
 
@@ -32,14 +32,14 @@ resource "kind_cluster" "this" {
 }
 
 module "kind" {
-  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-kind"
+  source   = "github.com/muster-fleet/terraform-provider-muster//examples/modules/cluster-on-kind?ref=v0.1.0"
   for_each = kind_cluster.this
 
   kubeconfig = each.value.kubeconfig
 }
 
 module "fleet" {
-  source     = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source     = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
   clusters   = { for name, cluster in module.kind : name => cluster.cluster }
   hub_server = var.hub_server
 }

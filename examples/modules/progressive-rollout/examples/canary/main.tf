@@ -2,7 +2,8 @@ terraform {
   required_version = ">= 1.11"
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }
@@ -27,7 +28,7 @@ resource "muster_managed_cluster_set_binding" "production" {
 }
 
 module "fleet" {
-  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding"
+  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/fleet-onboarding?ref=v0.1.0"
 
   clusters = {
     for name, labels in { paris = { canary = "true" }, rome = {} } : name => {
@@ -39,7 +40,7 @@ module "fleet" {
 }
 
 module "hello" {
-  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/progressive-rollout"
+  source = "github.com/muster-fleet/terraform-provider-muster//examples/modules/progressive-rollout?ref=v0.1.0"
 
   name         = "hello"
   namespace    = muster_managed_cluster_set_binding.production.namespace

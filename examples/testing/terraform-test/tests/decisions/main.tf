@@ -4,7 +4,8 @@
 terraform {
   required_providers {
     muster = {
-      source = "muster-fleet/muster"
+      source  = "muster-fleet/muster"
+      version = "~> 0.1"
     }
   }
 }

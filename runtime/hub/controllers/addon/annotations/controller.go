@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the annotations of a cluster's add-ons.
@@ -55,7 +55,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&clusterv1.ManagedCluster{}, handler.Funcs{
 			UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				if c.Note(e.ObjectNew.GetName(), e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) {
-					queue.Add(enqueue.Request(e.ObjectNew.GetName()))
+					queue.Add(watch.Request(e.ObjectNew.GetName()))
 				}
 			},
 		}).
@@ -124,14 +124,14 @@ func (c *Controller) pass(ctx context.Context, r reconcile.Request, keys sets.Se
 	}
 	var problems []error
 	for i := range list.Items {
-		problems = append(problems, c.tell(ctx, &list.Items[i], mc.Annotations, keys))
+		problems = append(problems, c.report(ctx, &list.Items[i], mc.Annotations, keys))
 	}
 	return errors.Join(problems...)
 }
 
-// tell changes the annotations of an add-on that is installed by placements. Of one
+// report changes the annotations of an add-on that is installed by placements. Of one
 // that is installed by hand, its user decides.
-func (c *Controller) tell(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, cluster map[string]string, keys sets.Set[string]) error {
+func (c *Controller) report(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, cluster map[string]string, keys sets.Set[string]) error {
 	definition, err := addons.Definition(ctx, c.client, a.Name)
 	if err != nil || definition == nil || definition.Spec.InstallStrategy.Type != v1alpha1.InstallStrategyPlacements || !a.DeletionTimestamp.IsZero() {
 		return err

@@ -22,19 +22,25 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/parallel"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // longestWait is the longest time until an add-on is looked at again while time
@@ -46,6 +52,7 @@ type Controller struct {
 	client client.Client
 	// objects reads configuration objects as they are on the wire.
 	objects    client.Reader
+	events     events.EventRecorder
 	clock      clock.PassiveClock
 	selections *addons.Selections
 	// clusters are how many clusters an add-on was in at its last pass, by name.
@@ -54,8 +61,10 @@ type Controller struct {
 
 // NewController makes the controller. objects reads configuration objects, without
 // Go types.
-func NewController(c client.Client, objects client.Reader, clk clock.PassiveClock) *Controller {
-	return &Controller{client: c, objects: objects, clock: clk, selections: addons.NewSelections(c)}
+func NewController(
+	c client.Client, objects client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, rule selection.Rule,
+) *Controller {
+	return &Controller{client: c, objects: objects, events: recorder, clock: clk, selections: addons.NewSelections(c, rule)}
 }
 
 // Reconcile brings the configuration of one add-on forward.
@@ -75,9 +84,12 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("configure the add-on %s: %w", a.Name, err)
 	}
+	for _, refused := range p.refused {
+		c.events.Eventf(a, nil, corev1.EventTypeWarning, cluster.EventClustersNotSelected, "Select", "%s", text.Cut(refused, limits.EventNote))
+	}
 	err = errors.Join(
 		c.report(ctx, a, p.status),
-		parallel.Do(len(p.changes), func(i int) error { return c.configure(ctx, p.changes[i]) }),
+		apply.Parallel(len(p.changes), func(i int) error { return c.configure(ctx, p.changes[i]) }),
 	)
 	return reconcile.Result{RequeueAfter: min(p.recheck, longestWait)}, err
 }

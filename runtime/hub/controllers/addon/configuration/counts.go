@@ -39,8 +39,9 @@ func (n *counts) count(s rollout.ClusterStatus, underWay, timedOut bool, soak ti
 }
 
 // report says how far the placement is. When all of its clusters are done, what was
-// wanted is what was applied and is known to be good.
-func (n counts) report(p *v1alpha1.InstallProgression, now time.Time) {
+// wanted is what was applied and is known to be good. The explanation, which may be
+// empty, says which clusters of the decisions get nothing.
+func (n counts) report(p *v1alpha1.InstallProgression, explanation string, now time.Time) {
 	condition := metav1.Condition{Type: addon.ConditionProgressing, LastTransitionTime: metav1.NewTime(now)}
 	if n.total == 0 || n.done != n.total {
 		condition.Status, condition.Reason = metav1.ConditionTrue, addon.ReasonProgressing
@@ -54,6 +55,9 @@ func (n counts) report(p *v1alpha1.InstallProgression, now time.Time) {
 			r := &p.ConfigReferences[i]
 			r.LastAppliedConfig, r.LastKnownGoodConfig = r.DesiredConfig.DeepCopy(), r.DesiredConfig.DeepCopy()
 		}
+	}
+	if explanation != "" {
+		condition.Message += " " + explanation
 	}
 	meta.SetStatusCondition(&p.Conditions, condition)
 }

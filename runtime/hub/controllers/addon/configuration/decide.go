@@ -1,8 +1,10 @@
 package configuration
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -32,6 +34,9 @@ type snapshot struct {
 type plan struct {
 	status  v1alpha1.ClusterManagementAddOnStatus
 	changes []change
+	// refused says which clusters the decisions of placements name and get nothing,
+	// where that is news.
+	refused []string
 	// recheck is when time alone may change the plan; 0 if never.
 	recheck time.Duration
 }
@@ -140,7 +145,7 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 		return nil
 	}
 	base := configs.OfProgression(*progression)
-	groups, statuses, err := d.gather(placed, base, mine)
+	groups, statuses, err := d.gather(placed, base, settled(*progression), mine)
 	if err != nil {
 		return err
 	}
@@ -175,7 +180,12 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 			return err
 		}
 	}
-	n.report(progression, d.now)
+	explanation := placed.Explain(progression.Namespace)
+	if before := meta.FindStatusCondition(progression.Conditions, addon.ConditionProgressing); explanation != "" &&
+		(before == nil || !strings.HasSuffix(before.Message, explanation)) {
+		d.plan.refused = append(d.plan.refused, fmt.Sprintf("placement %s/%s: %s", progression.Namespace, progression.Name, explanation))
+	}
+	n.report(progression, explanation, d.now)
 	if r := result.RecheckAfter; r > 0 && (d.plan.recheck == 0 || r < d.plan.recheck) {
 		d.plan.recheck = r
 	}
@@ -184,7 +194,7 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 
 // gather are the clusters that go by a placement, in its groups, and how far they
 // are.
-func (d *decider) gather(placed selection.Placed, base configs.Set, mine func(cluster string) bool) ([]rollout.Group, map[string]rollout.ClusterStatus, error) {
+func (d *decider) gather(placed selection.Placed, base configs.Set, settled bool, mine func(cluster string) bool) ([]rollout.Group, map[string]rollout.ClusterStatus, error) {
 	statuses := map[string]rollout.ClusterStatus{}
 	var groups []rollout.Group
 	for _, g := range placed.Groups {
@@ -198,7 +208,7 @@ func (d *decider) gather(placed selection.Placed, base configs.Set, mine func(cl
 			if err != nil {
 				return nil, nil, err
 			}
-			statuses[cluster] = status
+			statuses[cluster] = lasting(status, d.byCluster[cluster], settled)
 		}
 		groups = append(groups, own)
 	}
@@ -217,6 +227,31 @@ func (d *decider) statusOf(cluster string, base configs.Set) (rollout.ClusterSta
 	}
 	want, err := d.wanted(x, base)
 	return configs.RolloutStatus(x, want), err
+}
+
+// lasting is the status of an add-on that had its configuration applied and then got into
+// trouble, such as a canary that crashes after a while: it is under way again as long as
+// the rollout lasts, so that the next clusters wait. When all clusters were done once,
+// later troubles of pods are none of the rollout's.
+func lasting(s rollout.ClusterStatus, x *v1alpha1.ManagedClusterAddOn, settled bool) rollout.ClusterStatus {
+	if s.Status != rollout.Succeeded || !underWay(x) {
+		return s
+	}
+	if settled {
+		s.Since = x.CreationTimestamp.Time
+		return s
+	}
+	progressing := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionProgressing)
+	s.Status, s.Since = rollout.Progressing, progressing.LastTransitionTime.Time
+	return s
+}
+
+// settled reports whether all clusters of a placement were done with its configurations
+// once.
+func settled(p v1alpha1.InstallProgression) bool {
+	return !slices.ContainsFunc(p.ConfigReferences, func(r v1alpha1.InstallConfigReference) bool {
+		return !apiequality.Semantic.DeepEqual(r.DesiredConfig, r.LastKnownGoodConfig)
+	})
 }
 
 // settle plans what a ManagedClusterAddOn's status is to say. go says that it is its

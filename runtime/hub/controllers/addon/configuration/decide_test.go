@@ -24,7 +24,7 @@ func addOn(cluster string, applied bool, reason string) *v1alpha1.ManagedCluster
 	if applied {
 		r.LastAppliedConfig = r.DesiredConfig.DeepCopy()
 	}
-	a.Status.ConfigReferences = []v1alpha1.ConfigReference{r}
+	a.Status.ConfigReferences, a.CreationTimestamp = []v1alpha1.ConfigReference{r}, metav1.NewTime(noon.Add(-time.Hour))
 	if reason != "" {
 		a.Status.Conditions = []metav1.Condition{{Type: "Progressing", Reason: reason, LastTransitionTime: metav1.NewTime(noon)}}
 	}
@@ -41,6 +41,8 @@ func TestFailuresCountOutsideOfTheRollout(t *testing.T) {
 		want     string
 		recheck  time.Duration
 		clusters []string
+		// good says that all clusters were done with the configuration once.
+		good bool
 	}{
 		"a failure with a turn": {
 			addOns: []*v1alpha1.ManagedClusterAddOn{addOn("a", false, "Failed"), addOn("b", true, "Completed")}, clusters: []string{"a", "b"},
@@ -65,6 +67,21 @@ func TestFailuresCountOutsideOfTheRollout(t *testing.T) {
 			config: clusterv1alpha1.RolloutConfig{MinSuccessTime: "1m"}, at: time.Minute,
 			want: "selected clusters 2. configured addons 2/2 completed with no errors, 0 failed 0 timeout.",
 		},
+		"a canary that crashes later": {
+			addOns: []*v1alpha1.ManagedClusterAddOn{addOn("a", true, "Progressing"), addOn("b", false, "")}, clusters: []string{"a", "b"},
+			config: clusterv1alpha1.RolloutConfig{MinSuccessTime: "1m", ProgressDeadline: "5m"}, at: 4 * time.Minute,
+			want: "selected clusters 2. configured addons 1/2 progressing..., 0 failed 0 timeout.", recheck: time.Minute,
+		},
+		"and for too long": {
+			addOns: []*v1alpha1.ManagedClusterAddOn{addOn("a", true, "Progressing"), addOn("b", false, "")}, clusters: []string{"a", "b"},
+			config: clusterv1alpha1.RolloutConfig{MinSuccessTime: "1m", ProgressDeadline: "5m"}, at: 5 * time.Minute,
+			want: "selected clusters 2. configured addons 1/2 progressing..., 0 failed 1 timeout.", recheck: 5 * time.Minute,
+		},
+		"a crash after the rollout": {
+			addOns: []*v1alpha1.ManagedClusterAddOn{addOn("a", true, "Progressing"), addOn("b", true, "Completed")}, clusters: []string{"a", "b"},
+			config: clusterv1alpha1.RolloutConfig{MinSuccessTime: "1m"}, at: time.Hour, good: true,
+			want: "selected clusters 2. configured addons 2/2 completed with no errors, 0 failed 0 timeout.",
+		},
 		"nothing selected": {want: "selected clusters 0. configured addons 0/0 progressing..., 0 failed 0 timeout."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +93,11 @@ func TestFailuresCountOutsideOfTheRollout(t *testing.T) {
 					RolloutConfig: x.config, MaxConcurrency: intstr.FromInt(1),
 				}},
 			}}}
+			if x.good {
+				of := x.addOns[0].Status.ConfigReferences[0]
+				a.Status.InstallProgressions = []v1alpha1.InstallProgression{{PlacementRef: v1alpha1.PlacementRef{Namespace: "n", Name: "p"},
+					ConfigReferences: []v1alpha1.InstallConfigReference{{ConfigGroupResource: of.ConfigGroupResource, DesiredConfig: of.DesiredConfig, LastKnownGoodConfig: of.DesiredConfig}}}}
+			}
 			placed := selection.Placed{Settled: true, Clusters: sets.New(x.clusters...), Groups: []rollout.Group{{Clusters: x.clusters}}}
 			p, err := decide(snapshot{definition: a, placed: []selection.Placed{placed}, addOns: x.addOns}, noon.Add(x.at))
 			if err != nil {

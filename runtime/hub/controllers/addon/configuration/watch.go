@@ -21,9 +21,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // ownConfigs is the index of ManagedClusterAddOns by the configuration objects that
@@ -37,8 +36,8 @@ func (c *Controller) Register(m manager.Manager) error {
 	}
 	b := builder.ControllerManagedBy(m).
 		Named("addon-configuration").
-		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(predicates.Changed(definitionChanged))).
-		Watches(&v1alpha1.ManagedClusterAddOn{}, c.paced(), builder.WithPredicates(predicates.Changed(addOnChanged)))
+		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(watch.Changed(definitionChanged))).
+		Watches(&v1alpha1.ManagedClusterAddOn{}, c.paced(), builder.WithPredicates(watch.Changed(addOnChanged)))
 	for _, kind := range configs.TemplateKinds() {
 		b = b.Watches(newObject(addons.KindOf(kind.Resource)), handler.EnqueueRequestsFromMapFunc(c.naming(kind)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}))
@@ -69,10 +68,10 @@ func (c *Controller) paced() handler.EventHandler {
 		clusters, _ := c.clusters.Load(o.GetName())
 		n, _ := clusters.(int)
 		if wait := pace(n); wait > 0 {
-			q.AddAfter(enqueue.Request(o.GetName()), wait)
+			q.AddAfter(watch.Request(o.GetName()), wait)
 			return
 		}
-		q.Add(enqueue.Request(o.GetName()))
+		q.Add(watch.Request(o.GetName()))
 	}
 	return handler.Funcs{
 		CreateFunc:  func(_ context.Context, e event.CreateEvent, q queue) { add(e.Object, q) },
@@ -127,13 +126,13 @@ func configsOf(o client.Object) (out []string) {
 func (c *Controller) naming(kind v1alpha1.ConfigGroupResource) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		object := v1alpha1.AddOnConfig{ConfigGroupResource: kind, ConfigReferent: v1alpha1.ConfigReferent{Namespace: o.GetNamespace(), Name: o.GetName()}}
-		out := enqueue.Matching(ctx, c.client, &v1alpha1.ClusterManagementAddOnList{}, func(a *v1alpha1.ClusterManagementAddOn) bool {
+		out := watch.Matching(ctx, c.client, &v1alpha1.ClusterManagementAddOnList{}, func(a *v1alpha1.ClusterManagementAddOn) bool {
 			return configs.FromTemplate(a) && names(a.Spec, object)
 		})
-		own := enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil,
+		own := watch.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil,
 			client.MatchingFields{ownConfigs: reference(object)})
 		for _, r := range own {
-			out = append(out, enqueue.Request(r.Name))
+			out = append(out, watch.Request(r.Name))
 		}
 		return out
 	}

@@ -20,9 +20,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
@@ -32,18 +31,18 @@ func (c *Controller) Register(m manager.Manager) error {
 		return err
 	}
 	c.requests = labelled
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(addons.KindOf(addon.TemplateResource)))
 	return builder.ControllerManagedBy(m).
 		Named("addon-csr").
 		WatchesRawSource(source.Kind[client.Object](labelled, &certificatesv1.CertificateSigningRequest{},
-			&handler.EnqueueRequestForObject{}, predicates.When(open))).
+			&handler.EnqueueRequestForObject{}, watch.When(open))).
 		// A request that came too early is judged again.
 		Watches(&v1alpha1.ManagedClusterAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofAddOn),
-			builder.WithPredicates(appears, predicates.Changed(addOnChanged))).
+			builder.WithPredicates(appears, watch.Changed(addOnChanged))).
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
-			builder.WithPredicates(appears, predicates.Changed(wasAccepted))).
+			builder.WithPredicates(appears, watch.Changed(wasAccepted))).
 		Watches(template, handler.EnqueueRequestsFromMapFunc(c.ofTemplate), builder.WithPredicates(appears, predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(patch.RetryConflicts(c))
@@ -80,5 +79,5 @@ func (c *Controller) ofTemplate(ctx context.Context, o client.Object) (out []rec
 }
 
 func (c *Controller) openOnes(ctx context.Context, labels client.MatchingLabels) []reconcile.Request {
-	return enqueue.Matching(ctx, c.requests, &certificatesv1.CertificateSigningRequestList{}, open, labels)
+	return watch.Matching(ctx, c.requests, &certificatesv1.CertificateSigningRequestList{}, open, labels)
 }

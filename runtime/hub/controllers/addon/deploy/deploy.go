@@ -20,7 +20,7 @@ func (c *Controller) deploy(ctx context.Context, p *pass) error {
 	r := &report{}
 	if err := works.CheckName(p.addOn); err != nil {
 		r.failed(p, addon.MessageBuildWorkFailed+err.Error())
-		return c.tell(ctx, p, r)
+		return c.publish(ctx, p, r)
 	}
 	all, err := c.render(ctx, p)
 	switch {
@@ -30,20 +30,20 @@ func (c *Controller) deploy(ctx context.Context, p *pass) error {
 		// Whatever the cluster has stays, and is reported on.
 	case err != nil:
 		r.failed(p, addon.MessageRenderFailed+err.Error())
-		return c.tell(ctx, p, r)
+		return c.publish(ctx, p, r)
 	default:
 		if err := c.setFinalizers(ctx, p, func(have []string) []string { return wantedFinalizers(have, p, all) }); err != nil {
 			return err
 		}
 		if done, err := c.bring(ctx, p, r, all); !done {
-			return errors.Join(err, c.tell(ctx, p, r))
+			return errors.Join(err, c.publish(ctx, p, r))
 		}
 	}
 	if err := c.leaveHosts(ctx, p); err != nil {
 		return err
 	}
 	r.works(p)
-	return c.tell(ctx, p, r)
+	return c.publish(ctx, p, r)
 }
 
 // bring writes the works in all places. It is not done when that has failed.

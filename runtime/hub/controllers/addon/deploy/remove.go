@@ -47,7 +47,7 @@ func (c *Controller) remove(ctx context.Context, p *pass) error {
 			done = append(done, h.finalizer)
 		}
 	}
-	if err := c.tell(ctx, p, r); err != nil {
+	if err := c.publish(ctx, p, r); err != nil {
 		return err
 	}
 	if slices.Contains(done, addon.HostingPreDeleteFinalizer) {

@@ -4,19 +4,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/works"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 const (
@@ -24,8 +25,6 @@ const (
 	eventFailed = "AddOnDeployFailed"
 	// eventSkipped says that an add-on goes without what was to run before.
 	eventSkipped = "PreDeleteSkipped"
-	// maxMessage is how long the message of a condition may be.
-	maxMessage = 32768
 )
 
 // report is what a pass says of an add-on.
@@ -100,8 +99,8 @@ func (r *report) applied(p *pass, place works.Place, none bool, condition func()
 	}
 }
 
-// tell writes what a pass says. What is new and bad becomes an event, too.
-func (c *Controller) tell(ctx context.Context, p *pass, r *report) error {
+// publish writes what a pass says. What is new and bad becomes an event, too.
+func (c *Controller) publish(ctx context.Context, p *pass, r *report) error {
 	a := p.addOn
 	was := slices.Clone(a.Status.Conditions)
 	prober := health.Prober{Type: health.WorkloadAvailability}
@@ -138,12 +137,7 @@ func (c *Controller) tell(ctx context.Context, p *pass, r *report) error {
 }
 
 // shortened is a message as long as conditions may have it.
-func shortened(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
-}
+func shortened(message string) string { return text.Cut(message, limits.ConditionMessage) }
 
 // availability is what a cluster's condition says; nothing before there is one.
 func availability(mc *clusterv1.ManagedCluster) metav1.ConditionStatus {

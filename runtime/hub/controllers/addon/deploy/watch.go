@@ -7,6 +7,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,10 +26,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
 func (c *Controller) Register(m manager.Manager) error {
-	lean, err := leanwork.NewCache(m, cluster.AddOnNameLabel, leanwork.Keep{Status: reported, Manifests: works.Names})
+	lean, err := workcache.NewCache(m, cluster.AddOnNameLabel, workcache.Keep{Status: reported, Manifests: works.Names})
 	if err != nil {
 		return err
 	}
@@ -61,24 +61,26 @@ func (c *Controller) Register(m manager.Manager) error {
 	c.works = worksReader{Reader: lean, hostedFor: func(a *v1alpha1.ManagedClusterAddOn) client.ListOption {
 		return client.MatchingFields{byHosted: a.Namespace + "/" + a.Name}
 	}}
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	b := builder.ControllerManagedBy(m).
 		Named("addon-deploy").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, predicates.Changed(addOnChanged))).
-		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition), builder.WithPredicates(predicates.Changed(managerChanged))).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Changed(clusterChanged))).
-		WatchesRawSource(source.Kind[client.Object](lean, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, watch.Changed(addOnChanged))).
+		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition), builder.WithPredicates(watch.Changed(managerChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(watch.Changed(clusterChanged))).
+		WatchesRawSource(source.Kind[client.Object](lean, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), watch.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	b = addons.WatchConfigurations(b, c.client)
 	return b.Complete(patch.RetryConflicts(c))
 }
 
-// reported is what the cache keeps of a work's status: its conditions, why its first
-// object could not be applied, and what is reported of its objects.
+// reported is what the cache keeps of a work's status: its conditions, what its agent says
+// of objects that are moving, why its first object could not be applied, and what is
+// reported of its objects.
 func reported(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
 	var out workv1.ManifestWorkStatus
 	for _, condition := range status.Conditions {
-		if condition.Type == work.ConditionApplied || condition.Type == work.ConditionAvailable {
+		moving := condition.Type == work.ConditionProgressing && condition.Status == metav1.ConditionTrue
+		if condition.Type == work.ConditionApplied || condition.Type == work.ConditionAvailable || moving {
 			out.Conditions = append(out.Conditions, condition)
 		}
 	}
@@ -134,7 +136,7 @@ func (c *Controller) ofDefinition(ctx context.Context, o client.Object) []reconc
 // ofCluster are the add-ons in a cluster, and those that it hosts for others.
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
 	in := func(option client.ListOption) []reconcile.Request {
-		return enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, option)
+		return watch.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, option)
 	}
 	return append(in(client.InNamespace(o.GetName())), in(client.MatchingFields{byHost: o.GetName()})...)
 }

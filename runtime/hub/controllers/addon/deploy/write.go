@@ -14,7 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/works"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // carryOut writes works, and returns those that there are then.

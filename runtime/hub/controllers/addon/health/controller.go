@@ -18,9 +18,8 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the add-ons of silent clusters.
@@ -33,11 +32,11 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("addon-health").
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(predicates.When(silent))).
-		Watches(&addonv1alpha1.ManagedClusterAddOn{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(appears)).
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(watch.When(silent))).
+		Watches(&addonv1alpha1.ManagedClusterAddOn{}, watch.ClusterOfNamespace(), builder.WithPredicates(appears)).
 		Complete(patch.RetryConflicts(c))
 }
 

@@ -22,10 +22,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/parallel"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles ClusterManagementAddOns.
@@ -35,17 +35,17 @@ type Controller struct {
 }
 
 // NewController makes the controller.
-func NewController(c client.Client) *Controller {
-	return &Controller{client: c, selections: addons.NewSelections(c)}
+func NewController(c client.Client, rule selection.Rule) *Controller {
+	return &Controller{client: c, selections: addons.NewSelections(c, rule)}
 }
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
 func (c *Controller) Register(m manager.Manager) error {
 	b := builder.ControllerManagedBy(m).
 		Named("addon-management").
-		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(predicates.Changed(definitionChanged))).
+		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(watch.Changed(definitionChanged))).
 		// One that a user deletes comes back; one that a user makes where none belongs goes.
-		Watches(&v1alpha1.ManagedClusterAddOn{}, enqueue.Named(), builder.WithPredicates(predicates.Only(predicates.Created, predicates.Deleted)))
+		Watches(&v1alpha1.ManagedClusterAddOn{}, watch.Named(), builder.WithPredicates(watch.Only(watch.Created, watch.Deleted)))
 	return c.selections.Watch(b).Complete(patch.RetryConflicts(c))
 }
 
@@ -74,8 +74,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	p := decide(placed, have)
-	removed := parallel.Do(len(p.remove), func(i int) error { return c.remove(ctx, p.remove[i]) })
-	added := parallel.Do(len(p.add), func(i int) error { return c.add(ctx, a, p.add[i]) })
+	removed := apply.Parallel(len(p.remove), func(i int) error { return c.remove(ctx, p.remove[i]) })
+	added := apply.Parallel(len(p.add), func(i int) error { return c.add(ctx, a, p.add[i]) })
 	if len(p.add)+len(p.remove) > 0 {
 		log.FromContext(ctx).V(1).Info("an add-on follows its placements", "addon", a.Name, "added", len(p.add), "removed", len(p.remove))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the lifecycle annotations of ClusterManagementAddOns.
@@ -31,7 +31,7 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("addon-lifecycle").
-		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(predicates.When(concerned))).
+		For(&v1alpha1.ClusterManagementAddOn{}, builder.WithPredicates(watch.When(concerned))).
 		Complete(patch.RetryConflicts(c))
 }
 

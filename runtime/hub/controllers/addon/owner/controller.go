@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the owners of ManagedClusterAddOns.
@@ -34,12 +34,12 @@ func NewController(c client.Client) *Controller { return &Controller{client: c} 
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
 func (c *Controller) Register(m manager.Manager) error {
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("addon-owner").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, predicates.Changed(ownersChanged))).
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, watch.Changed(ownersChanged))).
 		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition),
-			builder.WithPredicates(appears, predicates.Changed(managerChanged))).
+			builder.WithPredicates(appears, watch.Changed(managerChanged))).
 		Complete(patch.RetryConflicts(c))
 }
 

@@ -24,6 +24,30 @@ func is(which string, status metav1.ConditionStatus, generation int64) metav1.Co
 	return metav1.Condition{Type: which, Status: status, ObservedGeneration: generation}
 }
 
+// running is a work that is well, and reports of a Deployment how many of its two replicas
+// are updated, and what its agent says.
+func running(annotation string, updated int64, said string) *workv1.ManifestWork {
+	w := deployed("w", annotation, is("Applied", "True", 2), is("Available", "True", 2))
+	if said != "" {
+		c := is("Progressing", "True", 2)
+		c.Message = said
+		w.Status.Conditions = append(w.Status.Conditions, c)
+	}
+	value := func(name string, n int64) workv1.FeedbackValue {
+		return workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.ValueTypeInteger, Integer: &n}}
+	}
+	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
+		ResourceMeta: workv1.ManifestResourceMeta{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "agents", Name: "d"},
+		StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{
+			value("rollout.generation", 3), value("rollout.observedGeneration", 3), value("rollout.replicas", 2), value("rollout.updated", updated),
+			value("Replicas", 2), value("ReadyReplicas", 2), value("AvailableReplicas", 2),
+		}},
+	}}
+	kept := reported(w.Status)
+	w.Status = reported(kept) // a cache may do it twice
+	return w
+}
+
 func TestDecide(t *testing.T) {
 	const hashes = `{"rs.g/n/x":"1"}`
 	kind := v1alpha1.ConfigGroupResource{Group: "g", Resource: "rs"}
@@ -69,6 +93,9 @@ func TestDecide(t *testing.T) {
 		"not available":             {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{deployed("w", hashes, is("Available", "False", 2), is("Applied", "True", 2))}, want: notReady},
 		"one of two is not":         {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{deployed("w", hashes, well...), deployed("x", hashes)}, want: notReady},
 		"all are well":              {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{deployed("w", hashes, well...), deployed("x", hashes, well...)}, want: completed},
+		"old pods run, and no new":  {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{running(hashes, 1, "")}, want: notReady + ": Deployment agents/d: 1 of 2 replicas are updated"},
+		"the agent says more":       {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{running(hashes, 0, "pod p: ImagePullBackOff")}, want: notReady + ": pod p: ImagePullBackOff"},
+		"all pods are new":          {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{running(hashes, 2, "a Job is not finished")}, want: completed},
 		"a hook does not count":     {conditions: []metav1.Condition{applied}, works: []*workv1.ManifestWork{deployed("w", hashes, well...), deployed("addon-search-pre-delete", "-")}, want: completed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/leanwork"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // workers is how many add-ons are reconciled at a time.
@@ -30,19 +30,19 @@ const workers = 5
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
 func (c *Controller) Register(m manager.Manager) error {
-	leanWorks, err := leanwork.NewCache(m, cluster.AddOnNameLabel, leanwork.Keep{Status: leanwork.Conditions})
+	leanWorks, err := workcache.NewCache(m, cluster.AddOnNameLabel, workcache.Keep{Status: reported})
 	if err != nil {
 		return err
 	}
 	c.works = leanWorks
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("addon-progressing").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, predicates.Changed(addOnChanged))).
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(appears, watch.Changed(addOnChanged))).
 		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition),
-			builder.WithPredicates(appears, predicates.Changed(managerChanged))).
+			builder.WithPredicates(appears, watch.Changed(managerChanged))).
 		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{},
-			handler.EnqueueRequestsFromMapFunc(ofWork), predicates.Changed(workChanged))).
+			handler.EnqueueRequestsFromMapFunc(ofWork), watch.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(patch.RetryConflicts(c))
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // errPending is that it is not known yet who an add-on's agent is on the hub.
@@ -60,7 +60,8 @@ func NewController(c client.Client, objects, live client.Reader, as addons.Manag
 // Reconcile says what the agent of one ManagedClusterAddOn gets, and gives it its roles
 // on the hub. As upstream, nothing is said before the add-on has its owner, and a
 // template whose content is known. While a rollout has not reached the cluster, and
-// while the add-on is being deleted, it keeps what it has.
+// while the add-on is being deleted, it keeps what it has. A denied cluster's add-ons lose
+// their roles, and have them again when the cluster is accepted.
 //
 // A request without a namespace is for the bindings that an add-on's agents share.
 func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -83,19 +84,33 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	case !ownedByDefinition(a):
 		return reconcile.Result{}, nil
 	}
-	if err := c.client.Get(ctx, types.NamespacedName{Name: a.Namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	if accepted, err := c.isAccepted(ctx, a.Namespace); err != nil || !accepted {
+		if err == nil {
+			err = errors.Join(c.revoke(ctx, r.NamespacedName), c.report(ctx, a, wire.MessageClusterNotAccepted))
+		}
+		return reconcile.Result{}, err
 	}
 	source, missing, err := addons.SourceOf(ctx, c.objects, a)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case source == nil:
-		return reconcile.Result{}, c.tell(ctx, a, missing)
+		return reconcile.Result{}, c.report(ctx, a, missing)
 	case source.Outdated != "":
 		return reconcile.Result{}, nil
 	}
 	return c.register(ctx, a, source)
+}
+
+// isAccepted reports whether a namespace is that of an accepted cluster: nobody else has
+// rights on the hub.
+func (c *Controller) isAccepted(ctx context.Context, namespace string) (bool, error) {
+	mc := &clusterv1.ManagedCluster{}
+	err := c.client.Get(ctx, types.NamespacedName{Name: namespace}, mc, client.UnsafeDisableDeepCopy)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the ManagedCluster %s: %w", namespace, err)
+	}
+	return err == nil && mc.Spec.AcceptsClient(), nil
 }
 
 // register writes what an add-on's agent gets.
@@ -121,15 +136,15 @@ func (c *Controller) register(ctx context.Context, a *v1alpha1.ManagedClusterAdd
 	})
 }
 
-// tell says in the condition, where there is one, what the add-on waits for. There is
+// report says in the condition, where there is one, what the add-on waits for. There is
 // none before the add-on has been registered: deploying waits for the condition, and
 // so does upstream's.
-func (c *Controller) tell(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, missing string) error {
+func (c *Controller) report(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, missing string) error {
 	return c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
 		if have := meta.FindStatusCondition(status.Conditions, wire.ConditionRegistrationApplied); have != nil {
-			told := *have
-			told.Message = fmt.Sprintf("%s as before: %s", wire.MessageRegistrationApplied, missing)
-			c.set(status, told)
+			extended := *have
+			extended.Message = fmt.Sprintf("%s as before: %s", wire.MessageRegistrationApplied, missing)
+			c.set(status, extended)
 		}
 	})
 }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 )
 
 // registrations are the credentials that a template asks for, for its agent in the
@@ -58,19 +59,9 @@ func applied(problem error) metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wire.ReasonPermissionConfigPending, wire.MessagePermissionConfigPending
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, wire.ReasonSetPermissionFailed
-		c.Message = shorten(fmt.Sprintf(wire.FormatSetPermissionFailed, problem))
+		c.Message = text.Cut(fmt.Sprintf(wire.FormatSetPermissionFailed, problem), limits.ConditionMessage)
 	}
 	return c
-}
-
-// maxMessage is how long the message of a condition may be.
-const maxMessage = 32768
-
-func shorten(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 }
 
 // ownedByDefinition reports whether a ManagedClusterAddOn belongs to its

@@ -138,6 +138,13 @@ func (c *Controller) sharers(ctx context.Context, addOn string, have []rbacv1.Ro
 	}
 	sources := addons.NewSources(c.objects)
 	for _, a := range all {
+		accepted, err := c.isAccepted(ctx, a.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if !accepted {
+			continue
+		}
 		source, _, err := sources.Of(ctx, a)
 		if err != nil {
 			return nil, err

@@ -22,9 +22,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // workers is how many add-ons are reconciled at a time.
@@ -37,13 +36,14 @@ func (c *Controller) Register(m manager.Manager) error {
 		return err
 	}
 	c.bindings = labelled
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	b := builder.ControllerManagedBy(m).
 		Named("addon-registration").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(predicates.Changed(addOnChanged))).
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(watch.Changed(addOnChanged))).
 		Watches(&v1alpha1.ClusterManagementAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofDefinition),
-			builder.WithPredicates(appears, predicates.Changed(managerChanged))).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Only(predicates.Created))).
+			builder.WithPredicates(appears, watch.Changed(managerChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
+			builder.WithPredicates(watch.Changed(acceptanceChanged))).
 		// What others change or delete, and what has outlived its add-on.
 		WatchesRawSource(source.Kind[client.Object](labelled, &rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofBinding)))
 	b = addons.WatchConfigurations(b, c.client)
@@ -87,6 +87,10 @@ func ofBinding(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
+func acceptanceChanged(was, is *clusterv1.ManagedCluster) bool {
+	return was.Spec.AcceptsClient() != is.Spec.AcceptsClient()
+}
+
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	return enqueue.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, client.InNamespace(o.GetName()))
+	return watch.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, client.InNamespace(o.GetName()))
 }

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,8 +22,9 @@ import (
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the service accounts of ManagedClusterAddOns.
@@ -48,9 +52,9 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	case err != nil:
 		return reconcile.Result{}, c.removeAll(ctx, r.NamespacedName)
 	}
-	wanted := wantsToken(a)
+	wanted, again := wantsToken(a), time.Duration(0)
 	if wanted {
-		if wanted, err = c.isClusters(ctx, a.Namespace); err != nil {
+		if wanted, again, err = c.mayHave(ctx, r.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -59,7 +63,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		if err := c.removeAll(ctx, r.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}
-		return reconcile.Result{}, c.report(ctx, a, nil)
+		return reconcile.Result{RequeueAfter: again}, c.report(ctx, a, nil)
 	}
 	condition := metav1.Condition{
 		Type: wire.ConditionTokenInfrastructureReady, Status: metav1.ConditionTrue, Reason: wire.ReasonTokenInfrastructureReady,
@@ -74,14 +78,33 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	return reconcile.Result{}, errors.Join(problem, c.report(ctx, a, &condition))
 }
 
-// isClusters reports whether a namespace is a cluster's. An add-on in another one, such
-// as a tenant's, gets nothing of the hub.
-func (c *Controller) isClusters(ctx context.Context, namespace string) (bool, error) {
-	err := c.client.Get(ctx, client.ObjectKey{Name: namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+// mayHave reports whether an add-on may have a service account now, and when to look again.
+// Only add-ons of accepted clusters do: one in another namespace, such as a tenant's, gets
+// nothing of the hub. When another agent has taken over the cluster, the service account
+// that there was goes, and all tokens with it; the next one is made when its tokens can't
+// be taken for older ones.
+func (c *Controller) mayHave(ctx context.Context, a types.NamespacedName) (ok bool, again time.Duration, err error) {
+	mc := &clusterv1.ManagedCluster{}
+	err = c.client.Get(ctx, client.ObjectKey{Name: a.Namespace}, mc, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read the ManagedCluster %s: %w", namespace, err)
+		return false, 0, fmt.Errorf("read the ManagedCluster %s: %w", a.Namespace, err)
 	}
-	return err == nil, nil
+	if apierrors.IsNotFound(err) || !mc.Spec.AcceptsClient() {
+		return false, 0, nil
+	}
+	void := cluster.VoidUntil(mc.Annotations)
+	if wait := void.Add(time.Second).Sub(c.clock.Now()); wait > 0 {
+		return false, wait, nil
+	}
+	account := &corev1.ServiceAccount{}
+	err = c.made.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: wire.ServiceAccount(a.Name)}, account)
+	if client.IgnoreNotFound(err) != nil {
+		return false, 0, fmt.Errorf("read the service account of the add-on %s: %w", a, err)
+	}
+	if owner, ours := of(account); err == nil && ours && owner == a && !account.CreationTimestamp.After(void) {
+		return false, time.Second, nil
+	}
+	return true, 0, nil
 }
 
 // wantsToken reports whether the agent of an add-on gets tokens for the hub.

@@ -20,11 +20,11 @@ import (
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // workers is how many add-ons are reconciled at a time.
@@ -44,8 +44,9 @@ func (c *Controller) Register(m manager.Manager) error {
 			CreateFunc: func(e event.CreateEvent) bool { return concerned(e.Object) },
 			UpdateFunc: func(e event.UpdateEvent) bool { return concerned(e.ObjectOld) || concerned(e.ObjectNew) },
 			DeleteFunc: func(e event.DeleteEvent) bool { return concerned(e.Object) },
-		}, predicates.Changed(addOnChanged))).
-		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(predicates.Only(predicates.Created, predicates.Deleted)))
+		}, watch.Changed(addOnChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
+			builder.WithPredicates(watch.Changed(clusterChanged)))
 	for _, kind := range kinds {
 		// What others change or delete, and what has outlived its add-on.
 		b = b.WatchesRawSource(source.Kind(made, kind, handler.EnqueueRequestsFromMapFunc(ofObject)))
@@ -65,8 +66,13 @@ func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
 		!apiequality.Semantic.DeepEqual(meta.FindStatusCondition(was.Status.Conditions, ready), meta.FindStatusCondition(is.Status.Conditions, ready))
 }
 
+func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
+	return was.Spec.AcceptsClient() != is.Spec.AcceptsClient() ||
+		!cluster.VoidUntil(was.Annotations).Equal(cluster.VoidUntil(is.Annotations))
+}
+
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
-	return enqueue.Matching(ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, func(a *v1alpha1.ManagedClusterAddOn) bool { return concerned(a) }, client.InNamespace(o.GetName()))
+	return watch.Matching(ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, func(a *v1alpha1.ManagedClusterAddOn) bool { return concerned(a) }, client.InNamespace(o.GetName()))
 }
 
 func ofObject(_ context.Context, o client.Object) []reconcile.Request {

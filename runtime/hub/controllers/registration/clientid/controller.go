@@ -26,18 +26,18 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 const (
 	// settling is how old a registration has to be before a cluster is created for
 	// it: one that somebody has just prepared may not be in the cache yet.
 	settling = time.Second
-	// keepAnswered is how long an answered registration stays for its agent to read,
-	// and keepRefused how long a refused one stays for people to see. An agent that
-	// still wants in creates it again.
-	keepAnswered = 5 * time.Minute
-	keepRefused  = 15 * time.Minute
+	// KeepAnswered is how long an answered registration stays for its agent to read.
+	KeepAnswered = 5 * time.Minute
+	// KeepRefused is how long a refused registration stays for people to see. An agent
+	// that still wants in creates it again.
+	KeepRefused = 15 * time.Minute
 )
 
 // Controller reconciles ClusterRegistrations.
@@ -96,7 +96,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 func (c *Controller) usefulFor(ctx context.Context, r *musterv1alpha1.ClusterRegistration) (time.Duration, error) {
 	answered := meta.FindStatusCondition(r.Status.Conditions, muster.ConditionRegistered)
 	if answered == nil || answered.Status != metav1.ConditionTrue {
-		return keepRefused - c.clock.Since(r.CreationTimestamp.Time), nil
+		return KeepRefused - c.clock.Since(r.CreationTimestamp.Time), nil
 	}
 	mc := &clusterv1.ManagedCluster{}
 	switch err := c.live.Get(ctx, types.NamespacedName{Name: r.Status.ClusterName}, mc); {
@@ -105,7 +105,7 @@ func (c *Controller) usefulFor(ctx context.Context, r *musterv1alpha1.ClusterReg
 	case err != nil:
 		return 0, fmt.Errorf("look up the cluster of the registration %s: %w", r.Name, err)
 	}
-	return keepAnswered - c.clock.Since(answered.LastTransitionTime.Time), nil
+	return KeepAnswered - c.clock.Since(answered.LastTransitionTime.Time), nil
 }
 
 // ask collects what the answer depends on.

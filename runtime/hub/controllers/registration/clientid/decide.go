@@ -3,9 +3,9 @@ package clientid
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -163,7 +163,7 @@ func (q question) adoptBound() answer {
 	}
 	name := q.token.bound[0]
 	if q.bound == nil {
-		if err := cluster.ReservedName(name); err != nil {
+		if err := cluster.NewName(name); err != nil {
 			return refuse(muster.ReasonTokenNotFor, "the bootstrap token %q is bound to the cluster %q: %v", q.token.id, name, err)
 		}
 		return q.accept(answer{name: name, create: true})
@@ -203,23 +203,17 @@ func (q question) accept(a answer) answer {
 	case !created && len(q.registration.Spec.Labels) > 0:
 		a.message += "; its labels are left out, as the cluster was there before"
 	case created && len(dropped) > 0:
-		a.message += "; the token does not let agents choose these labels, which are left out: " + shortened(dropped)
+		a.message += "; the token does not let agents choose these labels, which are left out: " + text.List(dropped, shownKeys)
 	}
 	return a
 }
+
+// shownKeys is how many labels a message lists.
+const shownKeys = 10
 
 // isOwn reports whether a cluster was created for this registration.
 func (q question) isOwn(name string) bool {
 	return slices.ContainsFunc(q.named, func(c *clusterv1.ManagedCluster) bool {
 		return c.Name == name && c.Labels[muster.RegistrationLabel] == q.registration.Name
 	})
-}
-
-// shortened lists keys for a message.
-func shortened(keys []string) string {
-	const shown = 10
-	if len(keys) <= shown {
-		return strings.Join(keys, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(keys[:shown], ", "), len(keys)-shown)
 }

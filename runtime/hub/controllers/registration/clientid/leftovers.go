@@ -16,27 +16,32 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// keepUnused is how long a cluster stays that was created for a registration after
+// KeepUnused is how long a cluster stays that was created for a registration after
 // which nothing came. Kubernetes removes undecided certificate requests after a
 // day, and an agent that lives makes another one at once.
-const keepUnused = 36 * time.Hour
+const KeepUnused = 36 * time.Hour
 
-// leftovers removes clusters that were created for a registration which never came
+// Leftovers removes clusters that were created for a registration which never came
 // further: the agent has asked for no certificate, and nobody has done anything
 // about the cluster.
-type leftovers struct {
+type Leftovers struct {
 	client client.Client
 	live   client.Reader
 	clock  clock.PassiveClock
 }
 
+// NewLeftovers makes the controller. live reads past the cache.
+func NewLeftovers(c client.Client, live client.Reader, clk clock.PassiveClock) *Leftovers {
+	return &Leftovers{client: c, live: live, clock: clk}
+}
+
 // Reconcile looks at a cluster that was created for a registration. Once one of
 // its certificate requests is approved it has come further, and the label goes
 // that says otherwise.
-func (l *leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+func (l *Leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	mc := &clusterv1.ManagedCluster{}
 	if err := l.client.Get(ctx, r.NamespacedName, mc); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -53,17 +58,17 @@ func (l *leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 			return reconcile.Result{}, l.keep(ctx, mc)
 		}
 	}
-	if left := keepUnused - l.clock.Since(mc.CreationTimestamp.Time); left > 0 {
+	if left := KeepUnused - l.clock.Since(mc.CreationTimestamp.Time); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	if len(requests.Items) > 0 || mc.Spec.AcceptsClient() || mc.HasAgent() {
-		return reconcile.Result{RequeueAfter: keepUnused}, nil
+		return reconcile.Result{RequeueAfter: KeepUnused}, nil
 	}
-	return reconcile.Result{RequeueAfter: keepUnused}, l.remove(ctx, mc)
+	return reconcile.Result{RequeueAfter: KeepUnused}, l.remove(ctx, mc)
 }
 
 // keep takes the label away by which the cluster may be removed.
-func (l *leftovers) keep(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+func (l *Leftovers) keep(ctx context.Context, mc *clusterv1.ManagedCluster) error {
 	mc = mc.DeepCopy()
 	_, err := patch.Object(ctx, l.client, mc, func() bool {
 		delete(mc.Labels, muster.RegistrationLabel)
@@ -76,7 +81,7 @@ func (l *leftovers) keep(ctx context.Context, mc *clusterv1.ManagedCluster) erro
 }
 
 // remove deletes a cluster unless a person has changed it.
-func (l *leftovers) remove(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+func (l *Leftovers) remove(ctx context.Context, mc *clusterv1.ManagedCluster) error {
 	now := &clusterv1.ManagedCluster{} // the cache has no managed fields
 	if err := l.live.Get(ctx, client.ObjectKeyFromObject(mc), now); err != nil {
 		return client.IgnoreNotFound(err)

@@ -17,9 +17,8 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // byClientID indexes ManagedClusters by their client ID.
@@ -39,15 +38,15 @@ func (c *Controller) Register(m manager.Manager) error {
 	}
 	unanswered := func(matches func(*musterv1alpha1.ClusterRegistration, client.Object) bool) handler.EventHandler {
 		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-			return enqueue.Matching(ctx, c.client, &musterv1alpha1.ClusterRegistrationList{}, func(r *musterv1alpha1.ClusterRegistration) bool {
+			return watch.Matching(ctx, c.client, &musterv1alpha1.ClusterRegistrationList{}, func(r *musterv1alpha1.ClusterRegistration) bool {
 				return matches(r, o)
 			})
 		})
 	}
 	err := builder.ControllerManagedBy(m).
 		Named("cluster-registration").
-		For(&musterv1alpha1.ClusterRegistration{}, builder.WithPredicates(predicates.Only(predicates.Created, predicates.Updated))).
-		Watches(&clusterv1.ManagedCluster{}, unanswered(c.concerns), builder.WithPredicates(predicates.Changed(judgedAgain))).
+		For(&musterv1alpha1.ClusterRegistration{}, builder.WithPredicates(watch.Only(watch.Created, watch.Updated))).
+		Watches(&clusterv1.ManagedCluster{}, unanswered(c.concerns), builder.WithPredicates(watch.Changed(judgedAgain))).
 		Watches(&corev1.Secret{}, unanswered(madeWith), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Complete(patch.RetryConflicts(c))
 	if err != nil {
@@ -55,10 +54,10 @@ func (c *Controller) Register(m manager.Manager) error {
 	}
 	return builder.ControllerManagedBy(m).
 		Named("cluster-registration-leftovers").
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(predicates.When(isRegistered))).
-		Watches(&certificatesv1.CertificateSigningRequest{}, enqueue.ValueOfLabel(cluster.NameLabel),
-			builder.WithPredicates(predicates.Only(predicates.Created, predicates.Updated))).
-		Complete(patch.RetryConflicts(&leftovers{client: c.client, live: c.live, clock: c.clock}))
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(watch.When(isRegistered))).
+		Watches(&certificatesv1.CertificateSigningRequest{}, watch.ValueOfLabel(cluster.NameLabel),
+			builder.WithPredicates(watch.Only(watch.Created, watch.Updated))).
+		Complete(patch.RetryConflicts(NewLeftovers(c.client, c.live, c.clock)))
 }
 
 // judgedAgain reports whether the change of a cluster may change answers.

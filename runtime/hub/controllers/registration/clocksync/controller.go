@@ -18,9 +18,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the clock condition of ManagedClusters.
@@ -38,8 +37,8 @@ func NewController(c client.Client, clk clock.PassiveClock) *Controller {
 func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clocksync").
-		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(),
-			builder.WithPredicates(predicates.Only(predicates.Updated), predicates.Changed(renewed))).
+		Watches(&coordinationv1.Lease{}, watch.ClusterOfNamespace(),
+			builder.WithPredicates(watch.Only(watch.Updated), watch.Changed(renewed))).
 		Complete(patch.RetryConflicts(c))
 }
 

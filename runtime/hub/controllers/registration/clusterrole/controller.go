@@ -20,9 +20,8 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the shared cluster roles.
@@ -47,9 +46,9 @@ func NewController(c client.Client, live client.Reader, o Options) *Controller {
 func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterrole").
-		Watches(&clusterv1.ManagedCluster{}, enqueue.Always("shared"),
-			builder.WithPredicates(predicates.Only(predicates.Created, predicates.Deleted))).
-		Watches(&rbacv1.ClusterRole{}, enqueue.Always("shared"), builder.WithPredicates(predicates.When(shared))).
+		Watches(&clusterv1.ManagedCluster{}, watch.Always("shared"),
+			builder.WithPredicates(watch.Only(watch.Created, watch.Deleted))).
+		Watches(&rbacv1.ClusterRole{}, watch.Always("shared"), builder.WithPredicates(watch.When(shared))).
 		Complete(patch.RetryConflicts(c))
 }
 

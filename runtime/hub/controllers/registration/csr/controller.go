@@ -24,8 +24,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // What upstream's controller calls the two kinds of approvals in its log.
@@ -64,16 +64,16 @@ func NewController(c client.Client, live, tokens client.Reader, recorder events.
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	appears := predicates.Only(predicates.Created, predicates.Updated)
+	appears := watch.Only(watch.Created, watch.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("csr").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicates.When(concerned))).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(watch.When(concerned))).
 		// A request that came before its cluster was accepted is judged again then.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf),
-			builder.WithPredicates(appears, predicates.Changed(wasAccepted))).
+			builder.WithPredicates(appears, watch.Changed(wasAccepted))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken),
-			builder.WithPredicates(appears, predicates.When(permits), predicates.Changed(permitsAnother))).
+			builder.WithPredicates(appears, watch.When(permits), watch.Changed(permitsAnother))).
 		Complete(patch.RetryConflicts(c))
 }
 
@@ -190,7 +190,7 @@ func (c *Controller) mayJoin(ctx context.Context, request *certificatesv1.Certif
 		return false, fmt.Sprintf("the cluster %q has joined before: if it is to join again, approve the request with \"kubectl certificate approve %s\", or use a token that \"muster rejoin %s\" makes",
 			name, request.Name, name), nil
 	}
-	return true, "", nil
+	return true, "", c.replaceEarlier(ctx, mc, request, identity.Agent, c.clock.Now())
 }
 
 // clusterToJoin reads the cluster of a first request. Whether it has an agent already
@@ -215,7 +215,7 @@ func (c *Controller) takeOver(ctx context.Context, request *certificatesv1.Certi
 		return client.IgnoreNotFound(err)
 	}
 	if !mc.HasAgent() {
-		return nil
+		return c.replaceEarlier(ctx, mc, request, identity.Agent, c.clock.Now())
 	}
 	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, c.clock.Now())
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // mayRejoin tells whether a token's Secret lets a cluster join again by a
@@ -91,6 +91,25 @@ func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name stri
 	return nil
 }
 
+// replaceEarlier makes the first agent of a cluster the only one when there was a cluster
+// of its name before, whose agents may still have certificates. The namespace tells, as it
+// outlives its cluster.
+func (c *Controller) replaceEarlier(ctx context.Context, mc *clusterv1.ManagedCluster,
+	request *certificatesv1.CertificateSigningRequest, agent string, approved time.Time,
+) error {
+	if request.CreationTimestamp.Before(&mc.CreationTimestamp) {
+		return nil // it may be one of the earlier cluster's
+	}
+	namespace := &corev1.Namespace{}
+	if err := c.live.Get(ctx, types.NamespacedName{Name: mc.Name}, namespace); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !namespace.CreationTimestamp.Before(&mc.CreationTimestamp) {
+		return nil
+	}
+	return c.install(ctx, mc, agent, request.CreationTimestamp.Time, approved)
+}
+
 // install makes an agent the only one of its cluster that the hub serves.
 func (c *Controller) install(ctx context.Context, mc *clusterv1.ManagedCluster, agent string, made, approved time.Time) error {
 	set, changed := cluster.TakeOver(mc.Annotations, agent, made, approved)
@@ -153,7 +172,7 @@ func (c *Controller) follow(ctx context.Context, request *certificatesv1.Certifi
 		return client.IgnoreNotFound(err)
 	}
 	if !mc.HasAgent() {
-		return nil
+		return c.replaceEarlier(ctx, mc, request, identity.Agent, at)
 	}
 	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, at)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
 // concerned selects requests that nobody has decided about, and those of agents
@@ -75,5 +75,5 @@ func (c *Controller) requestsOfToken(ctx context.Context, secret client.Object) 
 // undecided are the undecided requests of the cluster of this name.
 func (c *Controller) undecided(ctx context.Context, name string) []reconcile.Request {
 	open := func(r *certificatesv1.CertificateSigningRequest) bool { return !decided(r) }
-	return enqueue.Matching(ctx, c.client, &certificatesv1.CertificateSigningRequestList{}, open, client.MatchingLabels{cluster.NameLabel: name})
+	return watch.Matching(ctx, c.client, &certificatesv1.CertificateSigningRequestList{}, open, client.MatchingLabels{cluster.NameLabel: name})
 }

@@ -27,9 +27,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // lookAgain is after how long resources are looked at again that the hub does
@@ -67,7 +66,7 @@ func NewController(c client.Client, live client.Reader, objects metadata.Interfa
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	concerned := predicate.Or(predicates.Only(predicates.Deleted), predicates.When(c.concerned))
+	concerned := predicate.Or(watch.Only(watch.Deleted), watch.When(c.concerned))
 	b := builder.ControllerManagedBy(m).Named("gc").For(&clusterv1.ManagedCluster{}, builder.WithPredicates(concerned))
 	for _, r := range c.resources {
 		if k, ok := watched(r); ok {
@@ -92,7 +91,7 @@ func (c *Controller) deletedCluster(ctx context.Context, o client.Object) []reco
 	if err == nil && mc.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return []reconcile.Request{enqueue.Request(o.GetNamespace())}
+	return []reconcile.Request{watch.Request(o.GetNamespace())}
 }
 
 // Reconcile deletes what is in the namespace of a deleted cluster, reports in its
@@ -123,7 +122,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	resource, left, err := c.clean(ctx, mc.Name, nil)
 	if err != nil {
-		c.tellFailure(ctx, mc, err)
+		c.reportFailure(ctx, mc, err)
 		return reconcile.Result{}, errors.Join(err, c.report(ctx, mc, metav1.ConditionFalse, cluster.ReasonDeletingError, err.Error()))
 	}
 	if left.total > 0 {
@@ -229,7 +228,7 @@ func (c *Controller) removeFinalizer(ctx context.Context, mc *clusterv1.ManagedC
 	return nil
 }
 
-func (c *Controller) tellFailure(ctx context.Context, mc *clusterv1.ManagedCluster, err error) {
+func (c *Controller) reportFailure(ctx context.Context, mc *clusterv1.ManagedCluster, err error) {
 	log.FromContext(ctx).Info("cannot empty the namespace of a deleted cluster, trying again", "event", eventFailed, "cluster", mc.Name, "err", err)
 	regarding := mc.DeepCopy()
 	regarding.Namespace = mc.Name // where those look who have access to the cluster's namespace only

@@ -24,9 +24,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller reconciles the leases of ManagedClusters.
@@ -47,7 +46,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Named("lease").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(&clusterv1.ManagedCluster{}).
-		Watches(&coordinationv1.Lease{}, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.When(ofCluster))).
+		Watches(&coordinationv1.Lease{}, watch.ClusterOfNamespace(), builder.WithPredicates(watch.When(ofCluster))).
 		Complete(patch.RetryConflicts(c))
 }
 

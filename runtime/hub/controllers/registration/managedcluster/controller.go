@@ -24,10 +24,9 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
 	hubmanager "github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Options say how clusters are treated.
@@ -66,12 +65,12 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("managedcluster").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
-		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(predicates.Changed(clusterChanged))).
-		Watches(&rbacv1.ClusterRole{}, enqueue.ValueOfLabel(cluster.NameLabel), rights).
-		Watches(&rbacv1.ClusterRoleBinding{}, enqueue.ValueOfLabel(cluster.NameLabel), rights).
-		Watches(&rbacv1.RoleBinding{}, enqueue.ValueOfLabel(cluster.NameLabel), rights).
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(watch.Changed(clusterChanged))).
+		Watches(&rbacv1.ClusterRole{}, watch.ValueOfLabel(cluster.NameLabel), rights).
+		Watches(&rbacv1.ClusterRoleBinding{}, watch.ValueOfLabel(cluster.NameLabel), rights).
+		Watches(&rbacv1.RoleBinding{}, watch.ValueOfLabel(cluster.NameLabel), rights).
 		// A deleted or denied cluster waits for the deletion of its last work.
-		WatchesMetadata(works, enqueue.ClusterOfNamespace(), builder.WithPredicates(predicates.Only(predicates.Deleted))).
+		WatchesMetadata(works, watch.ClusterOfNamespace(), builder.WithPredicates(watch.Only(watch.Deleted))).
 		Complete(patch.RetryConflicts(c))
 }
 

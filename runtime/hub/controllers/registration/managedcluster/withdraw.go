@@ -3,7 +3,9 @@ package managedcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // deny withdraws the rights of a cluster that was accepted before. Its agent
@@ -76,7 +78,35 @@ func (c *Controller) remove(ctx context.Context, mc *clusterv1.ManagedCluster, g
 	if err != nil || !done {
 		return err
 	}
+	if err := c.void(ctx, mc); err != nil {
+		return err
+	}
 	return c.removeFinalizer(ctx, mc)
+}
+
+// void notes on the namespace, which stays, that a cluster goes which was denied, or whose
+// agent was replaced: otherwise the certificates of then would be good again for the next
+// cluster of the name.
+func (c *Controller) void(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	if mc.Spec.AcceptsClient() && mc.Annotations[cluster.AgentAnnotation] == "" {
+		return nil
+	}
+	namespace := &corev1.Namespace{}
+	if err := c.apply.Live.Get(ctx, client.ObjectKey{Name: mc.Name}, namespace); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if cluster.NamespaceOf(mc.Name, namespace.Labels) != nil {
+		return nil //nolint:nilerr // the namespace is somebody else's, and has nothing of the cluster
+	}
+	_, err := patch.Object(ctx, c.client, namespace, func() bool {
+		now := c.clock.Now().UTC().Format(time.RFC3339)
+		metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, cluster.VoidedAnnotation, now)
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("note on the namespace %s that the identities of the deleted cluster are void: %w", mc.Name, err)
+	}
+	return nil
 }
 
 func (c *Controller) removeFinalizer(ctx context.Context, mc *clusterv1.ManagedCluster) error {

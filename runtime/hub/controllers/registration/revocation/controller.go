@@ -18,9 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/enqueue"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/patch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Controller follows the Secrets of bootstrap tokens.
@@ -38,22 +37,22 @@ func NewController(c client.Client, live client.Reader, clk clock.PassiveClock) 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
 	byToken := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{enqueue.Request(strings.TrimPrefix(o.GetName(), cluster.TokenSecretPrefix))}
+		return []reconcile.Request{watch.Request(strings.TrimPrefix(o.GetName(), cluster.TokenSecretPrefix))}
 	})
-	revoked := predicates.When(func(s *corev1.Secret) bool { return revokes(s, c.clock.Now()) })
+	revoked := watch.When(func(s *corev1.Secret) bool { return revokes(s, c.clock.Now()) })
 	err := builder.ControllerManagedBy(m).
 		Named("token-revocation").
-		Watches(&corev1.Secret{}, byToken, builder.WithPredicates(predicates.Only(predicates.Deleted), revoked)).
+		Watches(&corev1.Secret{}, byToken, builder.WithPredicates(watch.Only(watch.Deleted), revoked)).
 		Complete(patch.RetryConflicts(c))
 	if err != nil {
 		return err
 	}
 	// At the start every request counts as new: the Secret may have been deleted
 	// while no controller ran.
-	pending := predicates.When(func(r *certificatesv1.CertificateSigningRequest) bool { return goesWithToken(r, c.clock.Now()) })
+	pending := watch.When(func(r *certificatesv1.CertificateSigningRequest) bool { return goesWithToken(r, c.clock.Now()) })
 	return builder.ControllerManagedBy(m).
 		Named("token-revocation-requests").
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicates.Only(predicates.Created), pending)).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(watch.Only(watch.Created), pending)).
 		Complete(patch.RetryConflicts(&leftovers{client: c.client, cached: m.GetCache(), live: c.live, clock: c.clock}))
 }
 

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/predicates"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -68,7 +68,7 @@ func TestGoesWithToken(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
-	pending := predicates.When(func(r *request) bool { return goesWithToken(r, noon) })
+	pending := watch.When(func(r *request) bool { return goesWithToken(r, noon) })
 	if pending.Create(event.CreateEvent{Object: &corev1.Secret{}}) {
 		t.Error("a secret counts as a certificate request")
 	}

@@ -1,0 +1,367 @@
+package attribute
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The kinds of fields in a table. Each takes the attribute's schema and a function that
+// points to the field. An empty field is an attribute that is left out, unless the
+// schema has a default.
+
+// Text is a field with a text.
+func Text[P any, T ~string](name string, s schema.StringAttribute, at func(P) *T) Field[P] {
+	return Code(name, s,
+		func(value types.String, to P) { *at(to) = T(value.ValueString()) },
+		func(from P) types.String {
+			if s.Default != nil {
+				return types.StringValue(string(*at(from)))
+			}
+			return OptionalString(string(*at(from)))
+		})
+}
+
+// TextPointer is a field with a text for which "" is not the same as nothing.
+func TextPointer[P any, T ~string](name string, s schema.StringAttribute, at func(P) **T) Field[P] {
+	return Code(name, s,
+		func(value types.String, to P) {
+			text := T(value.ValueString())
+			*at(to) = &text
+		},
+		func(from P) types.String {
+			if text := *at(from); text != nil {
+				return types.StringValue(string(*text))
+			}
+			return types.StringNull()
+		})
+}
+
+// Flag is a field that is true or false.
+func Flag[P any](name string, s schema.BoolAttribute, at func(P) *bool) Field[P] {
+	return Code(name, s,
+		func(value types.Bool, to P) { *at(to) = value.ValueBool() },
+		func(from P) types.Bool {
+			if !*at(from) && s.Default == nil {
+				return types.BoolNull()
+			}
+			return types.BoolValue(*at(from))
+		})
+}
+
+// FlagPointer is a field for which false is not the same as nothing.
+func FlagPointer[P any](name string, s schema.BoolAttribute, at func(P) **bool) Field[P] {
+	return Code(name, s,
+		func(value types.Bool, to P) {
+			truth := value.ValueBool()
+			*at(to) = &truth
+		},
+		func(from P) types.Bool { return types.BoolPointerValue(*at(from)) })
+}
+
+// Number is a field with a whole number.
+func Number[P any, T ~int | ~int32 | ~int64](name string, s schema.Int64Attribute, at func(P) *T) Field[P] {
+	return Code(name, s,
+		func(value types.Int64, to P) { *at(to) = T(value.ValueInt64()) },
+		func(from P) types.Int64 {
+			if *at(from) == 0 && s.Default == nil {
+				return types.Int64Null()
+			}
+			return types.Int64Value(int64(*at(from)))
+		})
+}
+
+// NumberPointer is a field with a whole number for which 0 is not the same as nothing.
+func NumberPointer[P any, T ~int | ~int32 | ~int64](name string, s schema.Int64Attribute, at func(P) **T) Field[P] {
+	return Code(name, s,
+		func(value types.Int64, to P) {
+			number := T(value.ValueInt64())
+			*at(to) = &number
+		},
+		func(from P) types.Int64 {
+			if number := *at(from); number != nil {
+				return types.Int64Value(int64(*number))
+			}
+			return types.Int64Null()
+		})
+}
+
+// TextList is a field with texts in an order that matters.
+func TextList[P any, T ~string](name string, s schema.ListAttribute, at func(P) *[]T) Field[P] {
+	s.ElementType = types.StringType
+	return Code(name, s,
+		func(value types.List, to P) { *at(to) = texts[T](value) },
+		func(from P) types.List {
+			if len(*at(from)) == 0 {
+				return types.ListNull(types.StringType)
+			}
+			return types.ListValueMust(types.StringType, textElements(*at(from)))
+		})
+}
+
+// TextSet is a field with texts in any order. They are written sorted.
+func TextSet[P any, T ~string](name string, s schema.SetAttribute, at func(P) *[]T) Field[P] {
+	s.ElementType = types.StringType
+	return Code(name, s,
+		func(value types.Set, to P) {
+			*at(to) = texts[T](value)
+			slices.Sort(*at(to))
+		},
+		func(from P) types.Set {
+			if len(*at(from)) == 0 {
+				return types.SetNull(types.StringType)
+			}
+			return types.SetValueMust(types.StringType, textElements(*at(from)))
+		})
+}
+
+// TextSetOf is TextSet for a field whose elements are objects with one text.
+func TextSetOf[P, E any](name string, s schema.SetAttribute, at func(P) *[]E, text func(*E) *string) Field[P] {
+	s.ElementType = types.StringType
+	return Code(name, s,
+		func(value types.Set, to P) {
+			for _, one := range Sorted(StringList(value)) {
+				var e E
+				*text(&e) = one
+				*at(to) = append(*at(to), e)
+			}
+		},
+		func(from P) types.Set {
+			elements := *at(from)
+			if len(elements) == 0 {
+				return types.SetNull(types.StringType)
+			}
+			var list []string
+			for i := range elements {
+				list = append(list, *text(&elements[i]))
+			}
+			return StringSetValue(list)
+		})
+}
+
+// TextMap is a field with texts by name.
+func TextMap[P any](name string, s schema.MapAttribute, at func(P) *map[string]string) Field[P] {
+	s.ElementType = types.StringType
+	return Code(name, s,
+		func(value types.Map, to P) { *at(to) = StringMap(value) },
+		func(from P) types.Map {
+			if len(*at(from)) == 0 {
+				return types.MapNull(types.StringType)
+			}
+			return StringMapValue(*at(from))
+		})
+}
+
+// LabelsField are the labels of an object. Those of others stay.
+func LabelsField[P metav1.Object](description string) Field[P] {
+	return Code("labels", Labels(description, nil),
+		func(value types.Map, to P) { to.SetLabels(StringMap(value)) },
+		func(from P) types.Map { return StringMapValue(OrEmpty(from.GetLabels())) }).
+		At("metadata.labels").BesideOthers()
+}
+
+// AnnotationsField are the annotations of an object, without the provider's own, and
+// without those that are other attributes. Those of others stay.
+func AnnotationsField[P metav1.Object](description string, without ...string) Field[P] {
+	return Code("annotations", Annotations(description),
+		func(value types.Map, to P) { to.SetAnnotations(StringMap(value)) },
+		func(from P) types.Map {
+			annotations := WithoutMark(from.GetAnnotations())
+			for _, key := range without {
+				delete(annotations, key)
+			}
+			return StringMapValue(annotations)
+		}).
+		At("metadata.annotations").BesideOthers()
+}
+
+// AnnotationField is an attribute that is one annotation of an object. It stays as it is
+// where the attribute is left out. Its line in the table comes after AnnotationsField.
+func AnnotationField[P metav1.Object](name string, s schema.StringAttribute, key string) Field[P] {
+	return Code(name, s,
+		func(value types.String, to P) {
+			annotations := OrEmpty(to.GetAnnotations())
+			annotations[key] = value.ValueString()
+			to.SetAnnotations(annotations)
+		},
+		func(from P) types.String { return OptionalString(from.GetAnnotations()[key]) }).
+		AtAnnotation(key).BesideOthers()
+}
+
+// Object is a field with an object of its own attributes. One in which nothing is set
+// is an attribute that is left out.
+func Object[P, E any](name string, s schema.SingleNestedAttribute, at func(P) *E, fields ...Field[*E]) Field[P] {
+	table := Table[*E](fields)
+	s.Attributes = table.Attributes()
+	f := Code(name, s,
+		func(value types.Object, to P) { table.Write(value.Attributes(), at(to)) },
+		func(from P) types.Object { return table.object(at(from)) })
+	f.observe = func(prior attr.Value, own, live P) attr.Value {
+		object, _ := prior.(types.Object)
+		values := Values(object.Attributes())
+		table.Observe(values, at(own), at(live))
+		return types.ObjectValueMust(table.Types(), values)
+	}
+	return f
+}
+
+// ObjectPointer is Object for a field for which an empty object is not the same as
+// nothing.
+func ObjectPointer[P, E any](
+	name string, s schema.SingleNestedAttribute, at func(P) **E, fields ...Field[*E],
+) Field[P] {
+	table := Table[*E](fields)
+	s.Attributes = table.Attributes()
+	return Code(name, s,
+		func(value types.Object, to P) {
+			*at(to) = new(E)
+			table.Write(value.Attributes(), *at(to))
+		},
+		func(from P) types.Object {
+			if *at(from) == nil {
+				return types.ObjectNull(table.Types())
+			}
+			return types.ObjectValueMust(table.Types(), table.Read(*at(from)))
+		})
+}
+
+// Objects is a field with a list of objects.
+func Objects[P, E any](name string, s schema.ListNestedAttribute, at func(P) *[]E, fields ...Field[*E]) Field[P] {
+	table := Table[*E](fields)
+	s.NestedObject.Attributes = table.Attributes()
+	element := types.ObjectType{AttrTypes: table.Types()}
+	return Code(name, s,
+		func(value types.List, to P) {
+			for _, one := range value.Elements() {
+				var e E
+				if object, ok := one.(types.Object); ok {
+					table.Write(object.Attributes(), &e)
+				}
+				*at(to) = append(*at(to), e)
+			}
+		},
+		func(from P) types.List {
+			var elements []attr.Value
+			for i := range *at(from) {
+				elements = append(elements, types.ObjectValueMust(table.Types(), table.Read(&(*at(from))[i])))
+			}
+			if elements == nil {
+				return types.ListNull(element)
+			}
+			return types.ListValueMust(element, elements)
+		})
+}
+
+// object is null where nothing is set.
+func (t Table[P]) object(from P) types.Object {
+	values := t.Read(from)
+	for value := range maps.Values(values) {
+		if !value.IsNull() {
+			return types.ObjectValueMust(t.Types(), values)
+		}
+	}
+	return types.ObjectNull(t.Types())
+}
+
+// Code is a field for which there is code: write puts the value, which is not null,
+// into an object that has none, and read takes it from there.
+func Code[P any, V attr.Value](
+	name string, s schema.Attribute, write func(value V, to P), read func(from P) V,
+) Field[P] {
+	return Field[P]{
+		name: name, schema: s,
+		write: func(value attr.Value, to P) {
+			if of, ok := value.(V); ok {
+				write(of, to)
+			}
+		},
+		read: func(from P) attr.Value { return read(from) },
+	}
+}
+
+// Model is a field that is written and read as a model with tfsdk tags, for nested
+// attributes with much code.
+func Model[P, M any](name string, s schema.Attribute, write func(model M, to P), read func(from P) M) Field[P] {
+	return Field[P]{
+		name: name, schema: s,
+		write: func(value attr.Value, to P) {
+			var model M
+			if !tfsdk.ValueAs(context.Background(), value, &model).HasError() {
+				write(model, to)
+			}
+		},
+		read: func(from P) attr.Value {
+			value := Null(s.GetType())
+			tfsdk.ValueFrom(context.Background(), read(from), s.GetType(), &value)
+			return value
+		},
+	}
+}
+
+// Local is an attribute that the hub knows nothing of.
+func Local[P any](name string, s schema.Attribute) Field[P] { return Field[P]{name: name, schema: s} }
+
+// Reported is an attribute that only the hub sets, such as a part of the status.
+func Reported[P any, V attr.Value](name string, s schema.Attribute, read func(from P) V) Field[P] {
+	return Field[P]{name: name, schema: s, read: func(from P) attr.Value { return read(from) }}
+}
+
+// ReportedModel is Reported for what is read as a model with tfsdk tags.
+func ReportedModel[P, M any](name string, s schema.Attribute, read func(from P) M) Field[P] {
+	f := Model(name, s, nil, read)
+	f.write = nil
+	return f
+}
+
+// As is a value as a model with tfsdk tags; an empty one where it does not fit.
+func As[M any](value attr.Value) M {
+	var model M
+	if value != nil {
+		tfsdk.ValueAs(context.Background(), value, &model)
+	}
+	return model
+}
+
+// Required is the schema of a text that has to be set.
+func Required(description string, validators ...validator.String) schema.StringAttribute {
+	return schema.StringAttribute{MarkdownDescription: description, Required: true, Validators: validators}
+}
+
+// Optional is the schema of a text that may be left out.
+func Optional(description string, validators ...validator.String) schema.StringAttribute {
+	return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: validators}
+}
+
+// Null is the null value of a type.
+func Null(of attr.Type) attr.Value {
+	ctx := context.Background()
+	null, err := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), nil))
+	if err != nil {
+		return types.DynamicNull() // No type of a schema fails.
+	}
+	return null
+}
+
+func texts[T ~string](value Elements) []T {
+	var list []T
+	for _, text := range StringList(value) {
+		list = append(list, T(text))
+	}
+	return list
+}
+
+func textElements[T ~string](list []T) []attr.Value {
+	elements := make([]attr.Value, 0, len(list))
+	for _, text := range list {
+		elements = append(elements, types.StringValue(string(text)))
+	}
+	return elements
+}

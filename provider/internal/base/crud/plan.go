@@ -1,0 +1,180 @@
+package crud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+)
+
+// What a plan tells of an object that is going to be written: the hub is asked for
+// a dry run, and what it would refuse is refused.
+
+// Getter is a plan or a state.
+type Getter interface {
+	Get(ctx context.Context, target any) diag.Diagnostics
+}
+
+// DryRun asks the hub what would come of the planned write, as the apply would make
+// it. It costs one request for an object that is created or changed, two when that
+// takes something from somebody, and nothing for others. Refusals that the apply
+// would get, too, are errors; what would be taken from others is a warning. Where
+// the hub does not answer, the identity has no right to write, or the configuration
+// is not known, it says nothing.
+//
+// owned makes the object of the plan, and of the state. Call DryRun when the plan is
+// as it will be.
+func (r *Resource) DryRun(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	owned func(from Getter, diags *diag.Diagnostics) (Owned, bool),
+) {
+	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() || resp.Diagnostics.HasError() {
+		return
+	}
+	client := r.Hub.PlanClient()
+	if client == nil || r.Hub.HasWritten() {
+		return // In an apply, the write itself comes right after.
+	}
+	var problems diag.Diagnostics
+	o, ok := owned(resp.Plan, &problems)
+	if !ok || problems.HasError() {
+		return // Validation or the apply will tell.
+	}
+	p := planned{Owned: o, hub: r.Hub, client: client, resp: resp, claim: ClaimOf(ctx, req.Private, &problems)}
+	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	defer cancel()
+	if req.State.Raw.IsNull() {
+		p.create(ctx)
+		return
+	}
+	if before, ok := owned(req.State, &problems); ok && before.id == o.id { // Else Terraform plans again, for a new object.
+		p.update(ctx)
+	}
+}
+
+// NoteCreation notes that the plan creates an object, for resources that would miss it.
+// at are the attributes with its namespace, if it has one, and its name.
+func (r *Resource) NoteCreation(ctx context.Context, req resource.ModifyPlanRequest, object kube.Object, at ...string) {
+	if req.Plan.Raw.IsNull() || !req.State.Raw.IsNull() {
+		return
+	}
+	names := []string{"", ""}
+	for i, name := range at {
+		var value types.String
+		if req.Plan.GetAttribute(ctx, path.Root(name), &value).HasError() || value.IsUnknown() {
+			return
+		}
+		names[len(names)-len(at)+i] = value.ValueString()
+	}
+	r.Hub.NotePlanned(object, names[0], names[1])
+}
+
+// planned is an object that is going to be written.
+type planned struct {
+	Owned
+	hub    *hub.Hub
+	client *kube.Client
+	resp   *resource.ModifyPlanResponse
+	claim  Claim
+}
+
+func (p *planned) create(ctx context.Context) {
+	object := p.Write.Object
+	if read, foreign := p.hub.WasRead(object, object.GetNamespace(), object.GetName()); read && !foreign {
+		return // It replaces one of the same name.
+	}
+	run, err := p.Write.DryRunCreate(ctx, p.client, p.claim)
+	var unmanageable *UnmanageableError
+	switch {
+	case errors.As(err, &unmanageable):
+		hub.AddAPIError(&p.resp.Diagnostics, p.client, "create "+p.What, p.explained(p.client, err))
+	case run.Live == nil || (err != nil && !hub.IsMissingRight(err)):
+		p.refused(ctx, "create", err)
+	case err != nil:
+		p.resp.Diagnostics.AddWarning("Exists already: "+p.What, fmt.Sprintf("The hub %s has %s already. The rights of this plan do not allow to compare it with this configuration; "+
+			"if it differs, the apply will fail, unless adopt = true.", p.client.Host(), p.What))
+	case len(run.Differences) == 0:
+	case p.Write.Adopt:
+		p.resp.Diagnostics.AddWarning("Will be taken over: "+p.What,
+			p.Exists(p.client, run.Live, run.Differences, time.Now())+" As adopt is true, the apply will overwrite that.")
+	default:
+		p.resp.Diagnostics.AddWarning("Exists already: "+p.What,
+			p.Exists(p.client, run.Live, run.Differences, time.Now())+"\n\nThe apply will fail. "+p.ways())
+	}
+}
+
+func (p *planned) update(ctx context.Context) {
+	object := p.Write.Object
+	read, foreign := p.hub.WasRead(object, object.GetNamespace(), object.GetName())
+	if foreign && !p.Write.Adopt {
+		return // The refresh has told. An error would keep the resource from being destroyed, which is the way out.
+	}
+	run, err := p.Write.DryRunUpdate(ctx, p.client, p.claim)
+	if err != nil {
+		p.refused(ctx, "update", err)
+		return
+	}
+	if run.Borrowed != nil {
+		p.resp.Diagnostics.AddWarning(ofAnother+p.What,
+			p.Exists(p.client, run.Borrowed, run.Differences, time.Now())+"\n\nThe apply will fail. "+waysOfBorrowed)
+		return
+	}
+	if len(run.Taken) > 0 && read { // Not once more in the apply, which reads nothing before.
+		p.resp.Diagnostics.AddWarning("Takes fields from another owner: "+p.What,
+			fmt.Sprintf("Other field managers have set these fields on the hub %s to other values, which the apply overwrites:\n%s\n\n"+
+				"To leave a field to its owner, remove it from the configuration or, where leaving it out means something, name it in lifecycle.ignore_changes. With force_conflicts = false, a plan that takes fields from others fails.",
+				p.client.Host(), hub.ListConflicts(run.Taken)))
+	}
+}
+
+func (p *planned) refused(ctx context.Context, verb string, err error) {
+	if err != nil {
+		refused(ctx, p.hub, p.resp, p.client, p.Owned, verb, err)
+	}
+}
+
+// Refused adds the error of a dry run of o, if the apply would get it, too. verb is
+// what was tried.
+func (r *Resource) Refused(ctx context.Context, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error) {
+	refused(ctx, r.Hub, resp, client, o, verb, err)
+}
+
+func refused(ctx context.Context, h *hub.Hub, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error) {
+	h.DidNotAnswer(err)
+	if !hub.RefusesForGood(err) {
+		return
+	}
+	summary := "The hub refuses " + o.What
+	if len(kube.Conflicts(err)) > 0 {
+		summary = "Fields of another owner: " + o.What
+	}
+	detail := hub.ExplainDryRun(client.Host(), verb+" "+o.What, err)
+	if at := attributeOf(ctx, resp.Plan.Schema, o.Places, err.Error()); at != nil {
+		resp.Diagnostics.AddAttributeError(*at, summary, detail)
+		return
+	}
+	resp.Diagnostics.AddError(summary, detail)
+}
+
+// KeepReported plans attributes that the hub reports as they are in the state:
+// what the user does not change does not show as changing.
+func KeepReported(req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, attributes ...string) {
+	var planned, known map[string]tftypes.Value
+	if err := errors.Join(resp.Plan.Raw.As(&planned), req.State.Raw.As(&known)); err != nil {
+		resp.Diagnostics.AddError("Cannot read the plan", err.Error())
+		return
+	}
+	for _, name := range attributes {
+		planned[name] = known[name]
+	}
+	resp.Plan.Raw = tftypes.NewValue(resp.Plan.Raw.Type(), planned)
+}

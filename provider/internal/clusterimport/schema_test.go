@@ -1,9 +1,0 @@
-package clusterimport
-
-import (
-	"testing"
-
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/crud/crudtest"
-)
-
-func TestModelsFitTheirSchemas(t *testing.T) { crudtest.Fits(t, New(), &importModel{}) }

@@ -1,0 +1,160 @@
+package klusterlet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+)
+
+// CheckAgentConfig refuses options that no agent can have, in a resource with Attributes.
+// What is not known yet is not missing.
+func CheckAgentConfig(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+	attributes := map[string]attr.Value{}
+	for _, name := range AgentOptionNames() {
+		var value attr.Value
+		diags.Append(config.GetAttribute(ctx, path.Root(name), &value)...)
+		attributes[name] = value
+	}
+	if !diags.HasError() {
+		CheckAgentOptions(attributes, path.Empty(), diags)
+	}
+}
+
+// CheckAgentOptions refuses options that no agent can have. attributes are values by the names of
+// Attributes, below a path.
+func CheckAgentOptions(attributes map[string]attr.Value, below path.Path, diags *diag.Diagnostics) {
+	for _, problem := range problemsOf(attributes) {
+		place := placeOf(problem.Field, attributes, below)
+		diags.AddAttributeError(place, "Invalid "+snake(firstName(problem.Field)),
+			fmt.Sprintf("%s: %s.", place, strings.TrimSuffix(problem.ErrorBody(), ".")))
+	}
+}
+
+// problemsOf lists what is wrong with options.
+func problemsOf(attributes map[string]attr.Value) field.ErrorList {
+	r := read(attributes)
+	problems := r.problems
+	for _, problem := range klusterlet.Validate(r.options, nil) {
+		if !r.mayChange(problem.Field) {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+// mayChange reports whether a problem of a field may go away when what is unknown
+// beside it or in it is known.
+func (r reading) mayChange(at string) bool {
+	beside := at
+	if end := strings.LastIndexAny(at, "."); end >= 0 {
+		beside = at[:end]
+	}
+	for _, unknown := range r.unknown {
+		if within(unknown, beside) || within(at, unknown) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether one field is another, or in it.
+func within(inner, outer string) bool {
+	rest, ok := strings.CutPrefix(inner, outer)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+func firstName(at string) string {
+	if end := strings.IndexAny(at, ".["); end >= 0 {
+		return at[:end]
+	}
+	return at
+}
+
+// snake is the attribute of one of the API's fields.
+func snake(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// placeOf is where in the configuration one of the API's fields is.
+func placeOf(at string, attributes map[string]attr.Value, below path.Path) path.Path {
+	place := below
+	for rest := at; rest != ""; {
+		if rest[0] == '[' {
+			key, after, _ := strings.Cut(rest[1:], "]")
+			if index, err := strconv.Atoi(key); err == nil && !place.Equal(below.AtName("labels")) {
+				place = place.AtListIndex(index)
+			} else {
+				place = place.AtMapKey(key)
+			}
+			rest = strings.TrimPrefix(after, ".")
+			continue
+		}
+		name := firstName(rest)
+		place = place.AtName(snake(name))
+		rest = strings.TrimPrefix(rest[len(name):], ".")
+	}
+	steps := place.Steps()
+	root := len(below.Steps())
+	if len(steps) < root+3 {
+		return place
+	}
+	switch first := below.AtName(steps[root].String()); steps[root].String() {
+	case "image_pull_secrets": // names, and not objects
+		return pathOf(steps[:root+2])
+	case "env": // by name, and not in a list
+		index, ok := steps[root+1].(path.PathStepElementKeyInt)
+		env, isMap := attributes["env"].(interface{ Elements() map[string]attr.Value })
+		if names := sortedKeys(env, isMap); ok && int(index) < len(names) {
+			return first.AtMapKey(names[index])
+		}
+		return first
+	}
+	return place
+}
+
+func pathOf(steps path.PathSteps) path.Path {
+	place := path.Empty()
+	for _, step := range steps {
+		switch step := step.(type) {
+		case path.PathStepAttributeName:
+			place = place.AtName(string(step))
+		case path.PathStepElementKeyInt:
+			place = place.AtListIndex(int(step))
+		case path.PathStepElementKeyString:
+			place = place.AtMapKey(string(step))
+		}
+	}
+	return place
+}
+
+// sortedKeys are the names of the variables that are set, as read puts them.
+func sortedKeys(env interface{ Elements() map[string]attr.Value }, ok bool) []string {
+	if !ok {
+		return nil
+	}
+	var names []string
+	for name, value := range env.Elements() {
+		if !value.IsNull() && !value.IsUnknown() {
+			names = append(names, name)
+		}
+	}
+	return attribute.Sorted(names)
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func object(version string, uid types.UID) client.Object {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", ResourceVersion: version, UID: uid}}
+}
+
+func TestCopiesFromBeforeAWrite(t *testing.T) {
+	none := object("", "")
+	wrote := func(w *Written) { w.Wrote(object("7", "a")) }
+	removed := func(w *Written) { w.Removed(object("7", "a")) }
+	for name, tc := range map[string]struct {
+		note  func(*Written)
+		copy  client.Object
+		after time.Duration
+		want  bool
+	}{
+		"nothing was written":            {note: func(*Written) {}, copy: object("5", "a")},
+		"an older copy":                  {note: wrote, copy: object("5", "a"), want: true},
+		"the copy of the write":          {note: wrote, copy: object("7", "a")},
+		"a newer copy":                   {note: wrote, copy: object("10", "a")},
+		"no copy of what was made":       {note: wrote, copy: none, want: true},
+		"an older copy for long":         {note: wrote, copy: object("5", "a"), after: CopyTimeout},
+		"a copy of what was removed":     {note: removed, copy: object("5", "a"), want: true},
+		"no copy of what was removed":    {note: removed, copy: none},
+		"another one of that name":       {note: removed, copy: object("9", "b")},
+		"a version that is not a number": {note: wrote, copy: object("v", "a")},
+		"forgotten": {note: func(w *Written) {
+			w.Wrote(object("7", "a"))
+			w.Forget(client.ObjectKey{Name: "x"})
+		}, copy: object("5", "a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk := clocktesting.NewFakePassiveClock(time.Unix(1_900_000_000, 0))
+			w := NewWritten(clk)
+			tc.note(w)
+			clk.SetTime(clk.Now().Add(tc.after))
+			if got := w.IsBehind(client.ObjectKey{Name: "x"}, tc.copy); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+			if got := w.IsAwaited(client.ObjectKey{Name: "x"}); got != tc.want {
+				t.Errorf("awaited: got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSoonest(t *testing.T) {
+	for _, tc := range []struct {
+		waits []time.Duration
+		want  time.Duration
+	}{
+		{nil, 0}, {[]time.Duration{0, 0}, 0}, {[]time.Duration{0, 3, 2}, 2}, {[]time.Duration{1, 0}, 1},
+	} {
+		if got := Soonest(tc.waits...); got != tc.want {
+			t.Errorf("of %v: got %d, want %d", tc.waits, got, tc.want)
+		}
+	}
+}
+
+// What is due is counted from the start of a reconcile, which may take its time.
+func TestWaitsCountFromTheStart(t *testing.T) {
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "x"}}
+	for name, tc := range map[string]struct {
+		takes, after, want time.Duration
+		atOnce             bool
+	}{
+		"shorter":             {takes: 2 * time.Second, after: 5 * time.Second, want: 3 * time.Second},
+		"due already":         {takes: 9 * time.Second, after: 5 * time.Second, atOnce: true},
+		"nothing to wait for": {takes: 9 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk := clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0))
+			q := NewQueue("", Retry)
+			requests := workqueue.NewTypedRateLimitingQueue(q.limiter)
+			defer requests.ShutDown()
+			_ = q.Start(t.Context(), requests)
+			result, err := q.fromTheStart(clk, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				clk.SetTime(clk.Now().Add(tc.takes))
+				return reconcile.Result{RequeueAfter: tc.after}, nil
+			})(t.Context(), request)
+			if err != nil || result.RequeueAfter != tc.want || (requests.Len() == 1) != tc.atOnce {
+				t.Errorf("got %v, %v, and %d in the queue", result, err, requests.Len())
+			}
+		})
+	}
+}
+
+func TestRequestsBeforeTheStartAreKept(t *testing.T) {
+	q := NewQueue("", Retry)
+	q.Add(General)
+	requests := workqueue.NewTypedRateLimitingQueue(q.limiter)
+	defer requests.ShutDown()
+	if err := q.Start(t.Context(), requests); err != nil || requests.Len() != 1 {
+		t.Errorf("%d requests, and %v", requests.Len(), err)
+	}
+}
+
+func TestCausesDifferNotByNumbers(t *testing.T) {
+	of := func(text string) string { return cause(errors.New(text)) }
+	if of("version 12 of 3") != of("version 15 of 4") || of("a") == of("b") {
+		t.Error("causes differ by their numbers")
+	}
+}
+
+// What keeps failing is logged once for each cause, and so is its end.
+func TestFailuresAreLoggedOnceForEachCause(t *testing.T) {
+	var log bytes.Buffer
+	e := &Engine{log: slog.New(slog.NewTextHandler(&log, nil))}
+	q := NewQueue("c1", Retry)
+	var next error
+	reconciled := func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, next }
+	f := e.logFailures(Controller{Name: "manifestwork", Queue: q, Reconcile: reconciled})
+	try := func(err error) {
+		next = err
+		if _, got := f(context.Background(), q.Request("w")); !errors.Is(got, err) {
+			t.Errorf("got %v, want %v", got, err)
+		}
+		if err != nil {
+			q.limiter.When(q.Request("w")) // as the controller does
+		} else {
+			q.Forget("w")
+		}
+	}
+	for i := range MaxUnreported {
+		try(fmt.Errorf("version %d", i))
+	}
+	if log.Len() > 0 {
+		t.Errorf("a few failures are logged: %s", log.String())
+	}
+	for i := range 5 {
+		try(fmt.Errorf("version %d", i))
+		try(fmt.Errorf("%w: version %d", ErrWaiting, i))
+	}
+	try(errors.New("another cause"))
+	if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+		t.Errorf("%d warnings for two causes:\n%s", n, log.String())
+	}
+	try(nil)
+	try(nil)
+	if n := strings.Count(log.String(), "level=INFO"); n != 1 {
+		t.Errorf("its end is logged %d times:\n%s", n, log.String())
+	}
+}
+
+func TestFailuresAreCountedUntilTheyAreForgotten(t *testing.T) {
+	q := NewQueue("c1", Retry)
+	q.limiter.When(q.Request("w"))
+	q.limiter.When(q.Request("w"))
+	if n := q.Failures("w"); n != 2 {
+		t.Errorf("%d failures, want 2", n)
+	}
+	if q.Forget("w"); q.Failures("w") != 0 {
+		t.Error("the failures are not forgotten")
+	}
+}

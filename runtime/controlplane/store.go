@@ -1,0 +1,153 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Store is what a Meter can learn about the store. It is safe for concurrent use.
+type Store interface {
+	// Size is how full the store is.
+	Size(context.Context) (StoreSize, error)
+	// Kept counts the objects whose keys begin with prefix.
+	Kept(ctx context.Context, prefix string) (Kept, error)
+}
+
+// Kept is what a part of the store holds.
+type Kept struct {
+	Objects int
+	// Bytes are those of whole objects, and SpecBytes those of their specs. Only custom
+	// resources have specs here.
+	Bytes, SpecBytes int64
+}
+
+// StoreSize is how full the store is, in bytes.
+type StoreSize struct {
+	// InUse is what objects and their recent versions take. File is what the store
+	// takes on the disk: it keeps the room of what was deleted, for what comes next.
+	InUse int64
+	File  int64
+	// Quota is how large the file may grow before the store refuses all writes.
+	Quota int64
+}
+
+const (
+	// defaultQuota is etcd's own, for members of a version that does not say theirs.
+	defaultQuota = 2 << 30
+	// pageBytes is how much Kept reads at a time, going by what it has read, in at
+	// least leastPage and at most mostPage objects.
+	pageBytes           = 2 << 20
+	leastPage, mostPage = 4, 500
+	storeTimeout        = 20 * time.Second
+)
+
+// storeClient asks etcd, an embedded one as an external one.
+type storeClient struct{ *clientv3.Client }
+
+func newStoreClient(o Options, endpoints []string) (*storeClient, error) {
+	config := clientv3.Config{Endpoints: endpoints, DialTimeout: storeTimeout, Logger: zap.NewNop()}
+	if o.EtcdCAFile != "" || o.EtcdCertFile != "" {
+		var err error
+		if config.TLS, err = o.etcdTLS(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of etcd: %w", err)
+	}
+	return &storeClient{c}, nil
+}
+
+// etcdTLS is how clients and an external etcd know each other.
+func (o *Options) etcdTLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.EtcdCAFile != "" {
+		content, err := os.ReadFile(o.EtcdCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --etcd-cafile: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(content) {
+			return nil, fmt.Errorf("--etcd-cafile %q has no certificate: give the PEM file of the authority that etcd's certificate is from", o.EtcdCAFile)
+		}
+	}
+	if o.EtcdCertFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.EtcdCertFile, o.EtcdKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --etcd-certfile and --etcd-keyfile: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// Size implements Store: of several members, the fullest counts.
+func (s *storeClient) Size(ctx context.Context) (StoreSize, error) {
+	var fullest StoreSize
+	var errs []error
+	for _, endpoint := range s.Endpoints() {
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+		status, err := s.Status(ctx, endpoint)
+		cancel()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ask etcd at %s for its size: %w", endpoint, err))
+			continue
+		}
+		size := StoreSize{InUse: status.DbSizeInUse, File: status.DbSize, Quota: status.DbSizeQuota}
+		if size.Quota <= 0 {
+			size.Quota = defaultQuota
+		}
+		if fullest.Quota == 0 || float64(size.InUse)/float64(size.Quota) > float64(fullest.InUse)/float64(fullest.Quota) {
+			fullest = size
+		}
+	}
+	if fullest.Quota == 0 {
+		return fullest, errors.Join(errs...)
+	}
+	return fullest, nil
+}
+
+// Kept implements Store.
+func (s *storeClient) Kept(ctx context.Context, prefix string) (Kept, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var k Kept
+	next, end, page := prefix, clientv3.GetPrefixRangeEnd(prefix), int64(leastPage)
+	for {
+		answer, err := s.Get(ctx, next, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithSerializable())
+		if err != nil {
+			return k, fmt.Errorf("count what is kept below %s: %w", prefix, err)
+		}
+		for _, kv := range answer.Kvs {
+			k.Objects++
+			k.Bytes += int64(len(kv.Value))
+			k.SpecBytes += specBytes(kv.Value)
+		}
+		if !answer.More || len(answer.Kvs) == 0 {
+			return k, nil
+		}
+		next = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
+		page = min(mostPage, max(leastPage, pageBytes/max(1, k.Bytes/int64(k.Objects))))
+	}
+}
+
+// specBytes is how much of a stored custom resource is its spec.
+func specBytes(stored []byte) int64 {
+	var object struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if json.Unmarshal(stored, &object) != nil {
+		return 0 // a built-in kind, which is not stored as JSON
+	}
+	return int64(len(object.Spec))
+}

@@ -1,0 +1,222 @@
+// Package replicaset keeps, for every ManifestWorkReplicaSet, a ManifestWork of
+// its template in each cluster that its placements select, and rolls changes of
+// the template out by the placements' strategies.
+//
+// A pass reads a snapshot (the set, its placements with their decisions, its
+// works), plans from it alone what to write, writes, and reports. Nothing is
+// remembered between passes, so a restarted hub goes on where it was. The works name the set and the placement that they are for in two labels;
+// a cluster that two placements select has a work for either.
+//
+// Where upstream's rollouts stall because nothing yields the condition
+// Progressing for a work, these go on: see rollout.OfWork.
+package replicaset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
+)
+
+const (
+	// workers is how many sets are reconciled at a time.
+	workers = 5
+	// longestWait is the longest time until a set is looked at again while time
+	// alone decides about one of its clusters.
+	longestWait = 30 * time.Minute
+	// catchUp is when to look again if no event has come that shows that the
+	// cache has caught up.
+	catchUp = time.Second
+)
+
+// Controller reconciles ManifestWorkReplicaSets.
+type Controller struct {
+	client client.Client
+	// live reads from the server.
+	live   client.Reader
+	events events.EventRecorder
+	clock  clock.PassiveClock
+	// needsProgressing has works count as done only by their condition
+	// Progressing.
+	needsProgressing bool
+	rule             selection.Rule
+	works            works
+	awaited          selection.Awaited
+}
+
+// Options say how rollouts proceed.
+type Options struct {
+	// NeedsProgressing is whether features.RolloutNeedsProgressing is on.
+	NeedsProgressing bool
+	// Rule is which clusters the decisions of placements may name.
+	Rule selection.Rule
+}
+
+// NewController makes the controller. live reads past the cache.
+func NewController(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options) *Controller {
+	return &Controller{client: c, live: live, events: recorder, clock: clk, needsProgressing: o.NeedsProgressing, rule: o.Rule, works: liveWorks(live)}
+}
+
+// Register adds the controller to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &workv1alpha1.ManifestWorkReplicaSet{}, byPlacement, placementsOf); err != nil {
+		return err
+	}
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1beta1.Placement{}, external, scheduledElsewhere); err != nil {
+		return err
+	}
+	leanWorks, err := workcache.NewCache(m, work.ReplicaSetLabel, workcache.Keep{Status: workcache.Conditions})
+	if err != nil {
+		return err
+	}
+	c.works = works{Reader: leanWorks, of: func(label string) client.ListOption { return client.MatchingFields{workcache.ByLabel: label} }}
+	return builder.ControllerManagedBy(m).
+		Named("manifestworkreplicaset").
+		// Its own reports, too: one that was made from an older state of the set is
+		// checked again.
+		For(&workv1alpha1.ManifestWorkReplicaSet{}).
+		Watches(&clusterv1beta1.Placement{}, handler.EnqueueRequestsFromMapFunc(c.ofPlacement),
+			builder.WithPredicates(watch.Changed(selection.PlacementChanged))).
+		Watches(&clusterv1beta1.PlacementDecision{}, handler.EnqueueRequestsFromMapFunc(c.ofDecision)).
+		// Which clusters a placement may choose. Our own scheduler writes the
+		// decisions again then; of other schedulers that is not known.
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
+			builder.WithPredicates(watch.Changed(selection.StandingChanged))).
+		Watches(&clusterv1beta2.ManagedClusterSet{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), watch.Changed(workChanged))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(patch.RetryConflicts(c))
+}
+
+// Reconcile brings the works of one set in line with its template and its
+// placements.
+func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	set := &workv1alpha1.ManifestWorkReplicaSet{}
+	if err := c.client.Get(ctx, r.NamespacedName, set); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.awaited.Remember(r.NamespacedName, nil)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !set.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, c.finalize(ctx, set)
+	}
+	if !controllerutil.ContainsFinalizer(set, work.ReplicaSetFinalizer) {
+		// Before the first work, so that none outlives the set.
+		written, err := patch.Object(ctx, c.client, set, func() bool { return controllerutil.AddFinalizer(set, work.ReplicaSetFinalizer) })
+		if err != nil || !written {
+			return reconcile.Result{}, ignoreOutdated(err)
+		}
+	}
+	if problem, ok := invalidName(set); ok {
+		return reconcile.Result{}, c.reportInvalidName(ctx, set, problem)
+	}
+	s, err := c.snapshot(ctx, set)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("gather what the ManifestWorkReplicaSet %s depends on: %w", r.NamespacedName, err)
+	}
+	c.awaited.Remember(r.NamespacedName, s.refused())
+	p := decide(s, c.clock.Now(), c.needsProgressing)
+	if len(p.writes) > 0 {
+		behind, err := c.behind(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("see whether the works of the ManifestWorkReplicaSet %s are known: %w", r.NamespacedName, err)
+		}
+		if behind {
+			return reconcile.Result{RequeueAfter: catchUp}, nil
+		}
+	}
+	failed := c.carryOut(ctx, set, &p)
+	if err := c.report(ctx, set, p, failed); err != nil {
+		return reconcile.Result{}, err
+	}
+	if failed != nil {
+		return reconcile.Result{}, failed
+	}
+	return reconcile.Result{RequeueAfter: min(p.recheck, longestWait)}, nil
+}
+
+// ignoreOutdated ignores a conflict: the set is watched without predicates, so
+// the change that it conflicts with is an event that leads to another pass.
+func ignoreOutdated(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// report writes the state of the set into its status.
+func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, p plan, failed error) error {
+	refused := p.refusals(set.Namespace)
+	before := meta.FindStatusCondition(set.Status.Conditions, work.ConditionPlacementVerified)
+	if refused != "" && (before == nil || before.Message != refused) {
+		c.events.Eventf(set, nil, corev1.EventTypeWarning, cluster.EventClustersNotSelected, "Select", "%s", text.Cut(refused, limits.EventNote))
+	}
+	return c.patchStatus(ctx, set, func(status *workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition {
+		status.Summary = p.summary()
+		status.PlacementsSummary = p.placementSummaries()
+		return p.conditions(set.Namespace, failed)
+	})
+}
+
+// reportInvalidName reports a set whose works can't be labelled.
+func (c *Controller) reportInvalidName(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, problem string) error {
+	return c.patchStatus(ctx, set, func(*workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition {
+		return []metav1.Condition{{
+			Type: work.ConditionManifestworkApplied, Status: metav1.ConditionFalse, Reason: work.ReasonInvalidManifestWorkName,
+			Message: fmt.Sprintf("the works need the label %s=%s, which is not valid: %s; give the set a shorter name", work.ReplicaSetLabel, labelValue(set), problem),
+		}}
+	})
+}
+
+// patchStatus changes a set's status, and writes it if that made a difference.
+func (c *Controller) patchStatus(
+	ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, change func(*workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition,
+) error {
+	_, err := patch.Status(ctx, c.client, set, func() bool {
+		before := set.Status.DeepCopy()
+		for _, condition := range change(&set.Status) {
+			condition.ObservedGeneration = set.Generation
+			condition.LastTransitionTime = metav1.NewTime(c.clock.Now())
+			meta.SetStatusCondition(&set.Status.Conditions, condition)
+		}
+		return !apiequality.Semantic.DeepEqual(*before, set.Status)
+	})
+	if ignoreOutdated(err) != nil {
+		return fmt.Errorf("report on the ManifestWorkReplicaSet %s: %w", client.ObjectKeyFromObject(set), err)
+	}
+	return nil
+}

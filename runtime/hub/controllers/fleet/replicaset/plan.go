@@ -1,0 +1,178 @@
+package replicaset
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
+)
+
+// plan is what to do in a pass, and what there is to report about it.
+type plan struct {
+	writes   []write
+	deletes  []*workv1.ManifestWork
+	outcomes []outcome
+	// recheck is when time alone may change the plan; 0 if never.
+	recheck time.Duration
+}
+
+// write gives a cluster the template.
+type write struct {
+	cluster   string
+	placement int // the outcome that it belongs to
+	// work is the cluster's, which has another template or other labels, or nil
+	// where there is none.
+	work *workv1.ManifestWork
+}
+
+// outcome is the state of a placement's clusters.
+type outcome struct {
+	placement
+	// works are those that have the template, and are to stay.
+	works []*workv1.ManifestWork
+	// succeeded counts the clusters that are done with the template.
+	succeeded int
+}
+
+// decide plans a pass. It depends on nothing but its arguments.
+func decide(s snapshot, now time.Time, needsProgressing bool) plan {
+	d := decider{set: s.set, template: workdigest.Of(s.set.Spec.ManifestWorkTemplate), now: now, needsProgressing: needsProgressing}
+	byPlacement := map[string][]*workv1.ManifestWork{}
+	for _, w := range s.works {
+		name := w.Labels[work.PlacementNameLabel]
+		byPlacement[name] = append(byPlacement[name], w)
+	}
+	stop := false
+	for _, p := range s.placements {
+		// Without one of its placements a set goes no further: what those after
+		// it are given stays as it is.
+		stop = stop || p.Missing
+		d.placement(p, byPlacement[p.name], stop)
+		delete(byPlacement, p.name)
+	}
+	for _, list := range byPlacement { // of placements that the set does not name any more
+		for _, w := range list {
+			d.remove(w)
+		}
+	}
+	slices.SortFunc(d.plan.deletes, func(a, b *workv1.ManifestWork) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return d.plan
+}
+
+type decider struct {
+	set              *workv1alpha1.ManifestWorkReplicaSet
+	template         string
+	now              time.Time
+	needsProgressing bool
+
+	plan plan
+}
+
+// placement plans for the clusters of one placement. stop says that nothing is
+// to be handed out.
+func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bool) {
+	o := outcome{placement: p}
+	keeping := stop || p.Problem != nil
+	kept := d.sort(p, present, keeping)
+	var existing []rollout.ClusterStatus
+	for _, w := range kept {
+		if workdigest.Of(w.Spec) != d.template {
+			continue
+		}
+		status := rollout.OfWork(w, d.needsProgressing)
+		if w.DeletionTimestamp.IsZero() {
+			o.works = append(o.works, w)
+			if status.Status == rollout.Succeeded {
+				o.succeeded++
+			}
+		} else {
+			// It has to go before its cluster can have another.
+			status = rollout.ClusterStatus{Cluster: w.Namespace, Status: rollout.ToApply}
+		}
+		existing = append(existing, status)
+	}
+	if !keeping {
+		result, err := rollout.Decide(p.strategy, p.Groups, existing, d.now)
+		o.Problem = err
+		for _, s := range result.ToRollout {
+			if s.Status == rollout.ToApply {
+				d.handOut(p.name, s.Cluster, kept[s.Cluster])
+			}
+		}
+		if r := result.RecheckAfter; r > 0 && (d.plan.recheck == 0 || r < d.plan.recheck) {
+			d.plan.recheck = r
+		}
+	}
+	d.plan.outcomes = append(d.plan.outcomes, o)
+}
+
+// sort chooses the work of each cluster, and removes the works of clusters that
+// are not selected any more, and second works of a cluster: two hubs at a time,
+// or an earlier version, may have made them. keeping removes none. While a
+// placement is not settled, its decisions are being rewritten: a cluster that
+// moves from one to another is in none for a moment, and keeps its work.
+func (d *decider) sort(p placement, present []*workv1.ManifestWork, keeping bool) map[string]*workv1.ManifestWork {
+	present = slices.Clone(present)
+	slices.SortFunc(present, func(a, b *workv1.ManifestWork) int { // the living before the dying, the oldest first
+		return cmp.Or(compareBool(!a.DeletionTimestamp.IsZero(), !b.DeletionTimestamp.IsZero()),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	kept := map[string]*workv1.ManifestWork{}
+	for _, w := range present {
+		_, twice := kept[w.Namespace]
+		switch {
+		case keeping && !twice:
+			kept[w.Namespace] = w
+		case keeping:
+		case twice, p.Settled && !p.Clusters.Has(w.Namespace):
+			d.remove(w)
+		default:
+			kept[w.Namespace] = w
+		}
+	}
+	return kept
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func (d *decider) remove(w *workv1.ManifestWork) {
+	if w.DeletionTimestamp.IsZero() {
+		d.plan.deletes = append(d.plan.deletes, w)
+	}
+}
+
+// handOut plans to give a cluster the template, unless it has it already. A work
+// that is being deleted has to go first.
+func (d *decider) handOut(placement, cluster string, have *workv1.ManifestWork) {
+	if have != nil && !have.DeletionTimestamp.IsZero() {
+		return
+	}
+	if have != nil && workdigest.Of(have.Spec) == d.template && hasLabels(have, labelsOf(d.set, placement)) {
+		return
+	}
+	d.plan.writes = append(d.plan.writes, write{cluster: cluster, placement: len(d.plan.outcomes), work: have})
+}
+
+func hasLabels(w *workv1.ManifestWork, labels map[string]string) bool {
+	for k, v := range labels {
+		if have, ok := w.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
