@@ -267,6 +267,7 @@ func TestRejoinCommandLetsOneAgentIn(t *testing.T) {
 	if loadErr != nil {
 		t.Fatal(loadErr, err)
 	}
+	testfleet.LogsIn(t, config)
 	request, _ := ask(t, config, name, "b")
 	hub.Certificate(t, request.Name)
 	request, _ = ask(t, config, name, "c")

@@ -94,12 +94,18 @@ func (h Hub) BootstrapToken(t testing.TB, group string, annotations map[string]s
 	}
 	t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
 	token = id + "." + secret
-	// The server's authenticator learns of the secret by a watch.
+	LogsIn(t, h.WithToken(token))
+	return object, token
+}
+
+// LogsIn waits until a server takes a token that was made a moment ago: its
+// authenticator learns of the Secret by a watch.
+func LogsIn(t testing.TB, c *rest.Config) {
+	t.Helper()
 	testkit.Eventually(t, func() error {
-		_, err := Clientset(t, h.WithToken(token)).Discovery().ServerVersion()
+		_, err := Clientset(t, c).Discovery().ServerVersion()
 		return err
 	})
-	return object, token
 }
 
 // CertificateRequest is a request of the form that agents make, and its key.
