@@ -1,6 +1,7 @@
 package acctest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,8 +15,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 )
 
-// Acc is what the acceptance tests share: one hub, and one dev cluster that is
-// started when a test first needs it.
+// Acc is what the acceptance tests share: one hub, and dev clusters that are started
+// when a test finds none that is free.
 var Acc accState
 
 type accState struct {
@@ -23,9 +24,10 @@ type accState struct {
 	Builder testhub.Builder
 	Hub     *testhub.Process
 
-	clusterOnce sync.Once
-	cluster     *testhub.Process
-	clusterErr  error
+	mu       sync.Mutex
+	clusters []*testhub.Process
+	// free are those of clusters that no test has now.
+	free []*testhub.Process
 }
 
 // HubKubeconfig is where the hub's kubeconfig is; empty without a hub.
@@ -46,6 +48,10 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	// Parallel tests mostly wait. A flag of the command line counts for more.
+	if err := flag.Set("test.parallel", "5"); err != nil {
+		return fail(err)
+	}
 	dir, err := os.MkdirTemp("", "muster-provider-")
 	if err != nil {
 		return fail(err)
@@ -63,10 +69,7 @@ func Main(m *testing.M) int {
 		return fail(err)
 	}
 	code := m.Run()
-	for _, process := range []*testhub.Process{Acc.cluster, Acc.Hub} {
-		if process == nil {
-			continue
-		}
+	for _, process := range append(Acc.clusters, Acc.Hub) {
 		if err := process.Stop(); err != nil {
 			code = fail(err)
 		}
@@ -80,24 +83,49 @@ func Gates() []string {
 	return []string{"--feature-gates", "ClusterImport=true", "--cluster-import-allow-loopback"}
 }
 
-// DevCluster is the dev cluster of the tests.
+// DevCluster is a dev cluster that the test has alone until it ends, and leaves as it has
+// found it.
 func DevCluster(t *testing.T) *testhub.Process {
 	t.Helper()
 	if os.Getenv("TF_ACC") == "" {
 		t.Skip("acceptance tests run with TF_ACC=1")
 	}
-	Acc.clusterOnce.Do(func() {
-		program, err := Acc.Builder.Path(Acc.Dir)
-		if err != nil {
-			Acc.clusterErr = err
-			return
-		}
-		Acc.cluster, Acc.clusterErr = testhub.StartCluster(program, filepath.Join(Acc.Dir, "cluster"))
-	})
-	if Acc.clusterErr != nil {
-		t.Fatal(Acc.clusterErr)
+	process, err := Acc.take()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return Acc.cluster
+	t.Cleanup(func() {
+		if !t.Failed() {
+			Acc.giveBack(process)
+		}
+	})
+	return process
+}
+
+// take is a cluster that no test has: the one that was left last, or a new one.
+func (a *accState) take() (*testhub.Process, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if last := len(a.free) - 1; last >= 0 {
+		process := a.free[last]
+		a.free = a.free[:last]
+		return process, nil
+	}
+	program, err := a.Builder.Path(a.Dir)
+	if err != nil {
+		return nil, err
+	}
+	process, err := testhub.StartCluster(program, filepath.Join(a.Dir, fmt.Sprintf("cluster-%d", len(a.clusters))))
+	if err == nil {
+		a.clusters = append(a.clusters, process)
+	}
+	return process, err
+}
+
+func (a *accState) giveBack(process *testhub.Process) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = append(a.free, process)
 }
 
 // Factories are the providers that the tests use.

@@ -34,7 +34,8 @@ type agent struct {
 	// that one of somebody else is as good.
 	keepsBootstrap, takesForeign bool
 	// own says that the configuration brings the bootstrap kubeconfig.
-	own bool
+	own      bool
+	patience patience
 }
 
 // agent prepares the connection to the managed cluster. budget is how long the
@@ -64,6 +65,7 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 		takesForeign:   !m.insists(),
 		own:            m.ownsKubeconfig(),
 		options:        options,
+		patience:       r.patience,
 	}
 }
 

@@ -29,8 +29,8 @@ func silentServer(t *testing.T) string {
 // A cluster that does not answer costs a refresh some seconds and a warning. What
 // changes nothing in it does not call it, and what does is tried again later.
 func TestAccKlusterletOfAClusterThatIsAway(t *testing.T) {
-	t.Parallel() // It mostly waits, and has a cluster of its own.
-	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
+	t.Parallel()
+	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)
 	file := filepath.Join(t.TempDir(), "config")

@@ -47,6 +47,7 @@ func handedOver(o *acctest.Outsider) string {
 // The provider makes the bootstrap kubeconfig in the apply that needs one, and only
 // there. It is in no state, and void once the agent has joined.
 func TestAccKlusterletMakesItsBootstrapKubeconfig(t *testing.T) {
+	t.Parallel()
 	const name = "bootstrapped"
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
@@ -115,6 +116,7 @@ func leaveToken(t *testing.T, name, uid string) {
 // A Secret that somebody else has put there is used, unless the configuration asks
 // for another one.
 func TestAccKlusterletLeavesABootstrapKubeconfigOfSomebodyElse(t *testing.T) {
+	t.Parallel()
 	const name = "brought"
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
@@ -167,6 +169,7 @@ contexts: [{name: b, context: {cluster: h, user: b}}]
 }
 
 func TestAccKlusterletBootstrapBadInput(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ body, want string }{
 		"both":         {"bootstrap = {}\n  bootstrap_kubeconfig_wo = \"x\"\n  bootstrap_kubeconfig_wo_version = 1", `bootstrap_kubeconfig_wo`},
 		"short life":   {`bootstrap = { credential = "service_account", ttl = "5m" }`, `(?s)ttl is "5m", and tokens of service\s+accounts live for 10m at least`},

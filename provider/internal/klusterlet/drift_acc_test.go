@@ -25,6 +25,7 @@ import (
 // Whatever of the agent's objects is changed is named at refresh and restored by the
 // next apply. What others have added stays.
 func TestAccKlusterletRestoresEachOfItsObjects(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)
@@ -89,6 +90,7 @@ const foreignKubeconfig = "eyJjdXJyZW50LWNvbnRleHQiOiJ4IiwiY29udGV4dHMiOlt7Im5hb
 // What somebody adds to the agent's Deployment runs with an administrator's rights: the plan
 // names each of it, and the apply removes it.
 func TestAccKlusterletRemovesWhatWasAddedToItsAgent(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)
@@ -170,6 +172,7 @@ func change(t *testing.T, as *acctest.Outsider, d *appsv1.Deployment) {
 // A namespace that is being deleted is no place for an agent: the plan says so, and
 // the apply goes on when it is gone.
 func TestAccKlusterletReturnsAfterADeletionOfItsNamespace(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)
@@ -206,6 +209,7 @@ func TestAccKlusterletReturnsAfterADeletionOfItsNamespace(t *testing.T) {
 // After its hub was rebuilt, the plan says that the agent belongs to the hub from
 // before, and the apply takes it back.
 func TestAccKlusterletComesBackToARebuiltHub(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	if err != nil {

@@ -63,6 +63,7 @@ func appliedRecord(name string) *workv1.AppliedManifestWork {
 // Works that the agent has never applied don't hold up the ManagedCluster when the agent
 // is gone. Its finalizer stays on what may still be applied, and others' stay at all.
 func TestAccKlusterletLetsWorksGo(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed, o, w := acctest.OutsiderOf(t, process), acctest.Someone(t), acctest.NewWorkspace(t)
 	const agents, others = work.ManifestWorkFinalizer, "example.com/hold"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,7 +22,8 @@ import (
 // The hub gets another URL. The agent follows and rewrites its bootstrap kubeconfig:
 // that is no drift, and neither the next plan nor the next change has it register again.
 func TestAccKlusterletFollowsItsHub(t *testing.T) {
-	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
+	t.Parallel()
+	process := acctest.DevCluster(t)
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	if err != nil {
 		t.Fatal(err)

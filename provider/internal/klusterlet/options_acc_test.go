@@ -44,6 +44,7 @@ priority_class_name = "system-cluster-critical"
 // Each option reaches the cluster, its drift is seen and repaired, and what is taken
 // out of the configuration goes, the rights of user access first of all.
 func TestAccKlusterletOptions(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	w := acctest.NewWorkspace(t)
@@ -110,6 +111,7 @@ func TestAccKlusterletOptions(t *testing.T) {
 
 // What no agent can have is refused while planning, at its attribute.
 func TestAccKlusterletRefusesBadOptions(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorkspace(t)
 	said := w.Plan(klusterletConfig("/nowhere", `
 args        = ["--namespace=elsewhere"]

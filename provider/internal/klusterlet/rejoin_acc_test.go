@@ -17,28 +17,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
-
-// ownCluster starts a dev cluster for one test.
-func ownCluster(t *testing.T, dir string) *testhub.Process {
-	t.Helper()
-	if os.Getenv("TF_ACC") == "" {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := testhub.StartCluster(program, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Kill() })
-	return process
-}
 
 // onboardingConfig takes a cluster into the fleet the usual way.
 func onboardingConfig(name, kubeconfig, body string) string {
@@ -75,10 +56,19 @@ func agentOf(t *testing.T, name string) string {
 
 // However the agent was lost, one apply brings it back, and nothing is tainted.
 func TestAccKlusterletJoinsAgain(t *testing.T) {
-	t.Parallel() // It mostly waits, and has a cluster of its own.
+	t.Parallel()
 	const name = "again"
+	acctest.Someone(t)
+	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := filepath.Join(t.TempDir(), "cluster")
-	process := ownCluster(t, dir)
+	process, err := testhub.StartCluster(program, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Kill() })
 	config := onboardingConfig(name, process.Kubeconfig, "")
 	agents := map[string]bool{}
 	another := func(*terraform.State) error {
@@ -130,8 +120,9 @@ func TestAccKlusterletJoinsAgain(t *testing.T) {
 // A connection that leads to another cluster is refused before anything is
 // done, unless the configuration says that this is the cluster now.
 func TestAccKlusterletMovesOnlyOnRequest(t *testing.T) {
+	t.Parallel()
 	const name = "moving"
-	first, second := ownCluster(t, filepath.Join(t.TempDir(), "first")), acctest.DevCluster(t)
+	first, second := acctest.DevCluster(t), acctest.DevCluster(t)
 	uidOf := func(process *testhub.Process) string {
 		namespace := &corev1.Namespace{}
 		acctest.OutsiderOf(t, process).Get(namespace, "", "kube-system")
@@ -183,8 +174,9 @@ func TestAccKlusterletMovesOnlyOnRequest(t *testing.T) {
 // A name that an available cluster has is not taken from it by a second
 // resource.
 func TestAccKlusterletTakesNoNameAway(t *testing.T) {
+	t.Parallel()
 	const name = "rival"
-	first, second := acctest.DevCluster(t), ownCluster(t, filepath.Join(t.TempDir(), "second"))
+	first, second := acctest.DevCluster(t), acctest.DevCluster(t)
 	config := onboardingConfig(name, first.Kubeconfig, "")
 	acctest.Run(t,
 		resource.TestStep{Config: config},
@@ -207,42 +199,5 @@ resource "muster_klusterlet" "second" {
 `, first.Kubeconfig),
 			ExpectError: regexp.MustCompile(`(?s)has an agent of another name.*serves the cluster "rival"`),
 		},
-	)
-}
-
-// An update that can't run fails, says why, and leaves the agent from before.
-func TestAccKlusterletUpgradeKeepsTheAgent(t *testing.T) {
-	t.Parallel() // It mostly waits, and has a cluster of its own.
-	const name = "upgrade"
-	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
-	managed := acctest.OutsiderOf(t, process)
-	good := onboardingConfig(name, process.Kubeconfig, "")
-	bad := onboardingConfig(name, process.Kubeconfig, `args = ["--no-such-flag"]`)
-	runs := func() error {
-		pods := &corev1.PodList{}
-		ctx, cancel := managed.Context()
-		defer cancel()
-		if err := managed.Client.List(ctx, pods, kube.ListOptions{Namespace: cluster.AgentNamespace}); err != nil {
-			return err
-		}
-		for _, pod := range pods.Items {
-			if len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].Ready {
-				return nil
-			}
-		}
-		return fmt.Errorf("no agent runs any more")
-	}
-	acctest.Run(t,
-		resource.TestStep{Config: good, ConfigStateChecks: isReady()},
-		resource.TestStep{Config: bad, ExpectError: regexp.MustCompile(`(?s)does not run.*CrashLoopBackOff.*no-such-flag`)},
-		resource.TestStep{
-			PreConfig: func() {
-				if err := runs(); err != nil {
-					t.Error(err)
-				}
-			},
-			Config: bad, PlanOnly: true, ExpectNonEmptyPlan: true,
-		},
-		resource.TestStep{Config: good, ConfigPlanChecks: plannedAction(plancheck.ResourceActionUpdate), ConfigStateChecks: isReady()},
 	)
 }

@@ -33,7 +33,10 @@ var (
 
 const defaultInstall = 5 * time.Minute
 
-type klusterletResource struct{ crud.Resource }
+type klusterletResource struct {
+	crud.Resource
+	patience patience
+}
 
 type klusterletModel struct {
 	OptionsModel
@@ -64,7 +67,13 @@ type klusterletIdentity struct {
 }
 
 // New is muster_klusterlet.
-func New() resource.Resource { return &tolerantKlusterlet{} }
+func New() resource.Resource {
+	return newWith(patience{stuck: 30 * time.Second, contact: time.Minute})
+}
+
+func newWith(p patience) resource.Resource {
+	return &tolerantKlusterlet{klusterletResource{patience: p}}
+}
 
 func (r *klusterletResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_klusterlet"

@@ -54,6 +54,7 @@ const bootstrapOf = `
 `
 
 func TestAccKlusterlet(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	config := func(version int, body string) string {
@@ -135,6 +136,7 @@ func TestAccKlusterlet(t *testing.T) {
 // Only the agent can remove what the hub's works applied, so it stays until
 // they are gone.
 func TestAccKlusterletWaitsForWorks(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	config := func(timeout string) string {
@@ -168,6 +170,7 @@ func TestAccKlusterletWaitsForWorks(t *testing.T) {
 // A plan names the works for which the removal of the agent would wait: those
 // that nobody deletes with it.
 func TestAccKlusterletPlanNamesTheWorksOfOthers(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	w, o := acctest.NewWorkspace(t), acctest.Someone(t)
 	o.Namespace("kl")
@@ -217,8 +220,8 @@ resource "muster_manifest_work" "here" {
 
 // A managed cluster that is away does not keep anybody from planning.
 func TestAccKlusterletPlanWithoutItsCluster(t *testing.T) {
-	t.Parallel() // It mostly waits, and has a cluster of its own.
-	process := ownCluster(t, filepath.Join(t.TempDir(), "cluster"))
+	t.Parallel()
+	process := acctest.DevCluster(t)
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	point := func(at string) {
 		raw, err := os.ReadFile(process.Kubeconfig)
@@ -240,6 +243,7 @@ func TestAccKlusterletPlanWithoutItsCluster(t *testing.T) {
 
 // The whole way of a cluster into the fleet and out again, with a real agent.
 func TestAccOnboarding(t *testing.T) {
+	t.Parallel()
 	process := acctest.DevCluster(t)
 	config := acctest.AcceptanceConfig("onboard", "") + fmt.Sprintf(`
 ephemeral "muster_bootstrap_kubeconfig" "test" {
@@ -301,6 +305,7 @@ data "muster_managed_cluster" "test" {
 }
 
 func TestAccKlusterletBadInput(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ body, want string }{
 		"no connection":      {`cluster_connection = { token = "x" }`, `(?s)kubeconfig_path.*kubeconfig.*host`},
 		"not a kubeconfig":   {`cluster_connection = { host = "https://c1" }` + "\n" + `bootstrap_kubeconfig_wo = "rubbish"` + "\n" + `bootstrap_kubeconfig_wo_version = 1`, `not a kubeconfig`},

@@ -24,25 +24,24 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-const (
-	// stuckPatience is how long a pod may be in a state that does not pass by itself
-	// before a wait for it ends.
-	stuckPatience = 30 * time.Second
-	// contactPatience is how long a new agent may run without an answer of the hub, and
-	// so without being ready.
-	contactPatience = time.Minute
-)
+// patience is how long a wait for an agent goes on beside a problem of its newest pod.
+type patience struct {
+	// stuck is for a state that does not pass by itself; half a minute.
+	stuck time.Duration
+	// contact is how long the agent may run without an answer of the hub, and so without
+	// being ready; a minute.
+	contact time.Duration
+}
 
-// patience is how long a wait goes on beside a problem of the newest pod; 0 for as long
-// as it may.
-func patience(p *rolloutstatus.Problem) time.Duration {
+// with is how long a wait goes on beside a problem; 0 for as long as it may.
+func (p patience) with(problem *rolloutstatus.Problem) time.Duration {
 	switch {
-	case p == nil:
+	case problem == nil:
 		return 0
-	case p.Stuck:
-		return stuckPatience
-	case p.Reason == rolloutstatus.NotReady && p.Container == klusterlet.Name:
-		return contactPatience
+	case problem.Stuck:
+		return p.stuck
+	case problem.Reason == rolloutstatus.NotReady && problem.Container == klusterlet.Name:
+		return p.contact
 	}
 	return 0
 }
@@ -158,9 +157,9 @@ func (a *agent) watchPods(ctx context.Context, fail context.CancelCauseFunc) {
 	_ = a.client.WaitList(ctx, pods, &corev1.Pod{}, a.pods(), func() (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		before := patience(now)
+		before := a.patience.with(now)
 		now = rolloutstatus.ProblemOf(pods.Items)
-		limit := patience(now)
+		limit := a.patience.with(now)
 		if timer != nil && limit != before {
 			timer.Stop()
 			timer = nil
@@ -169,7 +168,7 @@ func (a *agent) watchPods(ctx context.Context, fail context.CancelCauseFunc) {
 			timer = time.AfterFunc(limit, func() {
 				mu.Lock()
 				defer mu.Unlock()
-				if patience(now) == limit {
+				if a.patience.with(now) == limit {
 					fail(stuckError{*now})
 				}
 			})
@@ -196,7 +195,7 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 		summary = fmt.Sprintf("The new agent in cluster %q cannot reach the hub", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place and its newest pod %s, image %s, runs, "+
 			"but it is not ready after %s. An agent is ready when the hub has answered it once since it was started.",
-			stuck.Pod, stuck.Image, contactPatience))
+			stuck.Pod, stuck.Image, a.patience.contact))
 		if last := a.lastLogged(ctx, stuck.Pod); last != "" {
 			lines = append(lines, "Its log ends with: "+last)
 		}
@@ -204,7 +203,7 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 			"or see to the hub, and apply again.")
 	case errors.As(err, &stuck):
 		summary = fmt.Sprintf("The agent in cluster %q does not run", a.name)
-		lines = append(lines, fmt.Sprintf("Its objects are in place, but its newest pod has been stuck for %s: %s.", stuckPatience, strings.TrimSuffix(stuck.Error(), ".")),
+		lines = append(lines, fmt.Sprintf("Its objects are in place, but its newest pod has been stuck for %s: %s.", a.patience.stuck, strings.TrimSuffix(stuck.Error(), ".")),
 			a.before()+" Correct image or args, or make the image available in the cluster, and apply again.")
 	case hub.IsTimeout(err):
 		summary = fmt.Sprintf("The agent in cluster %q has no certificate from the hub", a.name)
