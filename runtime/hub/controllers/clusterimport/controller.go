@@ -5,6 +5,7 @@ package clusterimport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,7 +54,8 @@ type Options struct {
 
 func (o Options) complete() Options {
 	for at, standard := range map[*time.Duration]time.Duration{
-		&o.Timeout: 30 * time.Second, &o.FirstRetry: 5 * time.Second, &o.LastRetry: 10 * time.Minute, &o.Look: 5 * time.Minute,
+		&o.Timeout: 30 * time.Second, &o.Look: 5 * time.Minute,
+		&o.FirstRetry: 5 * time.Second, &o.LastRetry: 10 * time.Minute,
 	} {
 		if *at == 0 {
 			*at = standard
@@ -75,7 +77,9 @@ type Controller struct {
 }
 
 // NewController makes the controller. live reads past the cache.
-func NewController(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options) *Controller {
+func NewController(
+	c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options,
+) *Controller {
 	return &Controller{client: c, live: live, events: recorder, clock: clk, options: o.complete()}
 }
 
@@ -84,9 +88,14 @@ func (c *Controller) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterimport").
 		For(&v1alpha1.ClusterImport{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.ManagedCluster{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.Changed(clusterChanged))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.importsOfSecret), builder.WithPredicates(watch.When(isKubeconfig))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: c.options.Workers, RateLimiter: newBackoff(c.options.FirstRetry, c.options.LastRetry)}).
+		Watches(&clusterv1.ManagedCluster{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(watch.Changed(clusterChanged))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.importsOfSecret),
+			builder.WithPredicates(watch.When(isKubeconfig))).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: c.options.Workers,
+			RateLimiter:             newBackoff(c.options.FirstRetry, c.options.LastRetry),
+		}).
 		Complete(patch.RetryConflictsAfter(conflictPause, c))
 }
 
@@ -104,22 +113,45 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if !imp.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, c.finalize(ctx, imp)
 	}
-	if _, err := patch.Object(ctx, c.client, imp, func() bool { return controllerutil.AddFinalizer(imp, muster.ImportFinalizer) }); err != nil {
+	if _, err := patch.Object(ctx, c.client, imp, func() bool {
+		return controllerutil.AddFinalizer(imp, muster.ImportFinalizer)
+	}); err != nil {
 		return reconcile.Result{}, err
 	}
-	status := imp.Status.DeepCopy()
+	j := &job{imp: imp, status: imp.Status.DeepCopy()}
 	attempt, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	result, failed := c.bring(attempt, imp, status)
-	_, err := patch.Status(ctx, c.client, imp, func() bool {
-		changed := !equality.Semantic.DeepEqual(imp.Status, *status)
-		imp.Status = *status
-		return changed
-	})
-	if err != nil {
+	result, failed := c.bring(attempt, j)
+	if err := c.settle(ctx, j); err != nil {
 		return reconcile.Result{}, err
 	}
 	return result, failed
+}
+
+// settle writes down how far an import is, and then forgets a kubeconfig that is not
+// needed any more. What was done with it is on record before it goes, so that a hub that
+// is killed in between never asks for it again.
+func (c *Controller) settle(ctx context.Context, j *job) error {
+	if err := c.report(ctx, j); err != nil || !j.done {
+		return err
+	}
+	if changed, err := c.hasChanged(ctx, j.imp); changed || err != nil {
+		return err // the cache is about to show it, and that change needs the kubeconfig, too
+	}
+	if err := c.forget(ctx, j.imp, j.secret); err != nil {
+		return err
+	}
+	return errors.Join(c.withoutKubeconfig(ctx, j), c.report(ctx, j))
+}
+
+// report writes the status.
+func (c *Controller) report(ctx context.Context, j *job) error {
+	_, err := patch.Status(ctx, c.client, j.imp, func() bool {
+		changed := !equality.Semantic.DeepEqual(j.imp.Status, *j.status)
+		j.status.DeepCopyInto(&j.imp.Status)
+		return changed
+	})
+	return err
 }
 
 // finalize ends an import. The agent stays in its cluster, and the ManagedCluster on
@@ -143,7 +175,9 @@ func (c *Controller) finalize(ctx context.Context, imp *v1alpha1.ClusterImport) 
 			}
 		}
 	}
-	_, err := patch.Object(ctx, c.client, imp, func() bool { return controllerutil.RemoveFinalizer(imp, muster.ImportFinalizer) })
+	_, err := patch.Object(ctx, c.client, imp, func() bool {
+		return controllerutil.RemoveFinalizer(imp, muster.ImportFinalizer)
+	})
 	return err
 }
 
@@ -168,34 +202,22 @@ func (c *Controller) kubeconfigSecret(ctx context.Context, imp *v1alpha1.Cluster
 // read from the cache. Who does that and hands in a kubeconfig for it writes the one
 // right after the other, and the kubeconfig must not be taken for the former one.
 func (c *Controller) hasChanged(ctx context.Context, imp *v1alpha1.ClusterImport) (bool, error) {
-	now, err := c.present(ctx, imp)
-	return now == nil || now.UID != imp.UID || now.Generation != imp.Generation, err
-}
-
-// wasWritten reports whether the import was written since it was read from the cache,
-// its status included: then its status can't be written either.
-func (c *Controller) wasWritten(ctx context.Context, imp *v1alpha1.ClusterImport) (bool, error) {
-	now, err := c.present(ctx, imp)
-	return now == nil || now.UID != imp.UID || now.ResourceVersion != imp.ResourceVersion, err
-}
-
-// present reads the import past the cache; nil when there is none.
-func (c *Controller) present(ctx context.Context, imp *v1alpha1.ClusterImport) (*v1alpha1.ClusterImport, error) {
 	now := &v1alpha1.ClusterImport{}
 	err := c.live.Get(ctx, client.ObjectKeyFromObject(imp), now)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return true, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the ClusterImport %s: %w", imp.Name, err)
+		return false, fmt.Errorf("read the ClusterImport %s: %w", imp.Name, err)
 	}
-	return now, nil
+	return now.UID != imp.UID || now.Generation != imp.Generation, nil
 }
 
 // forget deletes a kubeconfig, unless somebody has put another one there since it was
 // read.
 func (c *Controller) forget(ctx context.Context, imp *v1alpha1.ClusterImport, secret *corev1.Secret) error {
-	err := c.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	as := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
+	err := c.client.Delete(ctx, secret, as)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
@@ -209,17 +231,17 @@ func (c *Controller) record(imp *v1alpha1.ClusterImport, kind, reason, format st
 }
 
 // set sets a condition, and leaves an event when its reason is new.
-func (c *Controller) set(imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus, condition string, is metav1.ConditionStatus, reason, message string) {
-	before := meta.FindStatusCondition(status.Conditions, condition)
+func (c *Controller) set(j *job, condition string, is metav1.ConditionStatus, reason, message string) {
+	before := meta.FindStatusCondition(j.status.Conditions, condition)
 	if before == nil || before.Reason != reason {
 		kind := corev1.EventTypeNormal
 		if is == metav1.ConditionFalse && condition != muster.ConditionDrifted && condition != muster.ConditionJoined {
 			kind = corev1.EventTypeWarning
 		}
-		c.record(imp, kind, reason, "%s is %s: %s", condition, is, message)
+		c.record(j.imp, kind, reason, "%s is %s: %s", condition, is, message)
 	}
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+	meta.SetStatusCondition(&j.status.Conditions, metav1.Condition{
 		Type: condition, Status: is, Reason: reason, Message: message,
-		ObservedGeneration: imp.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
+		ObservedGeneration: j.imp.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
 	})
 }

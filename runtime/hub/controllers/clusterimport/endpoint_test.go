@@ -97,10 +97,11 @@ func TestAJoinedNameNeedsProof(t *testing.T) {
 		"installed by a former import":       {mc: joined(map[string]string{muster.ClusterAuthorityAnnotation: pin}), ok: true},
 	} {
 		imp := &v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: "paris"}, Spec: x.spec}
-		why := unproven(&job{
-			imp: imp, status: &x.status, cluster: x.mc, uid: "u", pinned: pinnedAuthority(imp, &x.status, x.mc),
-			managed: &connection{authority: &authority{wanted: pin}},
-		}, x.certified)
+		j := &job{
+			imp: imp, status: &x.status, cluster: x.mc, uid: "u", managed: &connection{authority: &authority{wanted: pin}},
+		}
+		j.pinned = pinnedAuthority(j)
+		why := unproven(j, x.certified)
 		if (why == "") != x.ok || !x.ok && !strings.Contains(why, pin) {
 			t.Errorf("%s: %q", what, why)
 		}

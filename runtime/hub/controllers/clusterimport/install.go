@@ -23,11 +23,13 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// job is one attempt at a cluster that answers.
+// job is one attempt at an import.
 type job struct {
-	imp     *v1alpha1.ClusterImport
-	status  *v1alpha1.ClusterImportStatus
+	imp    *v1alpha1.ClusterImport
+	status *v1alpha1.ClusterImportStatus
+	// cluster is the ManagedCluster; nil when there is none yet.
 	cluster *clusterv1.ManagedCluster
+	// The rest is known once the cluster has answered.
 	secret  *corev1.Secret
 	server  *kubeconfig.Contained
 	managed *connection
@@ -37,6 +39,8 @@ type job struct {
 	pinned string
 	// rejoins says that the cluster has a token to join again with.
 	rejoins bool
+	// done says that the kubeconfig is not needed any more.
+	done bool
 }
 
 // install makes the agent what the import says.
@@ -46,11 +50,11 @@ func (c *Controller) install(ctx context.Context, j *job) (reconcile.Result, err
 	seen, err := j.managed.look(ctx, namespace)
 	if err == nil {
 		if why := seen.foreign(imp.Name); why != "" {
-			c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonInstalledByOther, "Nothing is changed in the cluster: "+why+".")
+			c.set(j, muster.ConditionAgentInstalled, no, muster.ReasonInstalledByOther, "Nothing is changed in the cluster: "+why+".")
 			return reconcile.Result{RequeueAfter: c.options.Look}, nil
 		}
 		if why := unproven(j, c.certified(seen.identity, imp.Name, j.cluster)); why != "" {
-			c.set(imp, status, muster.ConditionKubeconfigUsable, no, muster.ReasonAnotherCluster, why)
+			c.set(j, muster.ConditionKubeconfigUsable, no, muster.ReasonAnotherCluster, why)
 			return reconcile.Result{RequeueAfter: c.options.Look}, nil
 		}
 		err = c.ensureCluster(ctx, j)
@@ -60,7 +64,7 @@ func (c *Controller) install(ctx context.Context, j *job) (reconcile.Result, err
 		hash, err = c.write(ctx, j, seen)
 	}
 	if err != nil {
-		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonInstallFailed, explainInstall(err))
+		c.set(j, muster.ConditionAgentInstalled, no, muster.ReasonInstallFailed, explainInstall(err))
 		return reconcile.Result{}, fmt.Errorf("install the agent in the cluster %s: %w", imp.Name, logged(err))
 	}
 	status.AppliedHash, status.Redeployed = hash, imp.Spec.Redeploy
@@ -70,9 +74,9 @@ func (c *Controller) install(ctx context.Context, j *job) (reconcile.Result, err
 	}
 	running := seen.deployment != nil && rolledOut(seen.deployment)
 	if running {
-		c.set(imp, status, muster.ConditionAgentInstalled, yes, muster.ReasonInstalled, "The agent is installed as asked, and runs.")
+		c.set(j, muster.ConditionAgentInstalled, yes, muster.ReasonInstalled, "The agent is installed as asked, and runs.")
 	} else {
-		c.set(imp, status, muster.ConditionAgentInstalled, no, muster.ReasonRollingOut, c.describeRollout(ctx, j, namespace))
+		c.set(j, muster.ConditionAgentInstalled, no, muster.ReasonRollingOut, c.describeRollout(ctx, j, namespace))
 	}
 	return c.conclude(ctx, j, running, c.certified(seen.identity, imp.Name, j.cluster))
 }
@@ -109,37 +113,28 @@ func (c *Controller) conclude(ctx context.Context, j *job, running, certified bo
 	imp, status := j.imp, j.status
 	switch {
 	case isJoined(j.cluster) && certified:
-		c.set(imp, status, muster.ConditionJoined, yes, muster.ReasonClusterJoined, "The cluster has joined.")
 		status.Rejoined = imp.Spec.Rejoin // a permission that is not needed is none for later
 	case !j.cluster.Spec.AcceptsClient():
-		c.set(imp, status, muster.ConditionJoined, no, muster.ReasonWaitingForApproval,
-			fmt.Sprintf("The hub does not accept the cluster. Accept it, or set spec.accept: muster_cluster_acceptance, or kubectl patch managedcluster %s --type=merge -p '{\"spec\":{\"hubAcceptsClient\":true}}'.", imp.Name))
+		c.set(j, muster.ConditionJoined, no, muster.ReasonWaitingForApproval,
+			fmt.Sprintf("The hub does not accept the cluster. Accept it, or set spec.accept: muster_cluster_acceptance, "+
+				"or kubectl patch managedcluster %s --type=merge -p '{\"spec\":{\"hubAcceptsClient\":true}}'.", imp.Name))
 		return c.pause(false), nil
 	case j.cluster.HasAgent() && !j.rejoins && !certified:
-		c.set(imp, status, muster.ConditionJoined, no, muster.ReasonRejoinNeeded, explainRejoin(imp, status))
+		c.set(j, muster.ConditionJoined, no, muster.ReasonRejoinNeeded, explainRejoin(imp, status))
 		return c.pause(true), c.revoke(ctx, imp)
 	default:
-		c.set(imp, status, muster.ConditionJoined, no, muster.ReasonWaitingForAgent, "The agent has not registered yet. Its log in the cluster says why, if that stays so.")
+		c.set(j, muster.ConditionJoined, no, muster.ReasonWaitingForAgent,
+			"The agent has not registered yet. Its log in the cluster says why, if that stays so.")
 		return c.pause(false), nil
 	}
 	if err := c.revoke(ctx, imp); err != nil {
 		return reconcile.Result{}, err
 	}
-	if !running {
-		return c.pause(false), nil
+	if j.done = running && forgets(imp); j.done {
+		return reconcile.Result{}, nil // that it has joined is said when the kubeconfig is gone
 	}
-	if !forgets(imp) {
-		return c.pause(true), nil
-	}
-	// The kubeconfig goes only when it can be written down what was done with it: a change
-	// that the cache is about to show needs it, too.
-	if written, err := c.wasWritten(ctx, imp); written || err != nil {
-		return reconcile.Result{RequeueAfter: conflictPause}, err
-	}
-	if err := c.forget(ctx, imp, j.secret); err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{}, c.withoutKubeconfig(ctx, imp, status, j.cluster)
+	c.set(j, muster.ConditionJoined, yes, muster.ReasonClusterJoined, "The cluster has joined.")
+	return c.pause(running), nil
 }
 
 // explainRejoin says how a cluster joins again whose agent has lost its identity.
@@ -201,13 +196,13 @@ func (c *Controller) account(j *job, hash string, changed []string) {
 	switch {
 	case hash == j.status.AppliedHash && len(changed) > 0:
 		c.record(j.imp, corev1.EventTypeWarning, "AgentRepaired", "somebody had changed or removed: %s", list)
-		c.set(j.imp, j.status, muster.ConditionDrifted, no, muster.ReasonRepaired,
+		c.set(j, muster.ConditionDrifted, no, muster.ReasonRepaired,
 			fmt.Sprintf("At %s the hub restored what somebody had changed or removed: %s.", c.clock.Now().UTC().Format(time.RFC3339), list))
 	case len(changed) > 0:
 		c.record(j.imp, corev1.EventTypeNormal, "AgentWritten", "in the cluster %s: %s", j.uid, list)
-		c.set(j.imp, j.status, muster.ConditionDrifted, no, muster.ReasonAsInstalled, "The agent's objects are as the hub has written them.")
+		c.set(j, muster.ConditionDrifted, no, muster.ReasonAsInstalled, "The agent's objects are as the hub has written them.")
 	case !hasCondition(j.status, muster.ConditionDrifted, muster.ReasonRepaired):
-		c.set(j.imp, j.status, muster.ConditionDrifted, no, muster.ReasonAsInstalled, "The agent's objects are as the hub has written them.")
+		c.set(j, muster.ConditionDrifted, no, muster.ReasonAsInstalled, "The agent's objects are as the hub has written them.")
 	}
 }
 

@@ -65,21 +65,19 @@ func setAddresses(mc *clusterv1.ManagedCluster, after []clusterv1.ClientConfig) 
 }
 
 // withdraw takes a published address away when the import publishes none any more.
-func (c *Controller) withdraw(
-	ctx context.Context, imp *v1alpha1.ClusterImport, status *v1alpha1.ClusterImportStatus, mc *clusterv1.ManagedCluster,
-) error {
-	if imp.Spec.PublishServer || status.PublishedServer == "" {
+func (c *Controller) withdraw(ctx context.Context, j *job) error {
+	if j.imp.Spec.PublishServer || j.status.PublishedServer == "" {
 		return nil
 	}
-	if mc != nil {
-		mc = mc.DeepCopy()
+	if j.cluster != nil {
+		mc := j.cluster.DeepCopy()
 		_, err := patch.Object(ctx, c.client, mc, func() bool {
-			return setAddresses(mc, published(mc.Spec.ManagedClusterClientConfigs, status.PublishedServer, nil))
+			return setAddresses(mc, published(mc.Spec.ManagedClusterClientConfigs, j.status.PublishedServer, nil))
 		})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("change the ManagedCluster: %w", err)
 		}
 	}
-	status.PublishedServer = ""
+	j.status.PublishedServer = ""
 	return nil
 }
