@@ -14,13 +14,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
 )
-
-var _ datasource.DataSourceWithConfigure = (*subjectDataSource)(nil)
-
-type subjectDataSource struct{ crud.DataSource }
 
 type subjectModel struct {
 	PublicKey    types.String `tfsdk:"public_key_pem"`
@@ -32,66 +27,58 @@ type subjectModel struct {
 }
 
 // NewSubject is the data source muster_access_subject.
-func NewSubject() datasource.DataSource { return &subjectDataSource{} }
-
-func (d *subjectDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_access_subject"
-}
-
-func (d *subjectDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "The subject that a certificate request has to have with which a user asks for access to clusters, for `tls_cert_request` and `muster_access_request`. The hub takes no other.",
-		Attributes: map[string]schema.Attribute{
-			"public_key_pem": schema.StringAttribute{
-				MarkdownDescription: "The public key of the request, in PEM: `public_key_pem` of a `tls_private_key`. ECDSA P-256 or P-384, or RSA of at least 3072 bits.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidPEM()},
-			},
-			"user": schema.StringAttribute{
-				MarkdownDescription: "User of the hub that gets access. If omitted, the one that the provider is to the hub.",
-				Optional:            true, Computed: true,
-				Validators: []validator.String{attribute.LengthBetween(1, 253)},
-			},
-			"hub_id":       attribute.TextAttributeOfData("Short name of the hub, which keeps the users of two hubs apart in a cluster."),
-			"key_hash":     attribute.TextAttributeOfData("Hash of the key, as the hub's events and the status of requests have it."),
-			"common_name":  attribute.TextAttributeOfData("Common name of the subject."),
-			"organization": attribute.TextAttributeOfData("Organization of the subject, its only one: the group to which the clusters give rights."),
+func NewSubject() datasource.DataSource {
+	text := attribute.TextAttributeOfData
+	return crud.Query[subjectModel]{
+		Type: "access_subject",
+		Description: "The subject that a certificate request has to have with which a user asks for access to " +
+			"clusters, for `tls_cert_request` and `muster_access_request`. The hub takes no other.",
+		Attributes: func() map[string]schema.Attribute {
+			return map[string]schema.Attribute{
+				"public_key_pem": schema.StringAttribute{
+					MarkdownDescription: "The public key of the request, in PEM: `public_key_pem` of a " +
+						"`tls_private_key`. ECDSA P-256 or P-384, or RSA of at least 3072 bits.",
+					Required:   true,
+					Validators: []validator.String{attribute.ValidPEM()},
+				},
+				"user": schema.StringAttribute{
+					MarkdownDescription: "User of the hub that gets access. If omitted, the one that the provider is to " +
+						"the hub.",
+					Optional: true, Computed: true,
+					Validators: []validator.String{attribute.LengthBetween(1, 253)},
+				},
+				"hub_id": text("Short name of the hub, which keeps the users of two hubs apart in a cluster."),
+				"key_hash": text("Hash of the key, as the hub's events and the status of requests have " +
+					"it."),
+				"common_name": text("Common name of the subject."),
+				"organization": text("Organization of the subject, its only one: the group to which the clusters give " +
+					"rights."),
+			}
 		},
-	}
+		Read: readSubject,
+	}.NewDataSource()
 }
 
-func (d *subjectDataSource) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if d.Deferred(req, resp) {
-		return
-	}
-	var model subjectModel
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func readSubject(ctx context.Context, a *crud.Asking, model *subjectModel) {
 	hash, err := publicKeyHash(model.PublicKey.ValueString())
 	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("public_key_pem"), "Not a public key", attribute.Capitalize(err.Error())+".")
+		a.Diagnostics.AddAttributeError(path.Root("public_key_pem"), "Not a public key",
+			attribute.Capitalize(err.Error())+".")
 		return
 	}
-	client := d.Hub.QueryClient(&resp.Diagnostics)
-	if client == nil {
-		return
-	}
-	id, err := hubID(ctx, d.Hub, client)
+	id, err := hubID(ctx, a.Hub, a.Client)
 	if err == nil && model.User.IsNull() {
 		var user string
-		user, err = whoami(ctx, client)
+		user, err = whoami(ctx, a.Client)
 		model.User = types.StringValue(user)
 	}
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, "find the subject of a certificate request", err)
+	if a.Failed("find the subject of a certificate request", err) {
 		return
 	}
 	subject := access.Subject(id, model.User.ValueString(), hash)
 	model.HubID, model.KeyHash = types.StringValue(id), types.StringValue(hash)
-	model.CommonName, model.Organization = types.StringValue(subject.CommonName), types.StringValue(subject.Organization[0])
-	resp.Diagnostics.Append(resp.State.Set(ctx, &model)...)
+	model.CommonName = types.StringValue(subject.CommonName)
+	model.Organization = types.StringValue(subject.Organization[0])
 }
 
 // publicKeyHash is the hash of a public key in PEM. It never repeats the text, which
@@ -99,7 +86,8 @@ func (d *subjectDataSource) Read(ctx context.Context, req datasource.ReadRequest
 func publicKeyHash(text string) (string, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil || block.Type != "PUBLIC KEY" {
-		return "", errors.New("it is not a PEM block PUBLIC KEY; use public_key_pem of the tls_private_key, not private_key_pem or public_key_openssh")
+		return "", errors.New("it is not a PEM block PUBLIC KEY; use public_key_pem of the tls_private_key, not " +
+			"private_key_pem or public_key_openssh")
 	}
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {

@@ -3,7 +3,6 @@ package clusterimport
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,13 +73,9 @@ func Import() crud.Declared {
 		Data: &crud.Data[clusterImport]{
 			Description: "A cluster in which the hub installs the agent: how far it is, and what it waits for. The " +
 				"kubeconfig can't be read.",
-			Attributes: func() map[string]schema.Attribute {
-				return map[string]schema.Attribute{"conditions": attribute.ConditionsAttribute(
-					"Conditions of the import: `KubeconfigUsable`, `AgentInstalled`, `Joined` and `Drifted`.")}
-			},
-			Values: func(live clusterImport) attribute.Values {
-				return attribute.Values{"conditions": attribute.ConditionValues(live.Status.Conditions)}
-			},
+			Table: attribute.Table[clusterImport]{attribute.ReportedConditions(
+				"Conditions of the import: `KubeconfigUsable`, `AgentInstalled`, `Joined` and `Drifted`.",
+				func(i clusterImport) []metav1.Condition { return i.Status.Conditions })},
 			Others: "kubectl get clusterimports",
 		},
 	}

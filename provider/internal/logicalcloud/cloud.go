@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -80,23 +80,15 @@ func Cloud() crud.Declared {
 			Description: "A logical cloud, with how many clusters have it and what is wrong with the others.",
 			Without:     []string{"id"},
 			Others:      "kubectl get logicalclouds -A",
-			Attributes: func() map[string]schema.Attribute {
-				return map[string]schema.Attribute{
-					"ready": schema.BoolAttribute{
-						MarkdownDescription: "Whether every selected cluster has all of the cloud's objects, as " +
-							"they are now: the condition `Ready` is true of the present generation.",
-						Computed: true,
-					},
-					"conditions": attribute.ConditionsAttribute("Conditions of the cloud: `Selected`, `Applied`, " +
-						"`Ready`, and while it is being deleted `Deleting`."),
-				}
-			},
-			Values: func(object logicalCloud) attribute.Values {
-				wait := waitModel{Ready: types.BoolValue(true)}
-				return attribute.Values{
-					"ready":      types.BoolValue(len(wait.missing(object)) == 0),
-					"conditions": attribute.ConditionsValue(object.Status.Conditions),
-				}
+			Table: attribute.Table[logicalCloud]{
+				attribute.ReportedFlag("ready", "Whether every selected cluster has all of the cloud's objects, as "+
+					"they are now: the condition `Ready` is true of the present generation.",
+					func(object logicalCloud) bool {
+						wait := waitModel{Ready: types.BoolValue(true)}
+						return len(wait.missing(object)) == 0
+					}),
+				attribute.ReportedConditions("Conditions of the cloud: `Selected`, `Applied`, `Ready`, and while it is "+
+					"being deleted `Deleting`.", func(object logicalCloud) []metav1.Condition { return object.Status.Conditions }),
 			},
 		},
 	}

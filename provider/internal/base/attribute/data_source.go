@@ -1,13 +1,10 @@
 package attribute
 
 import (
-	"context"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	resourceschema "github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -22,26 +19,8 @@ type ConditionModel struct {
 }
 
 // ConditionsAttribute is the conditions of an object, in a data source.
-func ConditionsAttribute(description string) schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: description,
-		Computed:            true,
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"type":                 schema.StringAttribute{MarkdownDescription: "Type of the condition.", Computed: true},
-			"status":               schema.StringAttribute{MarkdownDescription: "`True`, `False` or `Unknown`.", Computed: true},
-			"reason":               schema.StringAttribute{MarkdownDescription: "Reason in one word.", Computed: true},
-			"message":              schema.StringAttribute{MarkdownDescription: "Reason in a sentence.", Computed: true},
-			"last_transition_time": schema.StringAttribute{MarkdownDescription: "Since when it has this status, in RFC 3339.", Computed: true},
-		}},
-	}
-}
-
-// ConditionValues are conditions as a value of ConditionsAttribute.
-func ConditionValues(conditions []metav1.Condition) attr.Value {
-	of := ConditionsAttribute("").GetType()
-	value := Null(of)
-	tfsdk.ValueFrom(context.Background(), ConditionModels(conditions), of, &value)
-	return value
+func ConditionsAttribute(description string) schema.Attribute {
+	return ObservedAttributes(Table[any]{ReportedConditions[any](description, nil)}.Attributes())["conditions"]
 }
 
 // ConditionModels are conditions as ConditionsAttribute has them; not nil.
@@ -57,14 +36,6 @@ func ConditionModels(conditions []metav1.Condition) []ConditionModel {
 		})
 	}
 	return models
-}
-
-// ConditionsValue are conditions as ConditionsAttribute has them; not null.
-func ConditionsValue(conditions []metav1.Condition) attr.Value {
-	of := ConditionsAttribute("").GetType()
-	value := Null(of)
-	tfsdk.ValueFrom(context.Background(), ConditionModels(conditions), of, &value)
-	return value
 }
 
 // TextAttributeOfData is a text that a data source reads.
@@ -126,6 +97,11 @@ func ObservedAttributes(attributes map[string]resourceschema.Attribute) map[stri
 			observed[name] = schema.SingleNestedAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, Attributes: ObservedAttributes(a.Attributes)}
 		case resourceschema.ListNestedAttribute:
 			observed[name] = schema.ListNestedAttribute{
+				MarkdownDescription: description, Sensitive: sensitive, Computed: true,
+				NestedObject: schema.NestedAttributeObject{Attributes: ObservedAttributes(a.NestedObject.Attributes)},
+			}
+		case resourceschema.SetNestedAttribute:
+			observed[name] = schema.SetNestedAttribute{
 				MarkdownDescription: description, Sensitive: sensitive, Computed: true,
 				NestedObject: schema.NestedAttributeObject{Attributes: ObservedAttributes(a.NestedObject.Attributes)},
 			}

@@ -309,11 +309,6 @@ func Model[P, M any](name string, s schema.Attribute, write func(model M, to P),
 // Local is an attribute that the hub knows nothing of.
 func Local[P any](name string, s schema.Attribute) Field[P] { return Field[P]{name: name, schema: s} }
 
-// Reported is an attribute that only the hub sets, such as a part of the status.
-func Reported[P any, V attr.Value](name string, s schema.Attribute, read func(from P) V) Field[P] {
-	return Field[P]{name: name, schema: s, read: func(from P) attr.Value { return read(from) }}
-}
-
 // ReportedModel is Reported for what is read as a model with tfsdk tags.
 func ReportedModel[P, M any](name string, s schema.Attribute, read func(from P) M) Field[P] {
 	f := Model(name, s, nil, read)

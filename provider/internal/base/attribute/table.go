@@ -271,9 +271,11 @@ func (t Table[P]) Read(from P) Values {
 	return values
 }
 
-// Shown are those that a data source has: all that the hub knows.
-func (t Table[P]) Shown() Table[P] {
-	return slices.DeleteFunc(slices.Clone(t), func(f Field[P]) bool { return f.read == nil })
+// Shown are those that a data source has: all that the hub knows, without some.
+func (t Table[P]) Shown(without ...string) Table[P] {
+	return slices.DeleteFunc(slices.Clone(t), func(f Field[P]) bool {
+		return f.read == nil || slices.Contains(without, f.name)
+	})
 }
 
 // Report takes over what only the hub says, where the plan has left it open.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -23,14 +22,14 @@ import (
 type Data[O kube.Object] struct {
 	// Description documents it.
 	Description string
-	// Attributes are those beside the keys, and beside those of the table.
-	Attributes func() map[string]schema.Attribute
-	// Values are those of Attributes, for a kind with a table.
-	Values func(live O) attribute.Values
-	// Without are attributes of the table that the data source does not have.
+	// Table are attributes beside those of the kind's table, or in place of them.
+	Table attribute.Table[O]
+	// Without are attributes of the kind's table that the data source does not have.
 	Without []string
-	// Model is the whole state, as a model with tfsdk tags, for a kind without a table.
-	Model func(live O) (any, error)
+	// Model is the whole state, as a model with tfsdk tags, and Attributes are its
+	// attributes beside the keys, for a kind without a table.
+	Model      func(live O) (any, error)
+	Attributes func() map[string]schema.Attribute
 	// Others is a command that lists those that there are. NAMESPACE stands for the
 	// first key: kubectl get manifestworks -n NAMESPACE.
 	Others string
@@ -52,12 +51,9 @@ func (d *kindDataSource[M, O]) Metadata(
 // Schema implements datasource.DataSource.
 func (d *kindDataSource[M, O]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	data := d.kind.Data
-	attributes := attribute.ObservedAttributes(d.kind.Table.Shown().Attributes())
-	for _, name := range data.Without {
-		delete(attributes, name)
-	}
+	attributes := attribute.ObservedAttributes(d.table().Attributes())
 	if data.Attributes != nil {
-		maps.Copy(attributes, data.Attributes())
+		attributes = data.Attributes()
 	}
 	for _, key := range d.kind.Keys {
 		attributes[key.Name] = schema.StringAttribute{
@@ -105,15 +101,14 @@ func (d *kindDataSource[M, O]) Read(ctx context.Context, req datasource.ReadRequ
 	resp.Diagnostics.Append(resp.State.Set(ctx, d.value(resp.State.Schema.Type(), keys, object))...)
 }
 
+// table are the attributes beside the keys.
+func (d *kindDataSource[M, O]) table() attribute.Table[O] {
+	return append(d.kind.Table.Shown(d.kind.Data.Without...), d.kind.Data.Table...)
+}
+
 // value is what the data source has of an object.
 func (d *kindDataSource[M, O]) value(of attr.Type, keys []string, object O) types.Object {
-	values := d.kind.Table.Shown().Read(object)
-	for _, name := range d.kind.Data.Without {
-		delete(values, name)
-	}
-	if d.kind.Data.Values != nil {
-		maps.Copy(values, d.kind.Data.Values(object))
-	}
+	values := d.table().Read(object)
 	for n, key := range d.kind.Keys {
 		values[key.Name] = types.StringValue(keys[n])
 	}
