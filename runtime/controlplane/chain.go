@@ -33,6 +33,8 @@ import (
 	genericsample "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // serviceAccountIssuer is the issuer in service-account tokens.
@@ -109,7 +111,7 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 
 // registerPlugins puts our admission plugins behind Kubernetes' mutating ones
 // and before its webhooks and policies, so that those see the final object.
-func registerPlugins(s *options.Options, plugins []AdmissionPlugin) {
+func registerPlugins(s *options.Options, plugins []extension.AdmissionPlugin) {
 	generic := s.Admission.GenericAdmission
 	at := slices.Index(generic.RecommendedPluginOrder, mutatingadmissionpolicy.PluginName)
 	for i, p := range plugins {
@@ -236,7 +238,8 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	if len(o.FirstAuthorizers)+len(o.Authorizers) == 0 {
 		return nil
 	}
-	chain := slices.Concat(o.FirstAuthorizers, []Authorizer{{Name: "RBAC", Authorizer: generic.Authorization.Authorizer}}, o.Authorizers)
+	rbac := extension.Authorizer{Name: "RBAC", Authorizer: generic.Authorization.Authorizer}
+	chain := slices.Concat(o.FirstAuthorizers, []extension.Authorizer{rbac}, o.Authorizers)
 	named := make([]union.NamedAuthorizer, 0, len(chain))
 	for _, a := range chain {
 		named = append(named, union.NamedAuthorizer{AuthorizerName: a.Name, Authorizer: a.Authorizer})

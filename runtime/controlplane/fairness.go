@@ -2,11 +2,9 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +20,8 @@ import (
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // maxWaiting is how many requests of one flow may wait. More are asked to come
@@ -32,20 +32,6 @@ const maxWaiting = 400
 // watchRetrySeconds is when a client may ask again for a watch that was refused.
 const watchRetrySeconds = 5
 
-// Flow is whose requests count together, and how many of them are carried out at
-// a time.
-type Flow struct {
-	// Name is unique among flows. Requests without one never wait.
-	Name string
-	// Reads and Writes are how many run at a time. The rest wait for their turn, in
-	// order. A watch counts as a read until the client has got what is there.
-	Reads, Writes int
-	// Watches is how many may be open at a time. More are refused.
-	Watches int
-	// Bytes is how much of requests' bodies is in memory at a time. The rest wait.
-	Bytes int64
-}
-
 // fairness keeps one flow's requests from slowing down those of others. It takes
 // the place of priority and fairness behind the API server's own filter: that
 // shares what the server can do among all flows, and reads from the store how, at
@@ -54,7 +40,7 @@ type Flow struct {
 type fairness struct {
 	flowcontrol.WatchTracker
 	flowcontrol.MaxSeatsTracker
-	flowOf func(user.Info) Flow
+	flowOf func(user.Info) extension.Flow
 
 	mu    sync.Mutex
 	flows map[string]*flow
@@ -71,7 +57,7 @@ type flow struct {
 
 var _ flowcontrol.Interface = &fairness{}
 
-func newFairness(flowOf func(user.Info) Flow) *fairness {
+func newFairness(flowOf func(user.Info) extension.Flow) *fairness {
 	flowcontrolmetrics.Register()
 	return &fairness{
 		WatchTracker: flowcontrol.NewWatchTracker(), MaxSeatsTracker: flowcontrol.NewMaxSeatsTracker(),
@@ -157,21 +143,10 @@ func bodySize(r *http.Request, all int64) int64 {
 	return min(r.ContentLength, all)
 }
 
-func refuseWatch(w http.ResponseWriter, share Flow) {
-	Refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%s has %d watches open, and may have no more: close some, or try again later",
-		share.Name, share.Watches), watchRetrySeconds))
-}
-
-// Refuse answers a request as the API server does.
-func Refuse(w http.ResponseWriter, err *apierrors.StatusError) {
-	status := err.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	w.Header().Set("Content-Type", "application/json")
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	}
-	w.WriteHeader(int(status.Code))
-	_ = json.NewEncoder(w).Encode(status)
+func refuseWatch(w http.ResponseWriter, share extension.Flow) {
+	extension.Refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf(
+		"%s has %d watches open, and may have no more: close some, or try again later", share.Name, share.Watches,
+	), watchRetrySeconds))
 }
 
 // wait reports whether it has become the request's turn.
@@ -185,7 +160,7 @@ func (f *flow) wait(ctx context.Context, turn *semaphore.Weighted, queued fairqu
 	return turn.Acquire(ctx, 1) == nil
 }
 
-func (f *fairness) enter(share Flow) *flow {
+func (f *fairness) enter(share extension.Flow) *flow {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	own := f.flows[share.Name]

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // turnstile has a fairness that gives each named user one read and two writes.
@@ -22,7 +24,9 @@ func (s *turnstile) handle(ctx context.Context, name, verb string, queued func(b
 }
 
 func newTurnstile() *turnstile {
-	return &turnstile{fairness: newFairness(func(u user.Info) Flow { return Flow{Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1} })}
+	return &turnstile{fairness: newFairness(func(u user.Info) extension.Flow {
+		return extension.Flow{Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1}
+	})}
 }
 
 func TestOneFlowsRequestsWaitForEachOther(t *testing.T) {

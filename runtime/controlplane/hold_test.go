@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // holder serves requests of users as hold does, each with a share of 2 watches and
@@ -19,11 +21,11 @@ type holder struct {
 }
 
 func newHolder(serve http.HandlerFunc) holder {
-	f := newFairness(func(u user.Info) Flow {
+	f := newFairness(func(u user.Info) extension.Flow {
 		if u.GetName() == "" {
-			return Flow{}
+			return extension.Flow{}
 		}
-		return Flow{Name: u.GetName(), Reads: 1, Writes: 1, Watches: 2, Bytes: 100}
+		return extension.Flow{Name: u.GetName(), Reads: 1, Writes: 1, Watches: 2, Bytes: 100}
 	})
 	return holder{f, f.hold(serve)}
 }

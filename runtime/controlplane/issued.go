@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,31 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
-
-// IssuedAtKey is the key of a user's extra information that has the time, in seconds
-// since 1970, at which the certificate or the token of a service account was issued that
-// the user came with. NeverExpires stands for a token that does not say, which lives
-// for ever. Others, such as users whom an administrator impersonates, have none.
-const IssuedAtKey = "muster-fleet.io/credential-issued-at"
-
-// NeverExpires is the value of IssuedAtKey for a token without a time.
-const NeverExpires = "never-expires"
-
-// WithIssue adds to a user's extra information when the certificate was issued.
-func WithIssue(u user.Info, c *x509.Certificate) user.Info {
-	return withExtra(u, strconv.FormatInt(cluster.IssuedAt(c.NotBefore).Unix(), 10))
-}
-
-func withExtra(u user.Info, value string) user.Info {
-	extra := maps.Clone(u.GetExtra())
-	if extra == nil {
-		extra = map[string][]string{}
-	}
-	extra[IssuedAtKey] = []string{value}
-	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
-}
 
 // issued notes when the credentials of requests were issued.
 type issued struct{ authenticator.Request }
@@ -55,13 +31,13 @@ func (i issued) AuthenticateRequest(r *http.Request) (*authenticator.Response, b
 	u := response.User
 	switch {
 	case r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && cameWith(u, r.TLS.PeerCertificates[0]):
-		u = WithIssue(u, r.TLS.PeerCertificates[0])
+		u = extension.WithIssue(u, r.TLS.PeerCertificates[0])
 	case strings.HasPrefix(u.GetName(), serviceaccount.ServiceAccountUsernamePrefix):
-		u = withExtra(u, tokenIssue(token))
-	case len(u.GetExtra()[IssuedAtKey]) == 0:
+		u = extension.WithIssueTime(u, tokenIssue(token))
+	case len(u.GetExtra()[extension.IssuedAtKey]) == 0:
 		return response, ok, err
 	default: // nobody else's word counts
-		u = withExtra(u, NeverExpires)
+		u = extension.WithIssueTime(u, extension.NeverExpires)
 	}
 	noted := *response
 	noted.User = u
@@ -95,18 +71,18 @@ func cameWith(u user.Info, c *x509.Certificate) bool {
 func tokenIssue(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return NeverExpires
+		return extension.NeverExpires
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return NeverExpires
+		return extension.NeverExpires
 	}
 	var claims struct {
 		IssuedAt int64 `json:"iat"`
 		Expires  int64 `json:"exp"`
 	}
 	if json.Unmarshal(payload, &claims) != nil || claims.IssuedAt == 0 || claims.Expires == 0 {
-		return NeverExpires
+		return extension.NeverExpires
 	}
 	return strconv.FormatInt(claims.IssuedAt, 10)
 }

@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // The time of issue comes from the certificate or the token that a user was authenticated
@@ -27,6 +29,7 @@ func TestIssued(t *testing.T) {
 	}
 	bearer := func(token string) map[string]string { return map[string]string{"Authorization": "Bearer " + token} }
 	const account = "system:serviceaccount:c1:x"
+	never := []string{extension.NeverExpires}
 	for name, x := range map[string]struct {
 		user   string
 		extra  map[string][]string
@@ -43,8 +46,8 @@ func TestIssued(t *testing.T) {
 			want: []string{"1300"},
 		},
 		"a certificate that a user did not come by": {
-			user: "x", extra: map[string][]string{user.CredentialIDKey: {"X509SHA256=00"}, IssuedAtKey: {"7"}},
-			with: certificate, want: []string{NeverExpires},
+			user: "x", extra: map[string][]string{user.CredentialIDKey: {"X509SHA256=00"}, extension.IssuedAtKey: {"7"}},
+			with: certificate, want: never,
 		},
 		"a token beside one": {
 			user: account, with: certificate, header: bearer(jwt(`{"iat":7,"exp":9}`)), want: []string{"7"},
@@ -55,10 +58,10 @@ func TestIssued(t *testing.T) {
 			header: map[string]string{"Sec-WebSocket-Protocol": "v1, base64url.bearer.authorization.k8s.io." +
 				base64.RawURLEncoding.EncodeToString([]byte(jwt(`{"iat":7,"exp":9}`)))},
 		},
-		"a token that never expires": {user: account, header: bearer(jwt(`{"iat":7}`)), want: []string{NeverExpires}},
-		"a token of another form":    {user: account, header: bearer("x"), want: []string{NeverExpires}},
+		"a token that never expires": {user: account, header: bearer(jwt(`{"iat":7}`)), want: never},
+		"a token of another form":    {user: account, header: bearer("x"), want: never},
 		"a time that others claim": {
-			user: "x", extra: map[string][]string{IssuedAtKey: {"99999999999"}}, want: []string{NeverExpires},
+			user: "x", extra: map[string][]string{extension.IssuedAtKey: {"99999999999"}}, want: never,
 		},
 		"a bootstrap token": {user: "system:bootstrap:abcdef", header: bearer("abcdef.0123")},
 		"the hub itself":    {user: user.APIServerUser},
@@ -81,8 +84,8 @@ func TestIssued(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			got := response.User
-			if !slices.Equal(got.GetExtra()[IssuedAtKey], x.want) {
-				t.Errorf("issued at %q, want %q", got.GetExtra()[IssuedAtKey], x.want)
+			if !slices.Equal(got.GetExtra()[extension.IssuedAtKey], x.want) {
+				t.Errorf("issued at %q, want %q", got.GetExtra()[extension.IssuedAtKey], x.want)
 			}
 			if got.GetName() != x.user || got.GetUID() != "u" || !slices.Equal(got.GetGroups(), []string{"g"}) {
 				t.Errorf("the user has changed: %+v", got)

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
@@ -15,41 +14,12 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
-// Meter decides whether what a user writes is stored. It is asked last, when an
-// object has passed admission and its form in the store is known, for all kinds alike.
-// It is safe for concurrent use.
-type Meter interface {
-	// SetStore is called once, before the first write.
-	SetStore(Store)
-	// Meters reports whether the user's writes are metered.
-	Meters(user.Info) bool
-	// Charge refuses a write by an API status, or counts it.
-	Charge(context.Context, Write) error
-	// Hold waits until the user may change an object of that many bytes, for which the
-	// server needs many times as much memory. release is called when it has changed.
-	Hold(ctx context.Context, u user.Info, bytes int) (release func(), err error)
-}
-
-// Write is an object that is about to be stored for a user.
-type Write struct {
-	User     user.Info
-	Resource schema.GroupResource
-	// Key is the object's key in the store. All objects of the same kind and
-	// namespace have the part before the last slash in common.
-	Key             string
-	Namespace, Name string
-	// Creates is whether the object is new, and Deletes whether the write is the
-	// beginning of its deletion.
-	Creates, Deletes bool
-	// Size is what the object takes in the store, in bytes, and Before what it took.
-	// Before is 0 for a new one.
-	Size, Before int
-}
-
 // metered puts a meter in front of the stores that a getter describes.
-func metered(getter generic.RESTOptionsGetter, m Meter) generic.RESTOptionsGetter {
+func metered(getter generic.RESTOptionsGetter, m extension.Meter) generic.RESTOptionsGetter {
 	if m == nil {
 		return getter
 	}
@@ -58,7 +28,7 @@ func metered(getter generic.RESTOptionsGetter, m Meter) generic.RESTOptionsGette
 
 type meteredGetter struct {
 	generic.RESTOptionsGetter
-	meter Meter
+	meter extension.Meter
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -86,7 +56,7 @@ func (g meteredGetter) GetRESTOptions(resource schema.GroupResource, example run
 // charge is a write on its way through a store. Only meteredTransformer knows the
 // size, and the store hides its error, so the charge carries it back.
 type charge struct {
-	Write
+	extension.Write
 	refusal error
 }
 
@@ -95,7 +65,7 @@ type chargeKey struct{}
 // meteredStore makes a charge for each write of a user that is metered.
 type meteredStore struct {
 	storage.Interface
-	meter    Meter
+	meter    extension.Meter
 	resource schema.GroupResource
 	codec    runtime.Codec
 }
@@ -105,7 +75,7 @@ func (s meteredStore) begin(ctx context.Context) (context.Context, *charge) {
 	if !ok || !s.meter.Meters(u) {
 		return ctx, nil
 	}
-	c := &charge{Write: Write{User: u, Resource: s.resource}}
+	c := &charge{Write: extension.Write{User: u, Resource: s.resource}}
 	return context.WithValue(ctx, chargeKey{}, c), c
 }
 
@@ -177,7 +147,7 @@ func isDeleted(obj runtime.Object) bool {
 // meteredTransformer learns what is stored, and how large it is.
 type meteredTransformer struct {
 	value.Transformer
-	meter Meter
+	meter extension.Meter
 }
 
 // TransformToStorage implements value.Transformer.

@@ -18,13 +18,12 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // Flavour is which APIs a control plane serves.
@@ -74,19 +73,19 @@ type Options struct {
 
 	// FirstAuthorizers are asked in this order before RBAC and before the rights of
 	// administrators, which both count only where these have no opinion.
-	FirstAuthorizers []Authorizer
+	FirstAuthorizers []extension.Authorizer
 	// Authorizers are asked in this order after RBAC, when that has no opinion.
-	Authorizers []Authorizer
+	Authorizers []extension.Authorizer
 	// FlowOf, if set, is whose requests wait for each other, so that they don't
 	// slow down those of others. Without it only their sum is limited.
-	FlowOf func(user.Info) Flow
+	FlowOf func(user.Info) extension.Flow
 	// Meter, if set, decides whether what users write is stored.
-	Meter Meter
+	Meter extension.Meter
 	// Guard, if set, is put in front of what carries out requests that were
 	// authorized.
 	Guard func(http.Handler) http.Handler
 	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.
-	AdmissionPlugins []AdmissionPlugin
+	AdmissionPlugins []extension.AdmissionPlugin
 	// Conversions convert custom resources between their versions.
 	Conversions []Conversion
 	// FirstStatuses are the statuses that custom resources have from their creation on.
@@ -103,24 +102,12 @@ type Options struct {
 	Open func() bool
 }
 
-// Authorizer is an authorizer under its name.
-type Authorizer struct {
-	Name       string
-	Authorizer authorizer.Authorizer
-}
-
 // NamedCertificate is a serving certificate and its key, which are files that are
 // read again when they change.
 type NamedCertificate struct {
 	CertFile, KeyFile string
 	// Names are the DNS names to serve it for; those in the certificate by default.
 	Names []string
-}
-
-// AdmissionPlugin is an in-process admission plugin under its name.
-type AdmissionPlugin struct {
-	Name    string
-	Factory admission.Factory
 }
 
 func (o *Options) complete() error {

@@ -12,33 +12,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
-
-// Store is what a Meter can learn about the store. It is safe for concurrent use.
-type Store interface {
-	// Size is how full the store is.
-	Size(context.Context) (StoreSize, error)
-	// Kept counts the objects whose keys begin with prefix.
-	Kept(ctx context.Context, prefix string) (Kept, error)
-}
-
-// Kept is what a part of the store holds.
-type Kept struct {
-	Objects int
-	// Bytes are those of whole objects, and SpecBytes those of their specs. Only custom
-	// resources have specs here.
-	Bytes, SpecBytes int64
-}
-
-// StoreSize is how full the store is, in bytes.
-type StoreSize struct {
-	// InUse is what objects and their recent versions take. File is what the store
-	// takes on the disk: it keeps the room of what was deleted, for what comes next.
-	InUse int64
-	File  int64
-	// Quota is how large the file may grow before the store refuses all writes.
-	Quota int64
-}
 
 const (
 	// defaultQuota is etcd's own, for members of a version that does not say theirs.
@@ -92,8 +68,8 @@ func (o *Options) etcdTLS() (*tls.Config, error) {
 }
 
 // Size implements Store: of several members, the fullest counts.
-func (s *storeClient) Size(ctx context.Context) (StoreSize, error) {
-	var fullest StoreSize
+func (s *storeClient) Size(ctx context.Context) (extension.StoreSize, error) {
+	var fullest extension.StoreSize
 	var errs []error
 	for _, endpoint := range s.Endpoints() {
 		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -103,7 +79,7 @@ func (s *storeClient) Size(ctx context.Context) (StoreSize, error) {
 			errs = append(errs, fmt.Errorf("ask etcd at %s for its size: %w", endpoint, err))
 			continue
 		}
-		size := StoreSize{InUse: status.DbSizeInUse, File: status.DbSize, Quota: status.DbSizeQuota}
+		size := extension.StoreSize{InUse: status.DbSizeInUse, File: status.DbSize, Quota: status.DbSizeQuota}
 		if size.Quota <= 0 {
 			size.Quota = defaultQuota
 		}
@@ -118,10 +94,10 @@ func (s *storeClient) Size(ctx context.Context) (StoreSize, error) {
 }
 
 // Kept implements Store.
-func (s *storeClient) Kept(ctx context.Context, prefix string) (Kept, error) {
+func (s *storeClient) Kept(ctx context.Context, prefix string) (extension.Kept, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	var k Kept
+	var k extension.Kept
 	next, end, page := prefix, clientv3.GetPrefixRangeEnd(prefix), int64(leastPage)
 	for {
 		answer, err := s.Get(ctx, next, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithSerializable())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/etcd"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // newStore is a client of an etcd of its own.
@@ -48,9 +49,11 @@ func TestKeptCountsWhatANamespaceHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for prefix, want := range map[string]Kept{
-		"/registry/x/paris/": {22, int64(len(custom(`{"a":1}`)) + 21*len(custom("{}"))), 7 + 21*2},
-		"/registry/y/paris/": {1, 10, 0},
+	for prefix, want := range map[string]extension.Kept{
+		"/registry/x/paris/": {
+			Objects: 22, Bytes: int64(len(custom(`{"a":1}`)) + 21*len(custom("{}"))), SpecBytes: 7 + 21*2,
+		},
+		"/registry/y/paris/": {Objects: 1, Bytes: 10},
 		"/registry/z/paris/": {},
 	} {
 		if got, err := s.Kept(t.Context(), prefix); err != nil || got != want {
@@ -69,7 +72,7 @@ func TestAStoreGivesFreedRoomBack(t *testing.T) {
 		}
 		revision = answer.Header.Revision
 	}
-	size := func() StoreSize {
+	size := func() extension.StoreSize {
 		t.Helper()
 		got, err := s.Size(t.Context())
 		if err != nil {
@@ -77,7 +80,7 @@ func TestAStoreGivesFreedRoomBack(t *testing.T) {
 		}
 		return got
 	}
-	var full StoreSize
+	var full extension.StoreSize
 	testkit.Eventually(t, func() error { // etcd writes transactions some at a time
 		if full = size(); full.InUse < 40<<20 || full.File < full.InUse || full.Quota != 8<<30 {
 			return fmt.Errorf("the size of the full store is %+v", full)

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/admission"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
@@ -55,7 +56,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	defer dir.Close()
 	agents := authorization.NewAgents()
 	o.budgets = budget.New(*o.Budgets, agents.Owners(), o.Clock)
-	authorizers := []controlplane.Authorizer{authorization.BoundBootstrapTokens(), snapshot.Authorizer()}
+	authorizers := []extension.Authorizer{authorization.BoundBootstrapTokens(), snapshot.Authorizer()}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())
 	}
@@ -72,7 +73,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
 		ReplaceLostKeys:  o.ReplaceLostKeys,
-		FirstAuthorizers: []controlplane.Authorizer{agents.Authorizer()},
+		FirstAuthorizers: []extension.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,
 		Guard:            func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },
 		FlowOf:           agents.FlowOf,

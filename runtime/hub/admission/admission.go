@@ -29,7 +29,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
@@ -37,7 +37,7 @@ import (
 
 // Plugins are the hub's admission plugins in the order in which they run.
 // manifestLimit is the greatest total size of a work's manifests, in bytes.
-func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimit int) []controlplane.AdmissionPlugin {
+func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimit int) []extension.AdmissionPlugin {
 	tokens := &tokenScopes{}
 	clusters := &managedClusters{
 		clock:          clk,
@@ -48,7 +48,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 	nilExecutors := gates.Enabled(features.NilExecutorValidating)
 	scheme := runtime.NewScheme()
 	kinds.AddToScheme(scheme, kinds.Wire())
-	plugins := []controlplane.AdmissionPlugin{
+	plugins := []extension.AdmissionPlugin{
 		// First: the other plugins read what it admits.
 		{Name: "MusterReadable", Factory: factory(readable{scheme})},
 		// Then this one: the other plugins see what will be stored.
@@ -73,14 +73,14 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		plugins = append(plugins, userAccess(clk)...)
 	}
 	// Last: a request that another plugin refuses does not count as a use.
-	return append(plugins, controlplane.AdmissionPlugin{
+	return append(plugins, extension.AdmissionPlugin{
 		Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)}),
 	})
 }
 
 // userAccess are the plugins of the gate UserAccess.
-func userAccess(clk clock.PassiveClock) []controlplane.AdmissionPlugin {
-	return []controlplane.AdmissionPlugin{
+func userAccess(clk clock.PassiveClock) []extension.AdmissionPlugin {
+	return []extension.AdmissionPlugin{
 		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk, recent: budget.Recent[recentAccess]{Within: inFlight}})},
 		{Name: "MusterClusterCredential", Factory: factory(clusterCredentials{})},
 		{Name: "MusterLogicalCloud", Factory: factory(&logicalClouds{})},

@@ -9,17 +9,17 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // Admission are the rules that need more than a request's address: writes by the agent of
 // a cluster that is not accepted to works that are not being deleted, and credentials for
 // those who could not use them.
-func (g *Agents) Admission() []controlplane.AdmissionPlugin {
+func (g *Agents) Admission() []extension.AdmissionPlugin {
 	factory := func(p admission.Interface) admission.Factory {
 		return func(io.Reader) (admission.Interface, error) { return p, nil }
 	}
-	return []controlplane.AdmissionPlugin{
+	return []extension.AdmissionPlugin{
 		{Name: "MusterLeavingWorks", Factory: factory(leavingWorks{g})},
 		{Name: "MusterCredentials", Factory: factory(credentials{g})},
 	}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // BoundBootstrapTokens is the authorizer of bootstrap tokens that are bound to
 // clusters. It has no opinion about other users, and never denies.
-func BoundBootstrapTokens() controlplane.Authorizer {
-	return controlplane.Authorizer{Name: "BoundBootstrapToken", Authorizer: authorizer.AuthorizerFunc(authorize)}
+func BoundBootstrapTokens() extension.Authorizer {
+	return extension.Authorizer{Name: "BoundBootstrapToken", Authorizer: authorizer.AuthorizerFunc(authorize)}
 }
 
 func authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/certificates"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // credentials refuses to issue certificates and tokens that would be worth nothing, or
@@ -104,7 +104,7 @@ func (g *Agents) checkCertificate(certificate []byte) error {
 		return fmt.Errorf("the certificate cannot be read: %w", err)
 	}
 	subject := &user.DefaultInfo{Name: parsed.Subject.CommonName, Groups: parsed.Subject.Organization}
-	holder := controlplane.WithIssue(subject, parsed)
+	holder := extension.WithIssue(subject, parsed)
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, b := range clustersOf(holder) {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
 
@@ -33,12 +33,14 @@ func (g *Agents) isNamespace(name string) bool {
 // so that nobody gains anything by having many users. Their reads use at most half of
 // the processors, so that the requests of others stay fast. The hub's own requests and
 // those of administrators never wait.
-func (g *Agents) FlowOf(u user.Info) controlplane.Flow {
+func (g *Agents) FlowOf(u user.Info) extension.Flow {
 	owner, limited := g.Owners().Of(u)
 	if !limited {
-		return controlplane.Flow{}
+		return extension.Flow{}
 	}
-	flow := controlplane.Flow{Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes}
+	flow := extension.Flow{
+		Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes,
+	}
 	if owner.Class == budget.OfCluster {
 		flow.Reads, flow.Writes, flow.Watches, flow.Bytes = agentReads(), agentWrites, agentWatches, agentBytes
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // Guard wraps the handler of authorized requests. It ends the watch of somebody who
@@ -155,7 +155,8 @@ func checkLeaving(body []byte, list bool) error {
 
 // refuse answers with the API server's Forbidden.
 func refuse(w http.ResponseWriter, a authorizer.Attributes, reason string) {
-	controlplane.Refuse(w, apierrors.NewForbidden(schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}, a.GetName(), errors.New(reason)))
+	resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
+	extension.Refuse(w, apierrors.NewForbidden(resource, a.GetName(), errors.New(reason)))
 }
 
 // response records the answer of a handler.

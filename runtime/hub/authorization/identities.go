@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // clustersOf are the clusters that a user may belong to, going by the user's names. An
@@ -74,7 +74,7 @@ func (g *Agents) void(b cluster.Belonging, u user.Info) string {
 	if why := g.ofEarlier(b, u); why != "" {
 		return why
 	}
-	if b.Part == cluster.Account && u.GetExtra()[controlplane.IssuedAtKey] != nil && issue.IsZero() {
+	if b.Part == cluster.Account && u.GetExtra()[extension.IssuedAtKey] != nil && issue.IsZero() {
 		return fmt.Sprintf("the token of the service account never expires, "+
 			"which does not count in the namespace of the managed cluster %q: use one that \"kubectl create token\" makes", b.Cluster)
 	}
@@ -105,7 +105,7 @@ func (g *Agents) ofEarlier(b cluster.Belonging, u user.Info) string {
 // of one that never expires. known is false when nobody says, such as for users whom an
 // administrator impersonates.
 func issueOf(u user.Info) (issue time.Time, known bool) {
-	values := u.GetExtra()[controlplane.IssuedAtKey]
+	values := u.GetExtra()[extension.IssuedAtKey]
 	if len(values) == 0 {
 		return time.Time{}, false
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -78,7 +78,8 @@ func taken(mc *clusterv1.ManagedCluster) {
 
 // at is a user whose credential was issued at a time.
 func at(issue time.Time, name string, groups ...string) *user.DefaultInfo {
-	return &user.DefaultInfo{Name: name, Groups: groups, Extra: map[string][]string{controlplane.IssuedAtKey: {strconv.FormatInt(issue.Unix(), 10)}}}
+	extra := map[string][]string{extension.IssuedAtKey: {strconv.FormatInt(issue.Unix(), 10)}}
+	return &user.DefaultInfo{Name: name, Groups: groups, Extra: extra}
 }
 
 // The standing of a cluster decides for everybody who belongs to it.
@@ -165,7 +166,7 @@ func TestWhoOnlyLooksLikeAMember(t *testing.T) {
 func TestTakeOverVoidsCredentials(t *testing.T) {
 	secrets := authorizer.AttributesRecord{Verb: "get", Resource: "secrets", Namespace: "c1", Name: "s"}
 	group, token := cluster.ClusterAddOnGroup("c1", "x"), "system:serviceaccount:c1:x-agent"
-	never := &user.DefaultInfo{Name: token, Extra: map[string][]string{controlplane.IssuedAtKey: {controlplane.NeverExpires}}}
+	never := &user.DefaultInfo{Name: token, Extra: map[string][]string{extension.IssuedAtKey: {extension.NeverExpires}}}
 	before, within, after := noon.Add(-time.Hour), noon.Add(time.Second), noon.Add(2*time.Second)
 	none, no := authorizer.DecisionNoOpinion, authorizer.DecisionDeny
 	for who, x := range map[string]struct {

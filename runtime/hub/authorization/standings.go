@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // fillTimeout is how long a request of an agent waits for a starting hub to
@@ -80,8 +80,8 @@ func NewAgents() *Agents {
 
 // Authorizer adapts Agents to the control plane. It has to be asked before
 // RBAC, because it may overrule role bindings.
-func (g *Agents) Authorizer() controlplane.Authorizer {
-	return controlplane.Authorizer{Name: "ClusterAgent", Authorizer: authorizer.AuthorizerFunc(g.authorize)}
+func (g *Agents) Authorizer() extension.Authorizer {
+	return extension.Authorizer{Name: "ClusterAgent", Authorizer: authorizer.AuthorizerFunc(g.authorize)}
 }
 
 func (g *Agents) authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // Budgets decides what is stored for whom. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type Budgets struct {
 	limits Limits
 	owners Owners
 	clock  clock.PassiveClock
-	store  controlplane.Store
+	store  extension.Store
 	fill   fill
 
 	counting sync.Mutex // one count at a time: each may read megabytes
@@ -53,22 +53,22 @@ func New(limits Limits, owners Owners, clk clock.PassiveClock) *Budgets {
 	}
 }
 
-var _ controlplane.Meter = &Budgets{}
+var _ extension.Meter = &Budgets{}
 
-// SetStore is part of controlplane.Meter.
-func (b *Budgets) SetStore(s controlplane.Store) { b.store = s }
+// SetStore is part of extension.Meter.
+func (b *Budgets) SetStore(s extension.Store) { b.store = s }
 
-// Meters is part of controlplane.Meter.
+// Meters is part of extension.Meter.
 func (b *Budgets) Meters(u user.Info) bool {
 	_, limited := b.owners.Of(u)
 	return limited
 }
 
-// Charge is part of controlplane.Meter. It refuses what an owner has no room for: 403
+// Charge is part of extension.Meter. It refuses what an owner has no room for: 403
 // for too large an object or too many of them, 429 with the time after which to try
 // again for too many at once, and 507 while the store is filling up. The beginning of a
 // deletion always passes, and what makes an object smaller passes all but the rate.
-func (b *Budgets) Charge(ctx context.Context, w controlplane.Write) error {
+func (b *Budgets) Charge(ctx context.Context, w extension.Write) error {
 	name, limited := b.owners.Of(w.User)
 	if !limited || w.Deletes {
 		return nil
@@ -117,7 +117,7 @@ func (b *Budgets) Guard(next http.Handler) http.Handler {
 		}
 		err := tooLarge(name, resource, info.Name, r.ContentLength, greatest)
 		_ = refuse("object", name, err)
-		controlplane.Refuse(w, err)
+		extension.Refuse(w, err)
 	})
 }
 
@@ -132,7 +132,7 @@ func refuse(budget string, name Name, err error) error {
 }
 
 // checkObject refuses an object that is too large.
-func checkObject(name Name, kind Kind, w controlplane.Write) error {
+func checkObject(name Name, kind Kind, w extension.Write) error {
 	if kind.Object == 0 || w.Size <= kind.Object || !w.Creates && w.Size <= w.Before+slack {
 		return nil
 	}
@@ -140,7 +140,7 @@ func checkObject(name Name, kind Kind, w controlplane.Write) error {
 }
 
 // checkStore refuses what makes the store larger while it is filling up.
-func (b *Budgets) checkStore(ctx context.Context, name Name, owner Owner, w controlplane.Write) error {
+func (b *Budgets) checkStore(ctx context.Context, name Name, owner Owner, w extension.Write) error {
 	if !w.Creates && w.Size <= smallObject {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (b *Budgets) checkStore(ctx context.Context, name Name, owner Owner, w cont
 }
 
 // spend takes a write from the owner's rates, or refuses it and takes nothing.
-func (b *Budgets) spend(name Name, owner Owner, kind Kind, w controlplane.Write) error {
+func (b *Budgets) spend(name Name, owner Owner, kind Kind, w extension.Write) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
@@ -227,13 +227,13 @@ func (o Owner) of(resource schema.GroupResource) Kind {
 type fill struct {
 	mu   sync.Mutex
 	at   time.Time
-	size controlplane.StoreSize
+	size extension.StoreSize
 	full bool
 }
 
 // Size is how full the store is, or was a moment ago. It reports in the log when the
 // first and the last of the limits is passed.
-func (b *Budgets) Size(ctx context.Context) (controlplane.StoreSize, error) {
+func (b *Budgets) Size(ctx context.Context) (extension.StoreSize, error) {
 	b.fill.mu.Lock()
 	defer b.fill.mu.Unlock()
 	now := b.clock.Now()
@@ -263,9 +263,9 @@ func (b *Budgets) Size(ctx context.Context) (controlplane.StoreSize, error) {
 }
 
 // Filling reports whether the store is so full that agents and tokens are refused.
-func (b *Budgets) Filling(size controlplane.StoreSize) bool {
+func (b *Budgets) Filling(size extension.StoreSize) bool {
 	return float64(size.InUse) > b.limits.Cluster.Full*float64(size.Quota)
 }
 
 // place is what the objects of the same kind and namespace have in common.
-func place(w controlplane.Write) string { return w.Key[:strings.LastIndex(w.Key, "/")+1] }
+func place(w extension.Write) string { return w.Key[:strings.LastIndex(w.Key, "/")+1] }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 var (
@@ -54,14 +54,14 @@ func TestOwnersOf(t *testing.T) {
 
 // store is a store of some size, in which each namespace holds the same.
 type store struct {
-	size   controlplane.StoreSize
-	kept   controlplane.Kept
+	size   extension.StoreSize
+	kept   extension.Kept
 	counts int
 	err    error
 }
 
-func (s *store) Size(context.Context) (controlplane.StoreSize, error) { return s.size, nil }
-func (s *store) Kept(context.Context, string) (controlplane.Kept, error) {
+func (s *store) Size(context.Context) (extension.StoreSize, error) { return s.size, nil }
+func (s *store) Kept(context.Context, string) (extension.Kept, error) {
 	s.counts++
 	return s.kept, s.err
 }
@@ -80,7 +80,7 @@ func newBooks(change func(*Limits)) books {
 		change(&limits)
 	}
 	clk := clocktesting.NewFakeClock(time.Unix(1000000, 0))
-	s := &store{size: controlplane.StoreSize{Quota: 100 * mib}}
+	s := &store{size: extension.StoreSize{Quota: 100 * mib}}
 	b := books{New(limits, owners, clk), s, clk}
 	b.SetStore(s)
 	return b
@@ -88,18 +88,20 @@ func newBooks(change func(*Limits)) books {
 
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-func creation(u user.Info, size int) controlplane.Write {
-	return controlplane.Write{User: u, Resource: configMaps, Key: "/registry/configmaps/paris/a", Namespace: "paris", Name: "a", Creates: true, Size: size}
+func creation(u user.Info, size int) extension.Write {
+	return extension.Write{
+		User: u, Resource: configMaps, Key: "/registry/configmaps/paris/a", Namespace: "paris", Name: "a", Creates: true, Size: size,
+	}
 }
 
-func update(u user.Info, before, size int) controlplane.Write {
+func update(u user.Info, before, size int) extension.Write {
 	w := creation(u, size)
 	w.Creates, w.Before = false, before
 	return w
 }
 
 // charge expects a status code, 0 for none, and words of the message.
-func (b books) charge(t *testing.T, what string, w controlplane.Write, code int, words ...string) {
+func (b books) charge(t *testing.T, what string, w extension.Write, code int, words ...string) {
 	t.Helper()
 	err := b.Charge(context.Background(), w)
 	var status apierrors.APIStatus
@@ -126,7 +128,7 @@ func TestCreationsHaveARate(t *testing.T) {
 	b.charge(t, "another add-on, after it", creation(addOn, 10), http.StatusTooManyRequests)
 	secret := creation(agent, 10)
 	secret.Resource.Resource = "secrets"
-	for what, w := range map[string]controlplane.Write{
+	for what, w := range map[string]extension.Write{
 		"another cluster": creation(other, 10), "an administrator": creation(root, 10), "another kind": secret,
 		"an update": update(agent, 20, 20), "a user": creation(alice, 10), "the add-on manager": creation(manager, 10),
 	} {
@@ -179,7 +181,7 @@ func TestAStoreThatFillsUpTakesOnlyWhatKeepsItGoing(t *testing.T) {
 	deletion.Deletes = true
 	for _, x := range []struct {
 		what                string
-		write               controlplane.Write
+		write               extension.Write
 		half, threeQuarters int // codes with so much in use
 	}{
 		{"an agent creates", creation(agent, 10), http.StatusInsufficientStorage, http.StatusInsufficientStorage},
@@ -242,7 +244,7 @@ func TestReportsOnOthersObjectsHaveRoomForEach(t *testing.T) {
 		l.Cluster.Written, l.Cluster.Default = Rate{mib, mib}, Kind{Objects: 2, Bytes: 1000, Reported: true}
 	})
 	// The specs make room for reports of 5000 bytes.
-	b.store.kept = controlplane.Kept{Objects: 10, Bytes: 6000 + 10*reportBytes - 100 + 5000, SpecBytes: 5000}
+	b.store.kept = extension.Kept{Objects: 10, Bytes: 6000 + 10*reportBytes - 100 + 5000, SpecBytes: 5000}
 	b.charge(t, "a report that leaves no room", update(agent, 100, 200), 0)
 	b.charge(t, "one beyond it", update(agent, 1000, 3000), http.StatusForbidden, "outside their specs")
 	b.charge(t, "a smaller one", update(agent, 3000, 2000), 0)
@@ -251,7 +253,7 @@ func TestReportsOnOthersObjectsHaveRoomForEach(t *testing.T) {
 
 func TestTheDefaultLimitsLeaveRoomForHonestLoads(t *testing.T) {
 	b := newBooks(func(l *Limits) { *l = Default() })
-	of := func(group, resource string, w controlplane.Write) controlplane.Write {
+	of := func(group, resource string, w extension.Write) extension.Write {
 		w.Resource = schema.GroupResource{Group: group, Resource: resource}
 		w.Key = "/registry/" + w.Resource.String() + "/paris/a"
 		return w
@@ -259,7 +261,7 @@ func TestTheDefaultLimitsLeaveRoomForHonestLoads(t *testing.T) {
 	for range 500 { // add-ons
 		request := of("certificates.k8s.io", "certificatesigningrequests", creation(agent, 3500))
 		request.Namespace = ""
-		for what, w := range map[string]controlplane.Write{
+		for what, w := range map[string]extension.Write{
 			"a certificate request": request,
 			"the status":            of("addon.open-cluster-management.io", "managedclusteraddons", update(agent, 1500, 3000)),
 			"a lease":               of("coordination.k8s.io", "leases", creation(addOn, 500)),

@@ -23,7 +23,7 @@ type changes struct {
 	users int // protected by Budgets.mu
 }
 
-// Hold is part of controlplane.Meter.
+// Hold is part of extension.Meter.
 func (b *Budgets) Hold(ctx context.Context, u user.Info, bytes int) (release func(), err error) {
 	name, limited := b.owners.Of(u)
 	if !limited || bytes <= freeChange {

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
 // kept is what one namespace holds of one kind: what was counted in the store, and what
@@ -41,7 +41,7 @@ func (k *kept) room(kind Kind) int64 {
 }
 
 // checkKept refuses what a namespace has no room for.
-func (b *Budgets) checkKept(ctx context.Context, name Name, kind Kind, w controlplane.Write) error {
+func (b *Budgets) checkKept(ctx context.Context, name Name, kind Kind, w extension.Write) error {
 	if w.Namespace == "" || kind.Objects == 0 && kind.Bytes == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (k Kind) outsideSpec() string {
 }
 
 // forecast is what there would be with a write, and whether that is to be counted first.
-func (b *Budgets) forecast(kind Kind, w controlplane.Write) (kept, bool) {
+func (b *Budgets) forecast(kind Kind, w extension.Write) (kept, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var with kept
@@ -92,7 +92,7 @@ func (b *Budgets) forecast(kind Kind, w controlplane.Write) (kept, bool) {
 }
 
 // count asks the store.
-func (b *Budgets) count(ctx context.Context, kind Kind, w controlplane.Write) error {
+func (b *Budgets) count(ctx context.Context, kind Kind, w extension.Write) error {
 	b.counting.Lock()
 	defer b.counting.Unlock()
 	if _, due := b.forecast(kind, w); !due {
@@ -115,7 +115,7 @@ func (b *Budgets) count(ctx context.Context, kind Kind, w controlplane.Write) er
 }
 
 // add counts a write that is stored next.
-func (b *Budgets) add(w controlplane.Write) {
+func (b *Budgets) add(w extension.Write) {
 	if w.Namespace == "" {
 		return
 	}

@@ -33,7 +33,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -87,8 +87,8 @@ type Score struct {
 }
 
 // Authorizer lets everybody reach the handler, which judges by itself.
-func Authorizer() controlplane.Authorizer {
-	return controlplane.Authorizer{Name: "PlacementDebug", Authorizer: authorizer.AuthorizerFunc(
+func Authorizer() extension.Authorizer {
+	return extension.Authorizer{Name: "PlacementDebug", Authorizer: authorizer.AuthorizerFunc(
 		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if !a.IsResourceRequest() && strings.HasPrefix(a.GetPath(), Path) {
 				return authorizer.DecisionAllow, "", nil

@@ -36,7 +36,7 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -56,8 +56,8 @@ func kinds() []schema.GroupVersionResource {
 }
 
 // Authorizer lets everybody reach the handler, which judges by itself.
-func Authorizer() controlplane.Authorizer {
-	return controlplane.Authorizer{Name: "FleetSnapshot", Authorizer: authorizer.AuthorizerFunc(
+func Authorizer() extension.Authorizer {
+	return extension.Authorizer{Name: "FleetSnapshot", Authorizer: authorizer.AuthorizerFunc(
 		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if !a.IsResourceRequest() && a.GetPath() == hubinfo.SnapshotPath {
 				return authorizer.DecisionAllow, "", nil
