@@ -9,14 +9,17 @@
 package testkit
 
 import (
+	"math/rand/v2"
+	"net"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 )
 
 // Timeout is how long Eventually waits. It is generous because the machines
 // that run tests are busy; a test that passes needs a fraction of it.
-const Timeout = time.Minute
+const Timeout = 3 * time.Minute
 
 const pollPeriod = 10 * time.Millisecond
 
@@ -65,6 +68,23 @@ func Poll(timeout time.Duration, check func() error) error {
 		}
 		<-tick.C
 	}
+}
+
+// FreeAddress is an address of this machine at which nobody listens. Its port is not
+// one of those that the system gives to connections and to listeners without a port of
+// their own, so that nobody takes it by chance before a server listens there, or while
+// one is started again.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000)))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			Must(t, listener.Close())
+			return address
+		}
+	}
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // Kubectl is the path of kubectl. Without it, the test is skipped.

@@ -3,26 +3,17 @@ package agent_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
-
-// freeAddress is an address that nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { must(t, listener.Close()) }()
-	return listener.Addr().String()
-}
 
 // awaitAnswer waits until the agent's health server answers in a certain way.
 func (f *fleetCluster) awaitAnswer(path string, code int, part string) {
@@ -46,7 +37,7 @@ func (f *fleetCluster) awaitAnswer(path string, code int, part string) {
 
 func TestHealthAndMetrics(t *testing.T) {
 	f := newCluster(t, "healthy")
-	f.options.HealthAddress = freeAddress(t)
+	f.options.HealthAddress = testkit.FreeAddress(t)
 	f.start()
 	f.awaitAnswer("/livez", http.StatusOK, "waiting for the hub to approve the certificate request "+f.name+"-")
 	f.approve()
@@ -61,13 +52,13 @@ func TestAgentIsReadyOnceTheHubHasAnswered(t *testing.T) {
 	f := newCluster(t, "ready-later")
 	good, err := os.ReadFile(f.options.BootstrapKubeconfig)
 	must(t, err)
-	nowhere := strings.ReplaceAll(string(good), fleet.url, "https://"+freeAddress(t))
+	nowhere := strings.ReplaceAll(string(good), fleet.url, "https://"+testkit.FreeAddress(t))
 	if nowhere == string(good) {
 		t.Fatalf("the bootstrap kubeconfig does not lead to %s", fleet.url)
 	}
 	f.options.BootstrapKubeconfig = t.TempDir() + "/kubeconfig"
 	must(t, os.WriteFile(f.options.BootstrapKubeconfig, []byte(nowhere), 0o600))
-	f.options.HealthAddress = freeAddress(t)
+	f.options.HealthAddress = testkit.FreeAddress(t)
 	ready := make(chan struct{})
 	f.options.Ready = func() { close(ready) }
 	f.start()
@@ -81,7 +72,7 @@ func TestAgentIsReadyOnceTheHubHasAnswered(t *testing.T) {
 func TestExpiredCertificateShowsInHealthz(t *testing.T) {
 	f := newCluster(t, "unhealthy")
 	f.options.ClientCertExpirationSeconds = 3600
-	f.options.HealthAddress = freeAddress(t)
+	f.options.HealthAddress = testkit.FreeAddress(t)
 	f.join()
 	f.stopAgent()
 	// The token's cluster has joined before, so that nobody approves the request
@@ -144,7 +135,7 @@ func TestClusterWithoutANameGetsOneAndKeepsIt(t *testing.T) {
 		t.Errorf("the cluster is called %q, want a UUID", name)
 	}
 	f.stopAgent()
-	f.options.HealthAddress = freeAddress(t)
+	f.options.HealthAddress = testkit.FreeAddress(t)
 	f.start()
 	// The token is for another cluster; what matters is the name that is tried.
 	f.awaitAnswer("/livez", http.StatusOK, "bound")

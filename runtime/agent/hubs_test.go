@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -186,7 +187,7 @@ func TestAgentWaitsWhileNoHubCanBeUsed(t *testing.T) {
 	f.options.BootstrapKubeconfig = ""
 	missing := filepath.Join(t.TempDir(), "kubeconfig")
 	f.options.BootstrapKubeconfigs = []string{missing, f.bootstrapFile(&fleet)}
-	f.options.HealthAddress = freeAddress(t)
+	f.options.HealthAddress = testkit.FreeAddress(t)
 	must(t, fleet.client.Create(t.Context(), &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}))
 	f.start()
 	for _, part := range []string{"none of the hubs", missing, "does not accept the cluster " + f.name} {

@@ -3,11 +3,8 @@ package agent_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -245,12 +242,12 @@ func TestExpiredIdentityIsReplacedWithTheBootstrapKubeconfig(t *testing.T) {
 
 func TestHubOutage(t *testing.T) {
 	f := newCluster(t, "outage")
-	proxy := newProxy(t)
-	f.writeBootstrap("https://" + proxy.address)
+	door := newDoor(t, toHub)
+	f.writeBootstrap(door.url())
 	f.join()
-	proxy.cut()
+	door.close()
 	lease := f.lease()
-	must(t, proxy.repair())
+	door.reopen()
 	f.patchStatus(func(s *clusterv1.ManagedClusterStatus) {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: cluster.ReasonLeaseUpdateStopped})
 	})
@@ -272,11 +269,11 @@ func TestChangedBootstrapSecretLeadsToTheOtherEndpoint(t *testing.T) {
 	// The agent sees the first content as it starts, and knows the second for news.
 	f.join()
 	was := f.identity()
-	proxy := newProxy(t)
-	secret.Data[cluster.KubeconfigKey] = f.bootstrapKubeconfig("https://"+proxy.address, "hub")
+	door := newDoor(t, toHub)
+	secret.Data[cluster.KubeconfigKey] = f.bootstrapKubeconfig(door.url(), "hub")
 	must(t, env.Client().Update(t.Context(), secret))
 	testenv.Eventually(t, func() error {
-		if now := f.identity(); !strings.Contains(now[cluster.KubeconfigKey], proxy.address) || now[cluster.TLSCertKey] != was[cluster.TLSCertKey] {
+		if now := f.identity(); !strings.Contains(now[cluster.KubeconfigKey], door.address) || now[cluster.TLSCertKey] != was[cluster.TLSCertKey] {
 			return fmt.Errorf("the identity is still for the first endpoint, or another one")
 		}
 		return nil
@@ -382,61 +379,4 @@ func (f *fleetCluster) usernames() []string {
 		all = append(all, r.Spec.Username)
 	}
 	return all
-}
-
-// proxy is a network to the hub that can fail.
-type proxy struct {
-	address string
-	target  string
-
-	mu       sync.Mutex
-	listener net.Listener
-	conns    []net.Conn
-}
-
-func newProxy(t testing.TB) *proxy {
-	t.Helper()
-	p := &proxy{address: "127.0.0.1:0", target: fleet.url[len("https://"):]}
-	must(t, p.repair())
-	t.Cleanup(p.cut)
-	return p
-}
-
-func (p *proxy) repair() error {
-	l, err := net.Listen("tcp", p.address)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.listener, p.address = l, l.Addr().String()
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", p.target)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			p.mu.Lock()
-			p.conns = append(p.conns, in, out)
-			p.mu.Unlock()
-			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
-			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
-		}
-	}()
-	return nil
-}
-
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.listener.Close()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.conns = nil
 }

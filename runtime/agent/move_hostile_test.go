@@ -200,7 +200,7 @@ func TestAnAgentGoesBackWhenTheNewEndpointIsLost(t *testing.T) {
 	h.new.close()
 	// The steps of the clock may bring the next attempt before the first report is read.
 	step(muster.ReasonFellBack+" or "+muster.ReasonEndpointUnreachable, metav1.ConditionFalse, h.old.url())
-	h.new.reopen(h.to)
+	h.new.reopen()
 	step(muster.ReasonEndpointCurrent, metav1.ConditionTrue, h.new.url())
 	f.expectRequests(1)
 }

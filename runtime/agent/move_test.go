@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -36,26 +37,33 @@ import (
 
 // door is an address at which a hub can be reached, as long as it is open.
 type door struct {
-	t        *testing.T
-	address  string
+	t       testing.TB
+	address string
+	to      func() string
+
 	mu       sync.Mutex
-	listener net.Listener
+	listener net.Listener // nil while it is closed
 	open     []net.Conn
 }
 
-func newDoor(t *testing.T, to func() string) *door {
+// newDoor opens a door that leads to an address, which may change.
+func newDoor(t testing.TB, to func() string) *door {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	d := &door{t: t, address: l.Addr().String()}
-	d.serve(l, to)
+	d := &door{t: t, address: testkit.FreeAddress(t), to: to}
+	d.reopen()
 	t.Cleanup(d.close)
 	return d
 }
 
+// toHub is the address of the tests' shared hub.
+func toHub() string { return strings.TrimPrefix(fleet.url, "https://") }
+
 func (d *door) url() string { return "https://" + d.address }
 
-func (d *door) serve(l net.Listener, to func() string) {
+func (d *door) reopen() {
+	d.t.Helper()
+	l, err := net.Listen("tcp", d.address)
+	must(d.t, err)
 	d.mu.Lock()
 	d.listener = l
 	d.mu.Unlock()
@@ -65,35 +73,37 @@ func (d *door) serve(l net.Listener, to func() string) {
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("tcp", to())
-			if err != nil {
+			if out, err := net.Dial("tcp", d.to()); err != nil || !d.pass(l, in, out) {
 				_ = in.Close()
-				continue
 			}
-			d.mu.Lock()
-			d.open = append(d.open, in, out)
-			d.mu.Unlock()
-			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
-			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
 		}
 	}()
+}
+
+// pass lets a connection through, unless the door was closed meanwhile.
+func (d *door) pass(l net.Listener, in, out net.Conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.listener != l {
+		_ = out.Close()
+		return false
+	}
+	d.open = append(d.open, in, out)
+	go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+	go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
+	return true
 }
 
 func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_ = d.listener.Close()
+	if d.listener != nil {
+		_ = d.listener.Close()
+	}
 	for _, c := range d.open {
 		_ = c.Close()
 	}
-	d.open = nil
-}
-
-func (d *door) reopen(to func() string) {
-	d.t.Helper()
-	l, err := net.Listen("tcp", d.address)
-	must(d.t, err)
-	d.serve(l, to)
+	d.listener, d.open = nil, nil
 }
 
 // movingHub is a hub of its own, in the place of the tests' shared one, with two
@@ -109,10 +119,7 @@ type movingHub struct {
 
 func newMovingHub(t *testing.T) *movingHub {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	h := &movingHub{t: t, dir: t.TempDir(), address: l.Addr().String()}
-	must(t, l.Close())
+	h := &movingHub{t: t, dir: t.TempDir(), address: testkit.FreeAddress(t)}
 	h.old, h.new = newDoor(t, h.to), newDoor(t, h.to)
 	shared := fleet
 	t.Cleanup(func() { h.halt(); fleet = shared })

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 )
 
@@ -291,12 +292,7 @@ func TestOneChangeAtATime(t *testing.T) {
 
 func TestHubGetsTheURLAtWhichItIsReached(t *testing.T) {
 	f, _ := testFleet(t)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "https://localhost:" + strconv.Itoa(free.Addr().(*net.TCPAddr).Port)
-	_ = free.Close()
+	url := "https://" + strings.Replace(testkit.FreeAddress(t), "127.0.0.1", "localhost", 1)
 	members, err := f.Up(t.Context(), UpOptions{Driver: DriverDevcluster, HubBindAddress: "127.0.0.1", HubExternalURL: url})
 	if err != nil {
 		t.Fatal(err)

@@ -34,10 +34,9 @@ type movingHub struct {
 
 func newMovingHub(t *testing.T) *movingHub {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	at, err := net.ResolveTCPAddr("tcp", testkit.FreeAddress(t))
 	testkit.Must(t, err)
-	defer l.Close()
-	return &movingHub{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	return &movingHub{t: t, dir: t.TempDir(), port: at.Port}
 }
 
 func (h *movingHub) url(host string) string { return fmt.Sprintf("https://%s:%d", host, h.port) }

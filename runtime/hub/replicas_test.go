@@ -2,7 +2,6 @@ package hub_test
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,12 +22,7 @@ import (
 // externalEtcd runs an etcd outside of any hub and returns its URL.
 func externalEtcd(t *testing.T) string {
 	t.Helper()
-	free := func() url.URL {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
-		defer l.Close()
-		return url.URL{Scheme: "http", Host: l.Addr().String()}
-	}
+	free := func() url.URL { return url.URL{Scheme: "http", Host: testkit.FreeAddress(t)} }
 	client, peer := free(), free()
 	c := embed.NewConfig()
 	c.Dir, c.LogLevel = t.TempDir(), "fatal"

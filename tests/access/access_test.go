@@ -124,8 +124,9 @@ func canI(t testing.TB, config *rest.Config, verb, resource, namespace string) (
 	return review.Status.Allowed, err
 }
 
-// may checks what jo may do in a cluster, in the namespace of the cloud prod or that
-// of another one.
+// may waits until jo may do in a cluster what a cloud grants, and nothing else, in the
+// namespace of the cloud prod or that of another one: the cluster's authorizer learns
+// of bindings by a watch.
 func may(t testing.TB, config *rest.Config, in ...string) {
 	t.Helper()
 	cloudNamespace := append(in, cloudNamespace)[0]
@@ -133,9 +134,13 @@ func may(t testing.TB, config *rest.Config, in ...string) {
 		resource, namespace string
 		want                bool
 	}{{"configmaps", cloudNamespace, true}, {"secrets", cloudNamespace, false}, {"configmaps", "kube-system", false}, {"nodes", "", false}} {
-		if got, err := canI(t, config, "create", q.resource, q.namespace); err != nil || got != q.want {
-			t.Errorf("create %s in %q: %v, %v, want %v", q.resource, q.namespace, got, err, q.want)
-		}
+		testkit.Eventually(t, func() error {
+			got, err := canI(t, config, "create", q.resource, q.namespace)
+			if err != nil || got != q.want {
+				err = fmt.Errorf("create %s in %q: %v, %w, want %v", q.resource, q.namespace, got, err, q.want)
+			}
+			return err
+		})
 	}
 }
 

@@ -23,9 +23,7 @@ import (
 // kubeconfigOf asks the hub as jo for the kubeconfig of the cloud made.
 func kubeconfigOf(t testing.TB) (code int, header http.Header, body []byte) {
 	t.Helper()
-	config := rest.CopyConfig(hub.Admin)
-	config.Impersonate = rest.ImpersonationConfig{UserName: jo, Groups: []string{"system:authenticated"}}
-	return kubeconfigBy(t, config, "made", jo)
+	return kubeconfigBy(t, hub.config(jo), "made", jo)
 }
 
 // kubeconfigBy asks the hub for the kubeconfig of a user of a cloud.
@@ -166,17 +164,20 @@ func (k *kubectl) command(kubeconfig string, m *member, args ...string) *exec.Cm
 	return cmd
 }
 
-// may checks the answer of `kubectl auth can-i`.
+// may waits for an answer of `kubectl auth can-i`.
 func (k *kubectl) may(kubeconfig string, m *member, what, want string) {
 	k.t.Helper()
-	out, err := k.command(kubeconfig, m, append([]string{"auth", "can-i"}, strings.Fields(what)...)...).Output()
-	if got := strings.TrimSpace(string(out)); got != want {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+	testkit.Eventually(k.t, func() error {
+		out, err := k.command(kubeconfig, m, append([]string{"auth", "can-i"}, strings.Fields(what)...)...).Output()
+		got := strings.TrimSpace(string(out))
+		if got == want {
+			return nil
+		}
+		if exit := (&exec.ExitError{}); errors.As(err, &exit) {
 			got += "\n" + string(exit.Stderr)
 		}
-		k.t.Errorf("kubectl auth can-i %s in %s says %s, want %s (%v)", what, m.name, got, want, err)
-	}
+		return fmt.Errorf("kubectl auth can-i %s in %s says %s, want %s (%w)", what, m.name, got, want, err)
+	})
 }
 
 // run runs a command that has to succeed.

@@ -26,6 +26,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -89,11 +90,15 @@ type hubWorld struct {
 
 func (h *hubWorld) admin(t testing.TB) client.Client { return testfleet.Client(t, h.Admin) }
 
-// as is a client of a user of the hub.
-func (h *hubWorld) as(t testing.TB, user string) client.Client {
+// config is the configuration of a user of the hub, and as a client with it.
+func (h *hubWorld) config(user string) *rest.Config {
 	config := rest.CopyConfig(h.Admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	return testfleet.Client(t, config)
+	return config
+}
+
+func (h *hubWorld) as(t testing.TB, user string) client.Client {
+	return testfleet.Client(t, h.config(user))
 }
 
 // member is a managed cluster.
@@ -217,4 +222,7 @@ func clouds(t testing.TB) {
 	for _, o := range objects {
 		testkit.Must(t, hub.admin(t).Create(t.Context(), o))
 	}
+	testfleet.AwaitRules(t, hub.config(jo), tenant, rbacv1.PolicyRule{
+		APIGroups: []string{muster.GroupName}, Resources: []string{"accessrequests"}, Verbs: []string{"create"},
+	})
 }

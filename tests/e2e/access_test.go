@@ -58,7 +58,7 @@ func letIn(t *testing.T, hub, managed side, name string) {
 		},
 	}
 	create(t, hub, request) // the administrator may impersonate the user
-	testkit.EventuallyWithin(t, 2*time.Minute, "the user has a certificate", func() error {
+	testkit.EventuallyThat(t, "the user has a certificate", func() error {
 		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(request), request); err != nil {
 			return err
 		}
@@ -77,8 +77,11 @@ func letIn(t *testing.T, hub, managed side, name string) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: namespace},
 		}}
-		if err := c.Create(t.Context(), review); err != nil || review.Status.Allowed != want {
-			t.Errorf("list pods in %s: %v, %v, want %v", namespace, review.Status.Allowed, err, want)
-		}
+		testkit.Eventually(t, func() error { // the cluster's authorizer learns of the binding by a watch
+			if err := c.Create(t.Context(), review); err != nil || review.Status.Allowed != want {
+				return fmt.Errorf("list pods in %s: %v, %w, want %v", namespace, review.Status.Allowed, err, want)
+			}
+			return nil
+		})
 	}
 }

@@ -123,7 +123,7 @@ func (w registering) managedCluster(name string) *clusterv1.ManagedCluster {
 func (w registering) joined(name string, managed side) {
 	w.Helper()
 	uid := w.uid(managed)
-	testkit.EventuallyWithin(w.T, time.Minute, name+" is available", func() error {
+	testkit.EventuallyThat(w.T, name+" is available", func() error {
 		mc := &clusterv1.ManagedCluster{}
 		if err := w.hub.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (w registering) requests(name string) []certificatesv1.CertificateSigningRe
 func (w registering) refusedFor(managed side, reason string) {
 	w.Helper()
 	uid := w.uid(managed)
-	testkit.EventuallyWithin(w.T, time.Minute, "the registration is refused", func() error {
+	testkit.EventuallyThat(w.T, "the registration is refused", func() error {
 		list := &v1alpha1.ClusterRegistrationList{}
 		testkit.Must(w.T, w.hub.List(w.Context(), list))
 		for _, r := range list.Items {
@@ -170,7 +170,7 @@ func (w registering) refusedFor(managed side, reason string) {
 // heard waits for an event of a ManagedCluster.
 func (w registering) heard(name, reason string) {
 	w.Helper()
-	testkit.EventuallyWithin(w.T, time.Minute, "the cluster's administrator hears of it", func() error {
+	testkit.EventuallyThat(w.T, "the cluster's administrator hears of it", func() error {
 		list := &eventsv1.EventList{}
 		testkit.Must(w.T, w.hub.List(w.Context(), list))
 		if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name == name && e.Reason == reason }) {
@@ -197,7 +197,7 @@ func (w registering) agent(kubeconfig string, flags ...string) *testhub.Process 
 // logs waits for an agent to log something.
 func (w registering) logs(p *testhub.Process, part string) {
 	w.Helper()
-	testkit.EventuallyWithin(w.T, time.Minute, "the agent says it", func() error {
+	testkit.EventuallyThat(w.T, "the agent says it", func() error {
 		if log := p.Log(); !strings.Contains(log, part) {
 			return fmt.Errorf("%q is not in\n%s", part, log)
 		}
@@ -247,7 +247,7 @@ func (w registering) approve(name string) {
 	testkit.Must(w.T, err)
 	k, err := kubernetes.NewForConfig(config)
 	testkit.Must(w.T, err)
-	testkit.EventuallyWithin(w.T, time.Minute, "a request is approved", func() error {
+	testkit.EventuallyThat(w.T, "a request is approved", func() error {
 		r, err := k.CertificatesV1().CertificateSigningRequests().Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -271,7 +271,7 @@ func TestClusterComesIntoItsPlaceByAClientID(t *testing.T) {
 	manifest := w.command("join-manifest", "--client-id", "store-17", "--delete-bootstrap-secret", "--registration-label", "site=17")
 	w.apply(store, manifest)
 	w.joined("paris-17", store)
-	testkit.EventuallyWithin(t, time.Minute, "the bootstrap Secret goes", func() error {
+	testkit.EventuallyThat(t, "the bootstrap Secret goes", func() error {
 		if err := store.Get(t.Context(), client.ObjectKeyFromObject(bootstrapSecret()), &corev1.Secret{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there (%v)", err)
 		}
@@ -303,7 +303,7 @@ func TestClusterComesIntoItsPlaceByAClientID(t *testing.T) {
 	}
 	// What is left of the registrations goes with the cluster.
 	testkit.Must(t, w.hub.Delete(t.Context(), w.managedCluster("paris-17")))
-	testkit.EventuallyWithin(t, time.Minute, "the answered registrations go", func() error {
+	testkit.EventuallyThat(t, "the answered registrations go", func() error {
 		list := &v1alpha1.ClusterRegistrationList{}
 		testkit.Must(t, w.hub.List(t.Context(), list))
 		for _, r := range list.Items {
@@ -324,7 +324,7 @@ func (w registering) outside(managed side, name string) {
 		CAData: w.hub.ca, CertData: stored.Data[cluster.TLSCertKey], KeyData: stored.Data[cluster.TLSKeyKey],
 	}}, client.Options{Scheme: api.NewScheme()})
 	testkit.Must(w.T, err)
-	testkit.EventuallyWithin(w.T, time.Minute, "the former agent has lost its rights", func() error {
+	testkit.EventuallyThat(w.T, "the former agent has lost its rights", func() error {
 		if err := c.Get(w.Context(), client.ObjectKey{Name: name}, &clusterv1.ManagedCluster{}); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("got %w, want a refusal", err)
 		}

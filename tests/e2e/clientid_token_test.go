@@ -68,7 +68,7 @@ func TestAgentGoesOnWithoutItsBootstrapSecret(t *testing.T) {
 // heardAbout waits for an event of a certificate request.
 func (w registering) heardAbout(words string) {
 	w.Helper()
-	testkit.EventuallyWithin(w.T, time.Minute, "the administrator hears why it waits", func() error {
+	testkit.EventuallyThat(w.T, "the administrator hears why it waits", func() error {
 		list := &corev1.EventList{}
 		testkit.Must(w.T, w.hub.List(w.Context(), list))
 		for _, e := range list.Items {
@@ -150,7 +150,7 @@ func TestTokenEndsBetweenRegistrationAndRequest(t *testing.T) {
 // gone waits until the hub has removed a token that has ended.
 func (w registering) gone(token *corev1.Secret) {
 	w.Helper()
-	testkit.EventuallyWithin(w.T, time.Minute, "the token is removed", func() error {
+	testkit.EventuallyThat(w.T, "the token is removed", func() error {
 		if err := w.hub.Get(w.Context(), client.ObjectKeyFromObject(token), &corev1.Secret{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there (%v)", err)
 		}
@@ -177,7 +177,7 @@ func TestTokenEndsBetweenRequestAndApproval(t *testing.T) {
 	}
 	_, bootstrap = w.token("aaaaa5", w.hub.server, w.hub.ca, nil)
 	w.putBootstrap(managed, bootstrap)
-	testkit.EventuallyWithin(t, time.Minute, "the agent asks with the other token", func() error {
+	testkit.EventuallyThat(t, "the agent asks with the other token", func() error {
 		if n := len(w.requests(name)); n != 2 {
 			return fmt.Errorf("%d certificate requests", n)
 		}

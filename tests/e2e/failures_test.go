@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 )
 
 // endsWithin is how long a program may take that was asked to end. It takes two
@@ -71,11 +72,15 @@ func (p *program) ready(t *testing.T) {
 // exit code.
 func (p *program) ended(t *testing.T, code int) {
 	t.Helper()
-	late := time.AfterFunc(endsWithin, func() { _ = p.Process.Kill() })
+	limit := endsWithin
+	if code != 0 {
+		limit = testkit.Timeout // it has started before it ends by itself
+	}
+	late := time.AfterFunc(limit, func() { _ = p.Process.Kill() })
 	_, _ = io.Copy(io.Discard, p.stdout)
 	_ = p.Wait()
 	if !late.Stop() {
-		t.Fatalf("it did not end within %s\n%s", endsWithin, &p.stderr)
+		t.Fatalf("it did not end within %s\n%s", limit, &p.stderr)
 	}
 	if got := p.ProcessState.ExitCode(); got != code {
 		t.Errorf("exit code %d, want %d\n%s", got, code, &p.stderr)
@@ -167,7 +172,7 @@ func TestHubStopsInTimeAtAnyTime(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			p := begin(t, append([]string{"hub", "--data-dir", dir, "--secure-port", "0"}, tc.flags...)...)
-			testkit.EventuallyWithin(t, time.Minute, "it has got there", func() error { return tc.wait(dir) })
+			testkit.EventuallyThat(t, "it has got there", func() error { return tc.wait(dir) })
 			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -410,11 +415,7 @@ func TestSecretsAreInNoLog(t *testing.T) {
 			}
 			asToken := rest.AnonymousClientConfig(config)
 			asToken.BearerToken = "aaaaaa.0123456789abcdef"
-			if token, err := kubernetes.NewForConfig(asToken); err != nil {
-				t.Fatal(err)
-			} else if _, err := token.CoreV1().ConfigMaps("kube-public").Get(t.Context(), "cluster-info", metav1.GetOptions{}); apierrors.IsUnauthorized(err) {
-				t.Fatal(err)
-			}
+			testfleet.LogsIn(t, asToken)
 			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

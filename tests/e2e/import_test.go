@@ -76,7 +76,7 @@ func (w importing) get(name string) *v1alpha1.ClusterImport {
 // eventually waits for a condition of an import to have a reason.
 func (w importing) eventually(name, condition, reason string) {
 	w.Helper()
-	testkit.EventuallyWithin(w.T, time.Minute, condition+" of "+name+" is "+reason, func() error {
+	testkit.EventuallyThat(w.T, condition+" of "+name+" is "+reason, func() error {
 		imp := w.get(name)
 		if is := meta.FindStatusCondition(imp.Status.Conditions, condition); is == nil || is.Reason != reason {
 			return fmt.Errorf("the conditions are %+v\nthe agent's pods: %s", imp.Status.Conditions, agentPods(w.Context(), w.managed))
@@ -88,7 +88,7 @@ func (w importing) eventually(name, condition, reason string) {
 // settled waits until an import is carried out and its kubeconfig forgotten.
 func (w importing) settled(name string) {
 	w.Helper()
-	testkit.EventuallyWithin(w.T, 2*time.Minute, "the import is carried out", func() error {
+	testkit.EventuallyThat(w.T, "the import is carried out", func() error {
 		imp := w.get(name)
 		is := meta.FindStatusCondition(imp.Status.Conditions, musterapi.ConditionKubeconfigUsable)
 		installed := meta.FindStatusCondition(imp.Status.Conditions, musterapi.ConditionAgentInstalled)
@@ -159,7 +159,7 @@ func (w importing) deployment() *appsv1.Deployment {
 func (w importing) renewed(name string) {
 	w.Helper()
 	var first *metav1.Condition
-	testkit.EventuallyWithin(w.T, time.Minute, "the agent is available", func() error {
+	testkit.EventuallyThat(w.T, "the agent is available", func() error {
 		mc := &clusterv1.ManagedCluster{}
 		if err := w.hub.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -216,12 +216,16 @@ func TestClusterImport(t *testing.T) {
 		if after := w.deployment(); after.UID != before.UID || after.Generation == before.Generation {
 			t.Errorf("%s: the Deployment %s is not rolled: %s of generation %d, was %d", what, before.UID, after.UID, after.Generation, before.Generation)
 		}
-		now, asked, at := w.registrations("paris")
+		testkit.EventuallyThat(t, "the agent's kubeconfig leads to the hub's new address", func() error {
+			_, _, at := w.registrations("paris")
+			if what == "hub URL" && !strings.Contains(at, "https://localhost") {
+				return fmt.Errorf("it leads to %s", at)
+			}
+			return nil
+		})
+		now, asked, _ := w.registrations("paris")
 		if now != agent || !slices.Equal(asked, requests) {
 			t.Errorf("%s: the cluster has registered again: %q as %s, were %q as %s", what, asked, now, requests, agent)
-		}
-		if what == "hub URL" && !strings.Contains(at, "https://localhost") {
-			t.Errorf("the agent's kubeconfig leads to %s", at)
 		}
 	}
 	if imp := w.get("paris"); imp.Status.Redeployed != 1 {

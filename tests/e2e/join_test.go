@@ -76,7 +76,7 @@ func join(t *testing.T, hub, managed side, name, image string) {
 	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image, UserAccess: true}, BootstrapKubeconfig: bootstrap}) {
 		create(t, managed, o)
 	}
-	testkit.EventuallyWithin(t, 2*time.Minute, "the cluster joins and is available", func() error {
+	testkit.EventuallyThat(t, "the cluster joins and is available", func() error {
 		c := &clusterv1.ManagedCluster{}
 		if err := hub.Get(t.Context(), client.ObjectKey{Name: name}, c); err != nil {
 			return err
@@ -147,7 +147,7 @@ func runWork(t *testing.T, hub, managed side, name, image string) {
 		sent.Spec.Workload.Manifests = append(sent.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
 	create(t, hub, sent)
-	testkit.EventuallyWithin(t, 2*time.Minute, "the work is applied and available", func() error {
+	testkit.EventuallyThat(t, "the work is applied and available", func() error {
 		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(sent), sent); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func runWork(t *testing.T, hub, managed side, name, image string) {
 	if err := hub.Delete(t.Context(), sent); err != nil {
 		t.Fatal(err)
 	}
-	testkit.EventuallyWithin(t, 2*time.Minute, "the work goes, and what it made", func() error {
+	testkit.EventuallyThat(t, "the work goes, and what it made", func() error {
 		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(sent), sent); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the work is there: %v", err)
 		}

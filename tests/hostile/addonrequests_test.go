@@ -117,6 +117,8 @@ func TestCanISaysWhatARequestGets(t *testing.T) {
 	hasNothing(t, "the agent", all["agent"])
 	agree("denied")
 	testkit.Must(t, admin.Delete(ctx, w))
+	denied := testfleet.Client(t, all["agent"])
+	testkit.Eventually(t, func() error { return denied.Get(ctx, client.ObjectKeyFromObject(w), &workv1.ManifestWork{}) })
 	agree("denied, with a work that is being deleted")
 	testkit.Must(t, admin.Patch(ctx, w, mergePatchf(`{"metadata":{"finalizers":null}}`)))
 	testkit.Must(t, admin.Patch(ctx, clusterNamed(name, false), mergePatchf(`{"spec":{"hubAcceptsClient":true}}`)))

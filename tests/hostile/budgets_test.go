@@ -319,7 +319,7 @@ func TestAFloodOfReportsEndsInARefusal(t *testing.T) {
 	f.clock.Step(time.Minute)
 	harmless(t, "then there is room", grow(2, 20<<10))
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "flood", Name: cluster.LeaseName}}
-	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(lease), lease))
+	testkit.Eventually(t, func() error { return c.Get(ctx, client.ObjectKeyFromObject(lease), lease) })
 	lease.Annotations = map[string]string{"padding": strings.Repeat("x", 80<<10)}
 	refusedForBudget(t, "a lease as a store", c.Update(ctx, lease), http.StatusForbidden)
 	for i := range 100 {
@@ -348,7 +348,7 @@ func TestAStoreThatFillsUpIsTheAdministrators(t *testing.T) {
 		t.Errorf("the refusal does not explain itself: %v", err)
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "flood", Name: cluster.LeaseName}}
-	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(lease), lease))
+	testkit.Eventually(t, func() error { return c.Get(ctx, client.ObjectKeyFromObject(lease), lease) })
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: f.clock.Now().Add(time.Second)}
 	harmless(t, "a heartbeat", c.Update(ctx, lease))
 	lease.Annotations = map[string]string{"padding": strings.Repeat("x", 8<<10)}

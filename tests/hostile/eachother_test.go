@@ -103,7 +103,7 @@ func TestUsersOfACloudCannotBecomeEachOther(t *testing.T) {
 		i.reaches(t, i, accounts) // no longer token of its own either
 	}
 	leaked := &corev1.SecretList{}
-	testkit.Must(t, bob.client.List(ctx, leaked))
+	testkit.Eventually(t, func() error { return bob.client.List(ctx, leaked) })
 	var err error
 	for _, s := range leaked.Items {
 		if s.Namespace == accounts || s.Namespace == "shop" {

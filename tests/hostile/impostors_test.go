@@ -163,9 +163,10 @@ func (w *world) registers(t testing.TB, token, name, agent string) *rest.Config 
 	testkit.Must(t, testfleet.Client(t, w.WithToken(token)).Create(t.Context(), request))
 	identity := w.WithCertificate(w.Certificate(t, request.Name), key)
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	testkit.Eventually(t, func() error {
+	testkit.Eventually(t, func() error { // the authorizer learns of the acceptance by a watch
 		return testfleet.Client(t, identity).Status().Patch(t.Context(), mc, mergePatchf(
-			`{"status":{"conditions":[{"type":"ManagedClusterJoined","status":"True","reason":"ManagedClusterJoined","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`))
+			`{"status":{"conditions":[{"type":"ManagedClusterJoined","status":"True","reason":"ManagedClusterJoined","message":"",`+
+				`"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`))
 	})
 	return identity
 }

@@ -111,7 +111,11 @@ func addOnToken(t testing.TB, agent *rest.Config, name string) string {
 			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(10 * 365 * 24 * 3600))}}, metav1.CreateOptions{})
 		if err == nil {
 			token = request.Status.Token
-			harmless(t, "a token for ten years", within(time.Until(request.Status.ExpirationTimestamp.Time), 24*time.Hour+time.Minute))
+			var problem error
+			if lives := time.Until(request.Status.ExpirationTimestamp.Time); lives > 24*time.Hour+time.Minute {
+				problem = fmt.Errorf("it lives for %s", lives)
+			}
+			harmless(t, "a token for ten years", problem)
 		}
 		return err
 	})
@@ -165,7 +169,7 @@ func watchesOf(t testing.TB, name string, all map[string]*rest.Config) map[strin
 
 func mustEnd(t testing.TB, what string, ended chan struct{}) {
 	t.Helper()
-	harmless(t, what+" goes on watching", soon(func() error {
+	harmless(t, what+" goes on watching", testkit.Poll(testkit.Timeout, func() error {
 		select {
 		case <-ended:
 			return nil
@@ -256,12 +260,9 @@ func TestTheNextClusterOfAName(t *testing.T) {
 			testkit.Must(t, admin.Delete(ctx, clusterNamed(name, true)))
 			gone(t, name)
 		}
-		next := testfleet.Client(t, hub.Joined(t, name, "next"))
+		hub.Joined(t, name, "next")
 		for _, who := range others {
 			hasNothing(t, "the earlier cluster's "+who, former[who])
 		}
-		testkit.Eventually(t, func() error { // the hub learns by a watch that the cluster is accepted
-			return next.Get(ctx, client.ObjectKey{Name: name}, &clusterv1.ManagedCluster{})
-		})
 	}
 }

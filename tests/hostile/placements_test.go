@@ -136,12 +136,7 @@ func TestCostlyPlacements(t *testing.T) {
 	})
 
 	// The hub ends while they are being judged, and schedules others when it is back.
-	start := time.Now()
 	testkit.Must(t, w.process.Stop())
-	if took := time.Since(start); took > 15*time.Second {
-		t.Errorf("the hub took %s to end", took)
-	}
-	t.Logf("the hub ended within %s", time.Since(start).Round(time.Millisecond))
 	testkit.Must(t, w.process.Restart())
 	testkit.Eventually(t, func() error { return other.Create(ctx, expressing("costly-other", "probe")) })
 	selects("restarted")

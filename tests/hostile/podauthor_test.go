@@ -84,7 +84,7 @@ clusters: [{name: x, cluster: {server: %q, certificate-authority-data: %s}}], us
 			pod.Spec.Volumes = []corev1.Volume{{Name: "in", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: tc.secret}}}}
 			pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "in", MountPath: "/in"}}
 		}
-		testkit.Must(t, soon(func() error { return admin.Create(ctx, pod) }))
+		testkit.Eventually(t, func() error { return admin.Create(ctx, pod) })
 		// A pod of wrong arguments says so; one of a wrong kubeconfig waits for a
 		// better one, and runs.
 		testkit.Eventually(t, func() error {

@@ -98,7 +98,7 @@ func TestNobodyWritesWhatProgramsCannotRead(t *testing.T) {
 
 	// After all that the hub still sees what happens.
 	testkit.Must(t, c.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: next}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}))
-	harmless(t, "stopping the hub with what it cannot read", soon(func() error {
+	harmless(t, "stopping the hub with what it cannot read", testkit.Poll(testkit.Timeout, func() error {
 		mc := &clusterv1.ManagedCluster{}
 		if err := c.Get(ctx, client.ObjectKey{Name: next}, mc); err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -133,11 +132,12 @@ func refusedFor(t testing.TB, what string, err error, words ...string) {
 	}
 }
 
-// soonRefused is refused within the second that a change of rights may take.
+// soonRefused waits until a call is refused: the authorizer learns of a change of
+// rights by a watch.
 func soonRefused(t testing.TB, what string, call func() error) {
 	t.Helper()
 	attempts.Add(1)
-	err := soon(func() error {
+	err := testkit.Poll(testkit.Timeout, func() error {
 		if err := call(); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("got %w, want a refusal", err)
 		}
@@ -162,7 +162,3 @@ func harmless(t testing.TB, what string, err error) {
 	}
 	refusals.Add(1)
 }
-
-// soon calls check until it returns nil, for five seconds at the most: a change
-// of rights takes less than one, on a machine that is busy some more.
-func soon(check func() error) error { return testkit.Poll(5*time.Second, check) }

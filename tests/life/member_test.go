@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -64,13 +63,10 @@ func newMember(t testing.TB, clk *clocktesting.FakeClock) *member {
 	t.Helper()
 	managed := env.Config("life")
 	managed.Host = "https://" + home
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
 	m := &member{t: t, clock: clk, options: agent.Options{
 		ClusterName: name, Namespace: namespace, ManagedCluster: managed,
-		ClientCertExpirationSeconds: int32(lifetime / time.Second), HealthAddress: listener.Addr().String(), Clock: clk,
+		ClientCertExpirationSeconds: int32(lifetime / time.Second), HealthAddress: testkit.FreeAddress(t), Clock: clk,
 	}}
-	testkit.Must(t, listener.Close())
 	t.Cleanup(func() { m.halt(); m.uninstall() })
 	return m
 }

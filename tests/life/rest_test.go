@@ -64,7 +64,7 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 				last, same = now, 0
 			}
 			same++
-			return same > 20
+			return same > 100
 		})
 		return last
 	}

@@ -8,10 +8,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -186,11 +188,15 @@ func (h Hub) Joined(t testing.TB, name, agent string) *rest.Config {
 		}
 		return nil
 	})
-	return h.WithCertificate(cert, key)
+	identity := h.WithCertificate(cert, key)
+	// The authorizer learns of the acceptance by a watch.
+	testkit.Eventually(t, func() error { return Client(t, identity).Get(ctx, client.ObjectKeyFromObject(mc), mc) })
+	return identity
 }
 
 // Tenant makes a service account in a namespace, which is made when it is not
-// there, gives it the rules in that namespace, and returns its identity.
+// there, gives it the rules in that namespace, and returns its identity. The
+// rules apply once this returns.
 func (h Hub) Tenant(t testing.TB, namespace, name string, rules ...rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	ctx, k := context.Background(), Clientset(t, h.Admin)
@@ -215,5 +221,33 @@ func (h Hub) Tenant(t testing.TB, namespace, name string, rules ...rbacv1.Policy
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h.WithToken(token.Status.Token)
+	tenant := h.WithToken(token.Status.Token)
+	AwaitRules(t, tenant, namespace, rules...)
+	return tenant
+}
+
+// AwaitRules waits until the API server knows an identity, and that it has rules in a
+// namespace: authenticator and authorizer learn of both by watches. Rules of one role
+// come together, so the first one stands for all.
+func AwaitRules(t testing.TB, who *rest.Config, namespace string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	asked := &authorizationv1.ResourceAttributes{Namespace: namespace}
+	if len(rules) > 0 {
+		r := rules[0]
+		asked.Group, asked.Verb = r.APIGroups[0], r.Verbs[0]
+		asked.Resource, asked.Subresource, _ = strings.Cut(r.Resources[0], "/")
+		if len(r.ResourceNames) > 0 {
+			asked.Name = r.ResourceNames[0]
+		}
+	}
+	testkit.Eventually(t, func() error {
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked},
+		}
+		err := Client(t, who).Create(context.Background(), review)
+		if err == nil && len(rules) > 0 && !review.Status.Allowed {
+			err = fmt.Errorf("%+v is not allowed yet: %s", *asked, review.Status.Reason)
+		}
+		return err
+	})
 }

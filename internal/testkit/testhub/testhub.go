@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute
 	stopTimeout  = 20 * time.Second
 )
 
