@@ -29,7 +29,7 @@ import (
 func (f *fleetCluster) byClientID(id, group string, annotations map[string]string) {
 	f.t.Helper()
 	f.options.ClusterName, f.options.ClientID = "", id
-	f.token = bootstrapToken(f.t, group)
+	f.token = fleet.bootstrapToken(f.t, group)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + strings.Split(f.token, ".")[0]}}
 	must(f.t, fleet.client.Get(context.Background(), client.ObjectKeyFromObject(secret), secret))
 	secret.Annotations = annotations
@@ -264,7 +264,7 @@ func TestBootstrapSecretIsDeletedWhenAskedFor(t *testing.T) {
 	}
 
 	// A new Secret is taken up.
-	f.token = bootstrapToken(t, cluster.BoundBootstrapGroup(f.name))
+	f.token = fleet.bootstrapToken(t, cluster.BoundBootstrapGroup(f.name))
 	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + strings.Split(f.token, ".")[0]}}
 	must(t, fleet.client.Get(t.Context(), client.ObjectKeyFromObject(token), token))
 	token.Annotations = map[string]string{cluster.RejoinAnnotation: f.name}

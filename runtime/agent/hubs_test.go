@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,13 +46,10 @@ type hubsOf struct {
 // cluster.
 func (f hubsOf) bootstrapFile(h *testHub) string {
 	f.t.Helper()
-	id, secret := lower(6), lower(16)
-	must(f.t, h.client.Create(context.Background(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id},
-		Type:       corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true", "auth-extra-groups": cluster.BoundBootstrapGroup(f.name)},
-	}))
-	content, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Context: "bootstrap", Server: h.url, CAData: h.ca, Token: id + "." + secret}.YAML()
+	content, err := kubeconfig.Config{
+		Cluster: "hub", User: "bootstrap", Context: "bootstrap", Server: h.url, CAData: h.ca,
+		Token: h.bootstrapToken(f.t, cluster.BoundBootstrapGroup(f.name)),
+	}.YAML()
 	must(f.t, err)
 	file := filepath.Join(f.t.TempDir(), "kubeconfig")
 	must(f.t, os.WriteFile(file, content, 0o600))

@@ -245,7 +245,7 @@ func TestABootstrapKubeconfigOfAnotherHubIsRegisteredWith(t *testing.T) {
 	f.start()
 	f.awaitEndpoint(metav1.ConditionTrue, muster.ReasonEndpointCurrent)
 	fleet = other
-	f.token = bootstrapToken(t, cluster.BoundBootstrapGroup(f.name))
+	f.token = fleet.bootstrapToken(t, cluster.BoundBootstrapGroup(f.name))
 	f.putBootstrap(other.url)
 	f.approve()
 	f.accept(true)

@@ -129,7 +129,7 @@ func TestUpstreamAgentsFillTheirCaches(t *testing.T) {
 // so.
 func fillsByWatch(t *testing.T, r dynamic.ResourceInterface, o metav1.ListOptions) {
 	o.SendInitialEvents, o.AllowWatchBookmarks, o.ResourceVersionMatch = ptr.To(true), true, metav1.ResourceVersionMatchNotOlderThan
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
 	w, err := r.Watch(ctx, o)
 	testkit.Must(t, err)

@@ -240,11 +240,11 @@ func AwaitRules(t testing.TB, who *rest.Config, namespace string, rules ...rbacv
 			asked.Name = r.ResourceNames[0]
 		}
 	}
+	reviews := Clientset(t, who).AuthorizationV1().SelfSubjectAccessReviews()
 	testkit.Eventually(t, func() error {
-		review := &authorizationv1.SelfSubjectAccessReview{
+		review, err := reviews.Create(context.Background(), &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked},
-		}
-		err := Client(t, who).Create(context.Background(), review)
+		}, metav1.CreateOptions{})
 		if err == nil && len(rules) > 0 && !review.Status.Allowed {
 			err = fmt.Errorf("%+v is not allowed yet: %s", *asked, review.Status.Reason)
 		}

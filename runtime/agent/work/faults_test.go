@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -155,7 +156,7 @@ func TestObjectThatWasMadeJustBeforeAKillIsNotForgotten(t *testing.T) {
 	})
 	select {
 	case <-dead:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("b was not made")
 	}
 	f.stop()

@@ -2,6 +2,7 @@ package heartbeat_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/fakewatch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
@@ -93,20 +95,33 @@ func (p *patient) awaitBeat(what string) {
 	p.t.Helper()
 	select {
 	case <-p.beats:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Timeout):
 		p.t.Fatalf("no heartbeat: %s", what)
 	}
 }
 
 func (p *patient) awaitTimer() {
 	p.t.Helper()
-	for range 1000 {
-		if p.clock.HasWaiters() {
-			return
+	testkit.Eventually(p.t, func() error {
+		if !p.clock.HasWaiters() {
+			return errors.New("nobody waits for the time to pass")
 		}
-		time.Sleep(time.Millisecond)
+		return nil
+	})
+}
+
+// beatsWithin lets the time pass in steps, as many at the most, until there is a
+// heartbeat. Before each one the agent has done all that it does without time.
+func (p *patient) beatsWithin(steps int, step time.Duration) bool {
+	p.t.Helper()
+	for range steps {
+		p.clock.Step(step)
+		p.awaitTimer()
+		if len(p.beats) > 0 {
+			return true
+		}
 	}
-	p.t.Fatal("nobody waits for the time to pass")
+	return false
 }
 
 func TestBeatsAtOnceAndThenInEachPeriod(t *testing.T) {
@@ -137,15 +152,9 @@ func TestMissingLeaseIsTriedAgainAndNeverMade(t *testing.T) {
 	if err := p.hub.Create(t.Context(), lease()); err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
-		p.clock.Step(time.Second)
-		select {
-		case <-p.beats:
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
+	if !p.beatsWithin(20, time.Second) {
+		t.Error("no heartbeat in the 20s after the hub made the lease")
 	}
-	t.Error("no heartbeat in the 20s after the hub made the lease")
 }
 
 func TestLeaseThatTheHubMadeAgainIsRenewed(t *testing.T) {
@@ -157,15 +166,10 @@ func TestLeaseThatTheHubMadeAgainIsRenewed(t *testing.T) {
 	if err := p.hub.Create(t.Context(), lease()); err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
-		p.clock.Step(10 * time.Second)
-		select {
-		case <-p.beats:
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
+	p.awaitTimer()
+	if !p.beatsWithin(20, 10*time.Second) {
+		t.Error("no heartbeat in the new lease")
 	}
-	t.Error("no heartbeat in the new lease")
 }
 
 func TestChangeOfThePaceCountsAtOnce(t *testing.T) {

@@ -2,11 +2,13 @@ package loop_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 )
 
@@ -38,18 +40,19 @@ func (r *runner) awaitPass(why string) {
 	r.t.Helper()
 	select {
 	case <-r.passes:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Timeout):
 		r.t.Fatalf("no pass %s", why)
 	}
 }
 
 func (r *runner) awaitTimer() {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !r.clock.HasWaiters(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatal("nothing waits for the clock")
+	testkit.Eventually(r.t, func() error {
+		if !r.clock.HasWaiters() {
+			return errors.New("nothing waits for the clock")
 		}
-	}
+		return nil
+	})
 }
 
 func TestPassesComeWhenTheyAreDue(t *testing.T) {

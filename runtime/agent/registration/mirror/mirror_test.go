@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/fakewatch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 )
@@ -46,7 +47,7 @@ func await(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Timeout):
 		t.Fatalf("%s did not happen", what)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/decide"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
@@ -38,7 +39,7 @@ func TestWorkIsWokenWhenTheFirstListLacksItsObject(t *testing.T) {
 		if work != "w" {
 			t.Errorf("woke %q", work)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(testkit.Timeout):
 		t.Error("the kind was listed without the object, and the work was not woken")
 	}
 }
