@@ -74,31 +74,42 @@ func (o *Applier) resource(gvr schema.GroupVersionResource, namespace string) dy
 	return o.client.Resource(gvr).Namespace(namespace)
 }
 
+// target is the object of a manifest, which is brought to its desired state.
+type target struct {
+	*Applier
+	at   dynamic.ResourceInterface
+	m    *manifest.Manifest
+	want Desired
+}
+
 // Apply brings a manifest's object to its desired state.
 func (o *Applier) Apply(ctx context.Context, m *manifest.Manifest, want Desired) (Result, error) {
-	result, err := o.apply(ctx, o.resource(m.GVR, m.Meta.Namespace), m, want)
+	result, err := target{o, o.resource(m.GVR, m.Meta.Namespace), m, want}.apply(ctx)
 	if err == nil && result.Live != nil {
 		result.Body = bodyOf(result.Live)
 	}
 	return result, err
 }
 
-func (o *Applier) apply(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
-) (Result, error) {
-	switch m.Strategy.Type {
+func (t target) apply(ctx context.Context) (Result, error) {
+	switch t.m.Strategy.Type {
 	case workv1.UpdateStrategyTypeReadOnly:
-		live, err := o.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name)
+		live, err := t.read(ctx)
 		return Result{Live: live}, err
 	case workv1.UpdateStrategyTypeServerSideApply:
-		return o.serverSideApply(ctx, resource, m, want)
+		return t.serverSideApply(ctx)
 	case workv1.UpdateStrategyTypeCreateOnly:
-		return createOnly(ctx, resource, m, want)
+		return t.createOnly(ctx)
 	case workv1.UpdateStrategyTypeUpdate:
-		return o.update(ctx, resource, m, want)
+		return t.update(ctx)
 	}
 	return Result{}, fmt.Errorf("unknown update strategy %q: use Update, CreateOnly, ServerSideApply or ReadOnly",
-		m.Strategy.Type)
+		t.m.Strategy.Type)
+}
+
+// read reads the object; nil when it does not exist.
+func (t target) read(ctx context.Context) (*unstructured.Unstructured, error) {
+	return t.Get(ctx, t.m.GVR, t.m.Meta.Namespace, t.m.Meta.Name)
 }
 
 // Get reads an object; nil when it does not exist.

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
@@ -24,14 +23,13 @@ import (
 // of its applies, or to nobody where keep is false, so that a field that the apply
 // leaves out is not removed. Owners stay: they are always written by updates. It
 // returns nil when there is nothing to give, or when another work holds the object.
-func (o *Applier) ownEarlierWrites(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, manager string,
-	owner metav1.OwnerReference, keep bool,
+func (t target) ownEarlierWrites(
+	ctx context.Context, live *unstructured.Unstructured, manager string, keep bool,
 ) (*unstructured.Unstructured, error) {
-	if _, others := owners(live.GetOwnerReferences(), owner.UID); others {
+	if _, others := owners(live.GetOwnerReferences(), t.want.Owner.UID); others {
 		return nil, nil
 	}
-	entries, changed, err := earlierWritesOwned(live.GetManagedFields(), manager, keep, o.clock.Now())
+	entries, changed, err := earlierWritesOwned(live.GetManagedFields(), manager, keep, t.clock.Now())
 	if err != nil || !changed {
 		return nil, err
 	}
@@ -42,7 +40,7 @@ func (o *Applier) ownEarlierWrites(
 	if err != nil {
 		return nil, err
 	}
-	updated, err := resource.Patch(ctx, live.GetName(), types.JSONPatchType, patch,
+	updated, err := t.at.Patch(ctx, live.GetName(), types.JSONPatchType, patch,
 		metav1.PatchOptions{FieldManager: work.DefaultFieldManager})
 	if apierrors.IsConflict(err) {
 		return nil, nil // Somebody writes meanwhile: the next pass over the work tries again.

@@ -8,46 +8,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-func (o *Applier) serverSideApply(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
-) (Result, error) {
+func (t target) serverSideApply(ctx context.Context) (Result, error) {
 	config := workv1.ServerSideApplyConfig{}
-	if m.Strategy.ServerSideApply != nil {
-		config = *m.Strategy.ServerSideApply
+	if t.m.Strategy.ServerSideApply != nil {
+		config = *t.m.Strategy.ServerSideApply
 	}
 	if config.FieldManager == "" {
 		config.FieldManager = work.DefaultFieldManager
 	}
-	object, owner := m.Required, want.Owner
-	if want.Rest != nil {
-		before, err := o.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name)
+	object := t.m.Required
+	if rest := t.want.Rest; rest != nil {
+		before, err := t.read(ctx)
 		if err != nil {
 			return Result{}, err
 		}
-		if before != nil && before.GetAnnotations()[work.SpecHashAnnotation] == want.Rest.Hash {
-			owned, err := setOwner(ctx, resource, before, owner, m.Owned)
-			return Result{Live: owned, Wrote: owned != before}, err
+		if before != nil && before.GetAnnotations()[work.SpecHashAnnotation] == rest.Hash {
+			return t.own(ctx, before)
 		}
-		object = want.Rest.ToApply(before != nil)
+		object = rest.ToApply(before != nil)
 	}
 	data, err := json.Marshal(object.Object)
 	if err != nil {
 		return Result{}, err
 	}
-	before, known := o.versions.Version(m.GVR, m.Key())
+	before, known := t.versions.Version(t.m.GVR, t.m.Key())
 	apply := func() (*unstructured.Unstructured, error) {
-		return resource.Patch(ctx, m.Meta.Name, types.ApplyPatchType, data,
+		return t.at.Patch(ctx, t.m.Meta.Name, types.ApplyPatchType, data,
 			metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
 	}
 	live, err := apply()
-	switch again, owning := o.mineAgain(ctx, resource, m, live, err, config, owner); {
+	switch again, owning := t.mineAgain(ctx, live, err, config); {
 	case owning != nil:
 		return Result{}, owning
 	case again:
@@ -59,10 +55,12 @@ func (o *Applier) serverSideApply(
 	if err != nil {
 		return Result{}, err
 	}
-	if live, err = setOwner(ctx, resource, live, owner, m.Owned); err != nil {
+	result, err := t.own(ctx, live)
+	if err != nil {
 		return Result{}, err
 	}
-	return Result{Live: live, Wrote: hasWritten(live.GetResourceVersion(), before, known)}, nil
+	result.Wrote = hasWritten(result.Live.GetResourceVersion(), before, known)
+	return result, nil
 }
 
 // hasWritten reports whether an apply has changed its object, which the server does
@@ -72,20 +70,19 @@ func hasWritten(after, before string, known bool) bool { return !known || after 
 // mineAgain gives the applies what the agent has written by another strategy, after
 // an apply that conflicted with it, or that left it beside its own. It reports
 // whether the apply has to be repeated.
-func (o *Applier) mineAgain(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest,
-	applied *unstructured.Unstructured, applying error, config workv1.ServerSideApplyConfig, owner metav1.OwnerReference,
+func (t target) mineAgain(
+	ctx context.Context, applied *unstructured.Unstructured, applying error, config workv1.ServerSideApplyConfig,
 ) (bool, error) {
 	live := applied
 	switch {
 	case apierrors.IsConflict(applying):
 		var err error
-		if live, err = o.Get(ctx, m.GVR, m.Meta.Namespace, m.Meta.Name); err != nil || live == nil {
+		if live, err = t.read(ctx); err != nil || live == nil {
 			return false, err
 		}
 	case applying != nil:
 		return false, nil //nolint:nilerr // the caller reports it
 	}
-	updated, err := o.ownEarlierWrites(ctx, resource, live, config.FieldManager, owner, len(config.IgnoreFields) == 0)
+	updated, err := t.ownEarlierWrites(ctx, live, config.FieldManager, len(config.IgnoreFields) == 0)
 	return updated != nil, err
 }

@@ -9,24 +9,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
-// getOrCreate returns a manifest's object, and creates it when it is missing.
-func getOrCreate(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
-) (live *unstructured.Unstructured, made bool, err error) {
-	if want.New {
-		if live, err = create(ctx, resource, m, want.Owner); err == nil {
+// getOrCreate returns the object, and creates it when it is missing.
+func (t target) getOrCreate(ctx context.Context) (live *unstructured.Unstructured, made bool, err error) {
+	if t.want.New {
+		if live, err = t.create(ctx); err == nil {
 			return live, true, nil
 		}
 	}
 	createErr := err
-	live, err = resource.Get(ctx, m.Meta.Name, metav1.GetOptions{})
+	live, err = t.at.Get(ctx, t.m.Meta.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return live, false, nil
@@ -35,35 +32,36 @@ func getOrCreate(
 	case createErr != nil:
 		return nil, false, createErr
 	}
-	live, err = create(ctx, resource, m, want.Owner)
+	live, err = t.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // another client was faster
-		live, err = resource.Get(ctx, m.Meta.Name, metav1.GetOptions{})
+		live, err = t.at.Get(ctx, t.m.Meta.Name, metav1.GetOptions{})
 		return live, false, err
 	}
 	return live, err == nil, err
 }
 
-// create makes the object of a manifest.
-func create(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, owner metav1.OwnerReference,
-) (*unstructured.Unstructured, error) {
-	object := m.Required.DeepCopy()
+// create makes the object.
+func (t target) create(ctx context.Context) (*unstructured.Unstructured, error) {
+	object := t.m.Required.DeepCopy()
 	object.SetLabels(withoutRemovals(object.GetLabels()))
 	object.SetAnnotations(withoutRemovals(object.GetAnnotations()))
-	if m.Owned {
-		object.SetOwnerReferences(append(object.GetOwnerReferences(), owner))
+	if t.m.Owned {
+		object.SetOwnerReferences(append(object.GetOwnerReferences(), t.want.Owner))
 	}
-	return resource.Create(ctx, object, metav1.CreateOptions{FieldManager: work.DefaultFieldManager})
+	return t.at.Create(ctx, object, metav1.CreateOptions{FieldManager: work.DefaultFieldManager})
 }
 
-func createOnly(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
-) (Result, error) {
-	live, made, err := getOrCreate(ctx, resource, m, want)
+func (t target) createOnly(ctx context.Context) (Result, error) {
+	live, made, err := t.getOrCreate(ctx)
 	if err != nil || made {
 		return Result{Live: live, Wrote: made}, err
 	}
-	owned, err := setOwner(ctx, resource, live, want.Owner, m.Owned)
+	return t.own(ctx, live)
+}
+
+// own makes the work an owner of the object, if it is to be one, and writes nothing else.
+func (t target) own(ctx context.Context, live *unstructured.Unstructured) (Result, error) {
+	owned, err := setOwner(ctx, t.at, live, t.want.Owner, t.m.Owned)
 	return Result{Live: owned, Wrote: owned != live}, err
 }
 
@@ -71,29 +69,27 @@ func createOnly(
 // which is merged. While the object has the settled body, nothing is written.
 // Otherwise fields are removed that the manifest does not name, and the server
 // fills in its own again.
-func (o *Applier) update(
-	ctx context.Context, resource dynamic.ResourceInterface, m *manifest.Manifest, want Desired,
-) (Result, error) {
-	live, made, err := getOrCreate(ctx, resource, m, want)
+func (t target) update(ctx context.Context) (Result, error) {
+	live, made, err := t.getOrCreate(ctx)
 	if err != nil || made {
 		return Result{Live: live, Wrote: made}, err
 	}
-	if mustBeRecreated(live, m.Required) {
-		if err := o.rights.MayReplace(ctx, m); err != nil {
+	if mustBeRecreated(live, t.m.Required) {
+		if err := t.rights.MayReplace(ctx, t.m); err != nil {
 			return Result{Live: live}, err
 		}
-		return recreate(ctx, resource, live, m, want.Owner)
+		return t.recreate(ctx, live)
 	}
 	wrote := false
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		updated, err := replace(ctx, resource, live, m, want)
+		updated, err := t.replace(ctx, live)
 		switch {
 		case updated != nil:
 			wrote = updated.GetResourceVersion() != live.GetResourceVersion()
 			live = updated
 		case apierrors.IsConflict(err):
-			o.conflicted()
-			if fresh, getErr := resource.Get(ctx, m.Meta.Name, metav1.GetOptions{}); getErr == nil {
+			t.conflicted()
+			if fresh, getErr := t.at.Get(ctx, t.m.Meta.Name, metav1.GetOptions{}); getErr == nil {
 				live = fresh
 			}
 		}
@@ -107,26 +103,24 @@ func (o *Applier) update(
 // Some objects cannot be replaced by what their manifest says, since the server
 // filled in fields that then may not change, such as the selector of a job.
 // Such an object is as it should be when it holds what the manifest names.
-func replace(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured,
-	m *manifest.Manifest, want Desired,
-) (*unstructured.Unstructured, error) {
+func (t target) replace(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	put := func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		updated, err := resource.Update(ctx, object, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
+		updated, err := t.at.Update(ctx, object, metav1.UpdateOptions{FieldManager: work.DefaultFieldManager})
 		if err != nil {
 			return nil, err
 		}
 		return updated, nil
 	}
-	metadata := mergedMetadata(live, m.Required, want.Owner, m.Owned)
+	required := t.m.Required
+	metadata := mergedMetadata(live, required, t.want.Owner, t.m.Owned)
 	sameMetadata := apiequality.Semantic.DeepEqual(metadata, live.Object["metadata"])
-	sameBody := hasOnlyMetadata(m.Required) || bodyOf(live) == want.Settled || bodyEquals(live, m.Required)
+	sameBody := hasOnlyMetadata(required) || bodyOf(live) == t.want.Settled || bodyEquals(live, required)
 	if sameMetadata && sameBody {
 		return nil, nil
 	}
 	if !sameBody {
-		updated, err := put(merged(live, m.Required, metadata))
-		if !apierrors.IsInvalid(err) || !bodyHolds(live, m.Required) {
+		updated, err := put(merged(live, required, metadata))
+		if !apierrors.IsInvalid(err) || !bodyHolds(live, required) {
 			return updated, err
 		}
 		if sameMetadata {
@@ -162,16 +156,13 @@ func mustBeRecreated(live, required *unstructured.Unstructured) bool {
 
 // recreate deletes an object and creates it again. If the agent is killed in
 // between, the object is missing until the next pass over the work.
-func recreate(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured, m *manifest.Manifest,
-	owner metav1.OwnerReference,
-) (Result, error) {
+func (t target) recreate(ctx context.Context, live *unstructured.Unstructured) (Result, error) {
 	uid := live.GetUID()
-	err := resource.Delete(ctx, m.Meta.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := t.at.Delete(ctx, t.m.Meta.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Result{Live: live}, err
 	}
-	made, err := create(ctx, resource, m, owner)
+	made, err := t.create(ctx)
 	if err != nil {
 		return Result{}, err
 	}
