@@ -95,7 +95,7 @@ type Options struct {
 
 	// EvictionGracePeriod is how long the objects of a work stay that the hub no
 	// longer has (--appliedmanifestwork-eviction-grace-period); an hour by default,
-	// and for ever from 100 years on.
+	// and forever from 100 years on.
 	EvictionGracePeriod time.Duration
 	// MaxJSONRawLength is the longest JSON, in bytes, that the feedback of works
 	// holds with the gate features.RawFeedbackJSONString (--max-json-raw-length);

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 )
 
-// validateEndpoints checks what agents are told about where the hub is.
+// validateEndpoints checks what agents learn about where the hub is.
 func (o *Options) validateEndpoints() error {
 	var problems []error
 	if len(o.AdditionalExternalURLs) > 0 && o.ExternalURL == "" {

@@ -82,7 +82,7 @@ func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, err
 	return all, nil
 }
 
-// announced are the features that the hub tells its clients of, beside those that
+// announced are the features that the hub announces to its clients, beside those that
 // every muster hub has.
 func (o Options) announced() []string {
 	var names []string

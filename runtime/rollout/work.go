@@ -14,7 +14,7 @@ import (
 // conditions that the agent wrote for the current generation count.
 //
 // Progressing comes from the template's rules, or from an agent that derives it.
-// Upstream waits for it for ever. Unless needsProgressing asks for that, Applied
+// Upstream waits for it forever. Unless needsProgressing asks for that, Applied
 // and Available count for a work without it: it is done once both are True.
 func OfWork(w *workv1.ManifestWork, needsProgressing bool) ClusterStatus {
 	s := ClusterStatus{Cluster: w.Namespace, Status: ToApply}

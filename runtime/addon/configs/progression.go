@@ -27,7 +27,7 @@ func DefaultReferences(a *v1alpha1.ClusterManagementAddOn) []v1alpha1.DefaultCon
 // An entry goes on when all of its configurations were in the former one, and
 // starts again when one was added or replaced: then nothing is known to be applied
 // or good. Upstream forgets the hashes, too, until they are computed again, so that
-// clusters are told for a moment that nothing is known of their configurations;
+// for a moment nothing is known of the clusters' configurations;
 // here those of objects that are known stay.
 func Progressions(a *v1alpha1.ClusterManagementAddOn) []v1alpha1.InstallProgression {
 	if a.Spec.InstallStrategy.Type != v1alpha1.InstallStrategyPlacements {

@@ -5,7 +5,7 @@ import (
 )
 
 // For are the configurations that count for a ManagedClusterAddOn: those of its
-// placement, or the defaults, overridden by its own. known tells the hashes of its
+// placement, or the defaults, overridden by its own. known returns the hashes of its
 // own; those of kinds that it does not override are in base.
 func For(a *v1alpha1.ManagedClusterAddOn, base Set, known func(v1alpha1.AddOnConfig) string) Set {
 	if len(a.Spec.Configs) == 0 {

@@ -15,7 +15,7 @@ import (
 // It has yet to apply them when its status names other ones, in another order, or
 // with other hashes; an entry without a desired configuration is another one. It is
 // done when it has applied all of them last. In between its condition Progressing
-// tells, and since when: without a time no deadline is counted.
+// says so, and since when: without a time no deadline is counted.
 func RolloutStatus(a *v1alpha1.ManagedClusterAddOn, want Set) rollout.ClusterStatus {
 	out := rollout.ClusterStatus{Cluster: a.Namespace, Status: rollout.ToApply}
 	have := a.Status.ConfigReferences

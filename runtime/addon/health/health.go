@@ -1,11 +1,11 @@
-// Package health tells the health of an add-on in a cluster, as far as its manager
+// Package health decides the health of an add-on in a cluster, as far as its manager
 // does: the condition Available, from the add-on's works and the fields that the
 // cluster's agent reports of their objects. It is pure. Reasons and messages are those
 // of Open Cluster Management.
 //
 // How health is found out is a Prober. Add-ons from templates have
 // WorkloadAvailability: each of their Deployments and DaemonSets has to run. Of add-ons
-// that renew a lease in their cluster, the cluster's agent tells the health.
+// that renew a lease in their cluster, the cluster's agent reports the health.
 package health
 
 import (
@@ -79,7 +79,7 @@ func (p Prober) Mode() v1alpha1.HealthCheckMode {
 	return v1alpha1.HealthCheckModeLease
 }
 
-// Input is what an add-on's health is told from.
+// Input is what an add-on's health is derived from.
 type Input struct {
 	AddOn *v1alpha1.ManagedClusterAddOn
 	// Cluster is the add-on's, nil where it is not known.

@@ -14,7 +14,7 @@ const statefulSets = "statefulsets"
 
 // RolloutRules are the resource of a kind of workload and the feedback rules by which
 // Rollout knows how far one is; empty for other kinds. Beside the well-known fields,
-// which health is told from, they name fields by path, so that every agent reports them.
+// which health is derived from, they name fields by path, so that every agent reports them.
 func RolloutRules(kind schema.GroupKind) (resource string, rules []workv1.FeedbackRule) {
 	if !rolloutstatus.IsWorkload(kind) {
 		return "", nil

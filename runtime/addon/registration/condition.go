@@ -79,7 +79,7 @@ func (r Registration) Failed(message string) metav1.Condition {
 	return c
 }
 
-// ConditionType is the type of the condition that tells about a registration.
+// ConditionType is the type of the condition about a registration.
 func (r Registration) ConditionType() string {
 	if r.IsCertificate() {
 		return cluster.ConditionCertificateRotated

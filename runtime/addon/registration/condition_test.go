@@ -45,7 +45,7 @@ func TestAvailable(t *testing.T) {
 		hosting         string
 		status          metav1.ConditionStatus
 		reason, message string
-		left            time.Duration // 0 is for ever
+		left            time.Duration // 0 is forever
 	}{
 		"renewed now":       {renewed(0), "", "True", "ManagedClusterAddOnLeaseUpdated", "a add-on is available.", 5 * time.Minute},
 		"just before":       {renewed(299 * time.Second), "", "True", "ManagedClusterAddOnLeaseUpdated", "a add-on is available.", time.Second},

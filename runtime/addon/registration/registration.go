@@ -127,7 +127,7 @@ func (r Registration) Secret() string {
 	return CustomSignerSecret(r.AddOn, r.Signer)
 }
 
-// Identity tells a registration from one that needs another credential.
+// Identity distinguishes a registration from one that needs another credential.
 func (r Registration) Identity() string {
 	parts := []string{
 		r.Cluster, r.AddOn, string(r.Type), r.Driver, r.Signer, r.User,
@@ -138,8 +138,8 @@ func (r Registration) Identity() string {
 	return digest(append(parts, slices.Sorted(slices.Values(r.OrganizationUnits))...)...)
 }
 
-// IsCertificate tells certificates from tokens.
+// IsCertificate distinguishes certificates from tokens.
 func (r Registration) IsCertificate() bool { return r.Driver != DriverToken }
 
-// ForHub tells whether the credential is for the hub's API, and has a kubeconfig.
+// ForHub reports whether the credential is for the hub's API, and has a kubeconfig.
 func (r Registration) ForHub() bool { return r.Type == addonv1beta1.RegistrationTypeKubeClient }

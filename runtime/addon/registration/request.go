@@ -36,13 +36,13 @@ func (r Registration) Subject() pkix.Name {
 	return pkix.Name{CommonName: r.User, Organization: slices.Clone(r.Groups), OrganizationalUnit: slices.Clone(r.OrganizationUnits)}
 }
 
-// IsRequest tells the certificate requests of add-ons from others, by their labels and
+// IsRequest distinguishes the certificate requests of add-ons from others, by their labels and
 // name.
 func IsRequest(r *certificatesv1.CertificateSigningRequest) bool {
 	return strings.HasPrefix(r.Name, "addon") && r.Labels[cluster.NameLabel] != "" && r.Labels[cluster.AddOnNameLabel] != ""
 }
 
-// CheckRequest tells why the hub does not approve by itself a request for its own API,
+// CheckRequest explains why the hub does not approve by itself a request for its own API,
 // or nil. The request has to come from an agent of the cluster in its label, and to ask
 // for the user of this name of the add-on's agent, and its two groups.
 func CheckRequest(r *certificatesv1.CertificateSigningRequest, addOn, agent string) error {
@@ -82,7 +82,7 @@ func checkSubject(s pkix.Name, clusterName, addOn, agent string) error {
 	return nil
 }
 
-// CheckSigned tells why the hub does not approve by itself a request for a signer of an
+// CheckSigned explains why the hub does not approve by itself a request for a signer of an
 // add-on's own, or nil. The request has to come from an agent of the cluster in its
 // label, and to ask for one of these subjects and for no other name than the add-on's.
 func CheckSigned(r *certificatesv1.CertificateSigningRequest, subjects ...pkix.Name) error {
@@ -183,7 +183,7 @@ func (r Registration) AsksFor(signer string, request *x509.CertificateRequest) b
 // add-on signs.
 func ReservedSigner(name string) bool { return strings.HasPrefix(name, "kubernetes.io/") }
 
-// MadeByAgent tells whether a request came from an agent of a cluster.
+// MadeByAgent reports whether a request came from an agent of a cluster.
 func MadeByAgent(r *certificatesv1.CertificateSigningRequest, clusterName string) bool {
 	return strings.HasPrefix(r.Spec.Username, cluster.UserPrefix+clusterName+":")
 }

@@ -64,7 +64,7 @@ func ParseToken(token []byte) (Token, error) {
 	}, nil
 }
 
-// Check tells why a token is not to be used any more, or nil.
+// Check explains why a token is not to be used any more, or nil.
 func (t Token) Check(uid types.UID, now time.Time) error {
 	switch {
 	case t.UID != uid:

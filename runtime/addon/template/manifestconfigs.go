@@ -11,7 +11,7 @@ import (
 )
 
 // manifestConfigs are the options of the works: for each workload the feedback that its
-// health and its progress are told from, and what the template says. What it says of
+// health and its progress are derived from, and what the template says. What it says of
 // one of those goes with the feedback, as the agent takes each field from the first
 // option that has it.
 func (t *Template) manifestConfigs(

@@ -19,7 +19,7 @@ const (
 // proxy is the way out of a cluster.
 type proxy struct {
 	environment []variable
-	// mount is of the certificates, nil where no container is told of a proxy.
+	// mount is of the certificates, nil where no container gets a proxy.
 	mount *mount
 	// certificates are for a ConfigMap, which there is if they are not empty.
 	certificates string

@@ -57,7 +57,7 @@ type Result struct {
 	// status.namespace, and credentials are put there.
 	Namespace string
 	// ManifestConfigs are those of the template, and a rule for each Deployment and
-	// DaemonSet that reports what the add-on's health is told from.
+	// DaemonSet that reports what the add-on's health is derived from.
 	ManifestConfigs []workv1.ManifestConfigOption
 	// Unknown are the names of placeholders that nothing gives a value for, sorted.
 	// They were left out of the texts.

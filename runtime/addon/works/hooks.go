@@ -21,7 +21,7 @@ const greatestKept = 64 << 10
 
 const (
 	// jobFailed and jobFailure are what the work of hooks reports of a Job that fails:
-	// the well-known fields do not tell one that has failed from one that runs.
+	// the well-known fields do not distinguish one that has failed from one that runs.
 	jobFailed  = "JobFailed"
 	jobFailure = "JobFailureMessage"
 )

@@ -72,7 +72,7 @@ func (p Place) index(name string) (n int, ok bool) {
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
 }
 
-// Owns reports whether a work is one of the add-on's in this place. The labels tell
+// Owns reports whether a work is one of the add-on's in this place. The labels say
 // works of the place's own add-on from those that are hosted there for other
 // clusters.
 func (p Place) Owns(w *workv1.ManifestWork) bool {

@@ -12,7 +12,7 @@ import (
 
 // author is who the agent is in the managed cluster, as the API server writes it
 // into the certificate requests that the agent makes. Nobody can write another name
-// there, so it tells the agent's own requests from others, also after a restart.
+// there, so it distinguishes the agent's own requests from others, also after a restart.
 type author struct {
 	mu   sync.Mutex
 	name string
@@ -34,7 +34,7 @@ func (a *author) known() string {
 func (a *agent) made(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (bool, error) {
 	name := a.author.known()
 	if name == "" {
-		// A request that is not stored tells it as well, on all versions of
+		// A request that is not stored shows it as well, on all versions of
 		// Kubernetes and without further rights.
 		probe := &certificatesv1.CertificateSigningRequest{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "muster-access-"},

@@ -124,7 +124,7 @@ func (a *agent) refuse(ctx context.Context, v *decide.View, s decide.Step) error
 
 // withdraw takes back what was issued, as far as an agent can. A token ends with its
 // service account, which the cloud's work makes again. A certificate can't be taken
-// back: the hub is told, which removes the bindings of its key.
+// back: that is reported to the hub, which removes the bindings of its key.
 func (a *agent) withdraw(ctx context.Context, v *decide.View, s decide.Step) error {
 	c := v.Credential
 	left := c.Status.IssuedAccess

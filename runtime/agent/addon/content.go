@@ -60,7 +60,7 @@ func (o *Options) want(r registration.Registration, account types.UID) (wanted, 
 	return w, nil
 }
 
-// identity tells the credential from one that has to be asked for again.
+// identity distinguishes the credential from one that has to be asked for again.
 func (w wanted) identity() string {
 	return w.Identity() + string(w.account) + string(w.kubeconfig)
 }
@@ -95,13 +95,13 @@ func keys() []string {
 type standing struct {
 	// err is why it can't be used, or is not what is wanted; nil for a good one.
 	err error
-	// since tells which of several credentials is the newest, and renewAt when to get
+	// since says which of several credentials is the newest, and renewAt when to get
 	// the next one. condition is what to report. All are zero when err is not nil.
 	since, renewAt time.Time
 	condition      metav1.Condition
 }
 
-// inspect tells how the credential in a Secret is, nil for none. chance, from 0 to 1,
+// inspect describes the credential in a Secret, nil for none. chance, from 0 to 1,
 // spreads the renewals.
 func (w wanted) inspect(secret *corev1.Secret, now time.Time, chance float64) standing {
 	if secret == nil {
@@ -179,12 +179,12 @@ func sameSet(a, b []string) bool {
 	return sets.New(a...).Equal(sets.New(b...))
 }
 
-// isOurs tells whether a Secret is one that this agent has made for an add-on.
+// isOurs reports whether a Secret is one that this agent has made for an add-on.
 func (o *Options) isOurs(secret *corev1.Secret, addOn string) bool {
 	return secret.Labels[muster.AddOnAgentLabel] == o.Namespace && secret.Annotations[muster.AddOnAnnotation] == addOn
 }
 
-// mayTakeOver tells whether a Secret that the agent has not made is a credential of
+// mayTakeOver reports whether a Secret that the agent has not made is a credential of
 // the registration all the same, as one from before muster's agent came: nothing else
 // looks like it. Such a one is replaced and gets the agent's mark; any other stays.
 func (w wanted) mayTakeOver(secret *corev1.Secret) error {

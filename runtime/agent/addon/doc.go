@@ -4,7 +4,7 @@
 // For each registration in the status of a ManagedClusterAddOn of the cluster it gets a
 // client certificate or a token from the hub and keeps it in a Secret of the managed
 // cluster, under the names that upstream's agents use. It renews it in good time and
-// when something about it changes, and removes it when it is wanted no more. For an
+// when something about it changes, and removes it when it is no longer wanted. For an
 // add-on whose health shows in a Lease it watches that Lease.
 //
 // A reconcile goes in one direction: the add-on and what the managed cluster has of it

@@ -28,7 +28,7 @@ type health struct {
 }
 
 // checkHealth sets the condition Available of an add-on by its Lease, and returns
-// after how long to look again. It leaves add-ons alone whose health others tell.
+// after how long to look again. It leaves add-ons alone whose health others report.
 func (a *agent) checkHealth(t task) time.Duration {
 	if mode := t.seen.Status.HealthCheck.Mode; mode != "" && mode != addonv1beta1.HealthCheckModeLease {
 		t.state.health = health{}
@@ -69,14 +69,14 @@ func (a *agent) checkHealth(t task) time.Duration {
 	return wait
 }
 
-// has tells whether an add-on has a condition.
+// has reports whether an add-on has a condition.
 func has(m *addonv1beta1.ManagedClusterAddOn, want metav1.Condition) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, addon.ConditionAvailable)
 	return c != nil && c.Status == want.Status && c.Reason == want.Reason &&
 		c.Message == text.Cut(want.Message, limits.ConditionMessage)
 }
 
-// isFresh tells whether a Lease was renewed in time.
+// isFresh reports whether a Lease was renewed in time.
 func isFresh(lease *coordinationv1.Lease, now time.Time) bool {
 	c, _ := registration.Available("", "", lease, now)
 	return c.Status == metav1.ConditionTrue

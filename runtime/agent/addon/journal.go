@@ -82,7 +82,7 @@ func (j *journal) change(ctx context.Context, name string, has bool) error {
 	return nil
 }
 
-// again tells that another agent has written at the same time.
+// again reports that another agent has written at the same time.
 func again(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // write is called with j.mu held.

@@ -93,7 +93,7 @@ func (r *requests) add(addOn, name string) {
 	r.made[name] = addOn
 }
 
-// find is a request that the agent has made, nil when the hub has it no more. The
+// find is a request that the agent has made, nil when the hub no longer has it. The
 // watch may not show it yet.
 func (r *requests) find(ctx context.Context, name string) (*request, error) {
 	r.mu.Lock()

@@ -92,7 +92,7 @@ func (a *agent) store(ctx context.Context, w wanted, s *slot, secret *corev1.Sec
 }
 
 // hold keeps the credential for a namespace that is missing. What makes it is most
-// often on its way, so the hub is told after a while.
+// often on its way, so it is reported to the hub after a while.
 func (a *agent) hold(w wanted, s *slot) error {
 	err := fmt.Errorf("the namespace %s does not exist in the managed cluster: "+
 		"the credential is stored as soon as it does", w.Namespace)

@@ -25,7 +25,7 @@ const (
 	respite = 10 * time.Second
 	// foreignPause is how often a Secret is looked at that is in the way.
 	foreignPause = time.Minute
-	// holdPatience is how long a namespace may be missing before the hub is told.
+	// holdPatience is how long a namespace may be missing before it is reported to the hub.
 	holdPatience = 30 * time.Second
 )
 
@@ -58,7 +58,7 @@ func (a *agent) newSlot(identity string) *slot {
 
 // outcome is what has come of one registration in a pass.
 type outcome struct {
-	// condition is what to report; nil for nothing new. since tells which of several
+	// condition is what to report; nil for nothing new. since says which of several
 	// good ones is the newest.
 	condition *metav1.Condition
 	since     time.Time
@@ -137,7 +137,7 @@ func (a *agent) wantedOf(m *addonv1beta1.ManagedClusterAddOn, r registration.Reg
 	return a.want(r, account)
 }
 
-// checkPlace tells why nothing can be stored for a registration.
+// checkPlace explains why nothing can be stored for a registration.
 func (a *agent) checkPlace(r registration.Registration) error {
 	if err := a.checkNamespace(r.Namespace); err != nil {
 		return problem{error: err, condition: r.FailedBy(err, false), pause: untilNews}

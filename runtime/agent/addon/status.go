@@ -18,7 +18,7 @@ import (
 )
 
 // register obtains what the add-on's registrations want, and sets the conditions that
-// tell of it: where several share one, a failure counts more than a success, and the
+// report it: where several share one, a failure counts more than a success, and the
 // latest success more than others.
 func (a *agent) register(ctx context.Context, t task) time.Duration {
 	var waits []time.Duration

@@ -34,7 +34,7 @@ func (r *Registration) usedBootstrap(stored identity.Identity) string {
 
 // deleteBootstrap deletes the bootstrap Secret once the hub serves the agent under
 // its own identity. The digest of what is deleted is stored before: a mounted file
-// outlives its Secret by a minute or so, and a file of a process for ever.
+// outlives its Secret by a minute or so, and a file of a process forever.
 func (s *session) deleteBootstrap(ctx context.Context) {
 	if !s.DeleteBootstrapSecret || s.source.secret == nil {
 		return

@@ -99,7 +99,7 @@ func (f *fixture) killed(at int, answered bool, done func() bool, between func()
 	return died, k.what
 }
 
-// applied tells whether exactly these objects are owned and accounted for.
+// applied reports whether exactly these objects are owned and accounted for.
 func (f *fixture) applied(mw *workv1.ManifestWork, want map[string]string) error {
 	f.must(f.client.Get(context.Background(), client.ObjectKeyFromObject(mw), mw))
 	list := &corev1.ConfigMapList{}

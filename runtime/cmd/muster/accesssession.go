@@ -158,7 +158,7 @@ func (s *accessSession) get(ctx context.Context, ask useraccess.Ask) (useraccess
 	return credential, request, nil
 }
 
-// await waits until a request is issued, and tells what it waits for when that
+// await waits until a request is issued, and reports what it waits for when that
 // changes. request holds what was seen last.
 func (s *accessSession) await(ctx context.Context, request *v1alpha1.AccessRequest, what string) error {
 	said := ""

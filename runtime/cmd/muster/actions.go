@@ -27,7 +27,7 @@ type actionCommand struct {
 }
 
 // actionFlag is an attribute of an action as a flag: force_after as --force-after.
-// Its zero value tells its type.
+// Its zero value shows its type.
 type actionFlag struct {
 	name, usage string
 	zero        any

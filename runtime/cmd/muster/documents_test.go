@@ -132,7 +132,7 @@ func words(line string) (out []string) {
 // leftOut stands for what a document does not repeat.
 const leftOut = "…"
 
-// accepts tells why muster would not take a command line, without carrying it out.
+// accepts explains why muster would not take a command line, without carrying it out.
 func accepts(args []string) error {
 	whole := !slices.Contains(args, leftOut)
 	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == leftOut })

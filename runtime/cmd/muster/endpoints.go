@@ -48,7 +48,7 @@ type agentsStatus struct {
 }
 
 // readEndpoints reads where a hub is, and groups the clusters by how far their agents
-// have followed. It is nil where nobody tells.
+// have followed. It is nil where nobody reports it.
 func readEndpoints(ctx context.Context, c client.Client, clusters []clusterv1.ManagedCluster) (*hubStatus, error) {
 	config := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.EndpointsName}, config)

@@ -88,7 +88,7 @@ type fleetStatus struct {
 	Works      []workStatus     `json:"works"`
 	// ReplicaSets are those some of whose clusters get nothing.
 	ReplicaSets []replicaSetStatus `json:"replicaSetsNeedingAttention,omitempty"`
-	// AddOns is nil where the hub has no add-ons, or does not tell of them.
+	// AddOns is nil where the hub has no add-ons, or does not report them.
 	AddOns []addOnStatus `json:"addOns,omitempty"`
 	// Attention names the add-ons that need it.
 	Attention []attention `json:"addOnsNeedingAttention,omitempty"`

@@ -174,7 +174,7 @@ func needAttention(inClusters []addonv1alpha1.ManagedClusterAddOn) []attention {
 	return out
 }
 
-// failures are the conditions that tell of a problem when they are False.
+// failures are the conditions that report a problem when they are False.
 var failures = []string{
 	registration.ConditionRegistrationApplied, addon.ConditionManifestApplied, addon.ConditionHostingManifestApplied,
 	"HostingClusterValidity", cluster.ConditionCertificateRotated, registration.ConditionTokenRefreshed,

@@ -27,7 +27,7 @@ var hubsAddOnConditions = map[string]bool{
 // keepAddOn restores, when an agent writes the status of an add-on of its cluster,
 // what the hub or the add-on's manager has decided: which configurations count, and so
 // which template and which rights on the hub, which credentials the add-on gets and
-// where, and the conditions that tell of it. An agent reports on its cluster, on the
+// where, and the conditions about it. An agent reports on its cluster, on the
 // add-on's health, and on the credentials; it chooses how it obtains those for the hub.
 func keepAddOn(now, before *unstructured.Unstructured) {
 	status, ok := now.Object["status"].(map[string]any)

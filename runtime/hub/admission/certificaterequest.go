@@ -226,7 +226,7 @@ type arrival struct {
 func (l *requestLimits) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
 	informer := f.Certificates().V1().CertificateSigningRequests().Informer()
 	if err := informer.AddIndexers(cache.Indexers{byCluster: clusterOf}); err != nil {
-		return // ValidateInitialization tells
+		return // ValidateInitialization reports it
 	}
 	l.indexer = informer.GetIndexer()
 }

@@ -19,7 +19,7 @@ const maxIssued = 16 << 10
 
 // clusterCredentials lets the hub alone make ClusterCredentials: an agent has
 // certificates signed by what they say. Agents answer in the status. What it says
-// of certificates is checked by the controller, which tells the user when it is
+// of certificates is checked by the controller, which reports to the user when it is
 // not to be trusted.
 type clusterCredentials struct{}
 

@@ -221,7 +221,7 @@ func (h *Handler) authorize(ctx context.Context, who user.Info, verb, namespace,
 }
 
 func (h *Handler) explain(ctx context.Context, p *clusterv1beta1.Placement) (*Answer, error) {
-	// An explanation costs more than a scheduling: one at a time, and not for ever.
+	// An explanation costs more than a scheduling: one at a time, and not forever.
 	ctx, end := context.WithTimeout(ctx, timeout)
 	defer end()
 	select {

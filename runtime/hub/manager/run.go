@@ -58,7 +58,7 @@ func (m *Manager) synced(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// runnable is one that tells when it has ended.
+// runnable is one that reports when it has ended.
 type runnable struct {
 	manager.Runnable
 	ended chan struct{}

@@ -1,4 +1,4 @@
-// Package selection tells which clusters the placements of a namespace select.
+// Package selection determines which clusters the placements of a namespace select.
 //
 // Not only the scheduler may have the right to write decisions. A name in one of
 // them is a cluster's namespace, where a work is applied with the rights of the

@@ -1,6 +1,6 @@
 // Package workcache caches ManifestWorks without their manifests, for controllers
 // that make many works of one content: all that matters of a spec is whether it is
-// the wanted one, which its digest (package workdigest) tells.
+// the wanted one, which its digest (package workdigest) shows.
 package workcache
 
 import (
@@ -75,7 +75,7 @@ func Transform(keep Keep) func(any) (any, error) {
 	}
 }
 
-// Conditions keeps of a status the conditions that tell how a work is, without
+// Conditions keeps of a status the conditions that show how a work is, without
 // their messages.
 func Conditions(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
 	var kept []metav1.Condition

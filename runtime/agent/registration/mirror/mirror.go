@@ -39,7 +39,7 @@ type Options[T client.Object] struct {
 
 	// Strip, if set, removes from a copy what is not used.
 	Strip func(T)
-	// Same, if set, tells that an update changed nothing of interest.
+	// Same, if set, reports that an update changed nothing of interest.
 	Same func(old, new T) bool
 	// Report, if set, is called with every failure, and with nil for the first
 	// success after the start or a failure. It must not block.

@@ -38,7 +38,7 @@ func run(t *testing.T, c client.WithWatch, change func(*mirror.Options[*corev1.N
 	return m
 }
 
-// watchable is a server that tells when a watch is open.
+// watchable is a server that reports when a watch is open.
 func watchable(objects ...client.Object) (c client.WithWatch, open <-chan struct{}) {
 	return fakewatch.Client(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build())
 }

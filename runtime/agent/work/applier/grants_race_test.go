@@ -8,7 +8,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// Answers are not believed for ever, as a cluster may have an authorizer that no
+// Answers are not believed forever, as a cluster may have an authorizer that no
 // role says anything about, and those that nobody asks for again take no room.
 func TestAnswersHaveAnAge(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())

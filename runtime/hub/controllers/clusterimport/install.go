@@ -189,7 +189,7 @@ func (c *Controller) write(ctx context.Context, j *job, seen observation) (strin
 	return hash, nil
 }
 
-// account tells whether what was changed is something new to do, or was undone by
+// account reports whether what was changed is something new to do, or was undone by
 // somebody else.
 func (c *Controller) account(j *job, hash string, changed []string) {
 	list := strings.Join(changed, ", ")

@@ -226,7 +226,7 @@ func describe(object klusterlet.Object) string {
 	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.GetName()
 }
 
-// remove deletes what the options have no more.
+// remove deletes what the options no longer have.
 func (c *connection) remove(ctx context.Context, o klusterlet.Options) (removed []string, err error) {
 	for _, object := range klusterlet.Obsolete(o) {
 		err := c.Delete(ctx, object.(client.Object))

@@ -117,7 +117,7 @@ func soon(after time.Duration) time.Duration {
 	return min(after, longestWait)
 }
 
-// report writes a request's status, and tells of what is new in it.
+// report writes a request's status, and reports what is new in it.
 func (c *Controller) report(ctx context.Context, r *v1alpha1.AccessRequest, hubID string, o *outcome) error {
 	written, err := patch.Status(ctx, c.client, r, func() bool {
 		if apiequality.Semantic.DeepEqual(r.Status, o.status) {

@@ -60,7 +60,7 @@ type outcome struct {
 	events []note
 }
 
-// note is an event that tells of a decision.
+// note is an event about a decision.
 type note struct{ kind, reason, action, message string }
 
 func (o *outcome) record(kind, reason, action, message string) {
@@ -246,7 +246,7 @@ func (f *facts) withdrawn() bool {
 	return f.cluster == nil || f.work == nil || !f.bound() && f.applied()
 }
 
-// offline reports whether the agent can be told nothing, and how that is known.
+// offline reports whether nothing can be sent to the agent, and how that is known.
 func (f *facts) offline() (bool, string) {
 	switch {
 	case f.cluster == nil:

@@ -179,7 +179,7 @@ func (c *Controller) finalize(ctx context.Context, lc *v1alpha1.LogicalCloud, p 
 }
 
 // removeLeft removes the works of a cloud that does not exist, as after the restore of
-// a backup: they would give access for ever.
+// a backup: they would give access forever.
 func (c *Controller) removeLeft(ctx context.Context, key client.ObjectKey) error {
 	gone := &v1alpha1.LogicalCloud{}
 	gone.Namespace, gone.Name = key.Namespace, key.Name

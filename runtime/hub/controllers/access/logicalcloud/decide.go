@@ -249,7 +249,7 @@ func (s *situation) leave(st *step) {
 	st.wait(muster.ReasonLeaving, "its agent has not removed yet what the cloud has there")
 }
 
-// judge tells how the cloud is in a cluster with a work.
+// judge assesses the cloud in a cluster with a work.
 func (s *situation) judge(st *step, have *workv1.ManifestWork, mc *clusterv1.ManagedCluster) {
 	current := func(kind string) *metav1.Condition {
 		c := meta.FindStatusCondition(have.Status.Conditions, kind)

@@ -106,7 +106,7 @@ func (p plan) selectedCondition(s *situation) metav1.Condition {
 	return condition(muster.ConditionSelected, metav1.ConditionTrue, muster.ReasonClustersSelected, "%s selected", clusters(n))
 }
 
-// applied tells whether the cloud's objects are in all selected clusters.
+// applied reports whether the cloud's objects are in all selected clusters.
 func (p plan) applied() metav1.Condition {
 	var failed, waiting []*step
 	n := 0
@@ -132,7 +132,7 @@ func (p plan) applied() metav1.Condition {
 	return condition(muster.ConditionApplied, metav1.ConditionTrue, muster.ReasonAllClusters, "everything is applied in %s", clusters(n))
 }
 
-// readyCondition tells whether access can be had to all selected clusters.
+// readyCondition reports whether access can be had to all selected clusters.
 func (p plan) readyCondition() metav1.Condition {
 	applied := p.applied()
 	var unable, full []*step
@@ -159,7 +159,7 @@ func (p plan) readyCondition() metav1.Condition {
 	return condition(muster.ConditionReady, metav1.ConditionTrue, muster.ReasonAllClusters, "access can be had to %s", applied.Message[len("everything is applied in "):])
 }
 
-// deleting tells what a deletion waits for.
+// deleting describes what a deletion waits for.
 func (p plan) deleting() metav1.Condition {
 	if len(p.clusters) == 0 {
 		return condition(muster.ConditionDeleting, metav1.ConditionTrue, muster.ReasonInProgress, "nothing is left in clusters")

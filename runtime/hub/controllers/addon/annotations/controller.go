@@ -1,4 +1,4 @@
-// Package annotations tells the add-ons of a cluster what the cluster's annotations
+// Package annotations gives the add-ons of a cluster what the cluster's annotations
 // for add-ons say, whenever these change. The controller that installs an add-on
 // copies them at first.
 package annotations

@@ -205,7 +205,7 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 }
 
 // sign signs an approved request with the authority in a Secret. What keeps it from
-// that is told, and tried again.
+// that is reported, and tried again.
 func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSigningRequest, a *v1alpha1.ManagedClusterAddOn, ca v1alpha1.SigningCARef) (reconcile.Result, error) {
 	key := types.NamespacedName{Namespace: ca.Namespace, Name: ca.Name}
 	if key.Namespace == "" {
@@ -245,7 +245,7 @@ func (c *Controller) certificate(ctx context.Context, r *certificatesv1.Certific
 	return a.sign(r, c.clock.Now())
 }
 
-// refuse tells why a request is not approved.
+// refuse explains why a request is not approved.
 func (c *Controller) refuse(r *certificatesv1.CertificateSigningRequest, why string) {
 	c.events.Eventf(r, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)
 }

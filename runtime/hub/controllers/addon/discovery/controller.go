@@ -1,4 +1,4 @@
-// Package discovery tells on each ManagedCluster, in labels, which add-ons it has
+// Package discovery shows on each ManagedCluster, in labels, which add-ons it has
 // and how they are, so that placements can choose by them.
 package discovery
 

@@ -1,5 +1,5 @@
 // Package health declares the add-ons of a cluster that has fallen silent
-// unknown, as nobody can tell how they are.
+// unknown, as nobody can know how they are.
 package health
 
 import (

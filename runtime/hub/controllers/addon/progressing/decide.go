@@ -32,7 +32,7 @@ func decide(a *v1alpha1.ManagedClusterAddOn, works []*workv1.ManifestWork) metav
 		return waiting(addon.ReasonWaitingForHostingManifestApplied, addon.MessageWaitingForHostingManifestApplied)
 	}
 	// Where there is nothing to deploy, there is nothing to wait for. Upstream waits
-	// for ever.
+	// forever.
 	empty := manifests.Status == metav1.ConditionTrue && manifests.Message == addon.MessageNoManifest && !hosted
 	if len(works) == 0 && !empty {
 		return underWay(addon.MessageNoWorks)

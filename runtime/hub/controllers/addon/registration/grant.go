@@ -76,7 +76,7 @@ func isShared(have []rbacv1.RoleBinding, a *v1alpha1.ManagedClusterAddOn, want [
 	return found == len(want)
 }
 
-// revoke takes its roles from the agent of a cluster that has the add-on no more, or not
+// revoke takes its roles from the agent of a cluster that no longer has the add-on, or not
 // from a template.
 func (c *Controller) revoke(ctx context.Context, a types.NamespacedName) error {
 	problem := c.bindOwn(ctx, a, nil) // sooner than the garbage collector

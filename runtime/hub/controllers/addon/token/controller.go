@@ -59,7 +59,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		}
 	}
 	if !wanted {
-		// The condition goes last: it is what tells that there may be something to remove.
+		// The condition goes last: it is what shows that there may be something to remove.
 		if err := c.removeAll(ctx, r.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}

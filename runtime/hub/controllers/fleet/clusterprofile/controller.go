@@ -158,7 +158,7 @@ func (c *Controller) remove(ctx context.Context, profile *v1alpha1.ClusterProfil
 	return nil
 }
 
-// warnOfAnother tells why a cluster has no profile in a namespace: another
+// warnOfAnother explains why a cluster has no profile in a namespace: another
 // cluster manager has taken the name.
 func (c *Controller) warnOfAnother(ctx context.Context, mc *clusterv1.ManagedCluster, profile *v1alpha1.ClusterProfile) {
 	if mc == nil {

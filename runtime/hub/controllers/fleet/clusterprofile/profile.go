@@ -29,7 +29,7 @@ func boundSets(bindings []clusterv1beta2.ManagedClusterSetBinding) []string {
 	return names
 }
 
-// isMember tells whether a cluster belongs to one of the sets of these names.
+// isMember reports whether a cluster belongs to one of the sets of these names.
 func isMember(mc *clusterv1.ManagedCluster, all []clusterv1beta2.ManagedClusterSet, names []string) bool {
 	return slices.ContainsFunc(all, func(s clusterv1beta2.ManagedClusterSet) bool {
 		if !slices.Contains(names, s.Name) {
@@ -40,7 +40,7 @@ func isMember(mc *clusterv1.ManagedCluster, all []clusterv1beta2.ManagedClusterS
 	})
 }
 
-// ours tells whether this hub keeps a profile. The label says so, by which
+// ours reports whether this hub keeps a profile. The label says so, by which
 // clients select. When the label was removed, the spec still does, as it can't be
 // changed.
 func ours(p *v1alpha1.ClusterProfile) bool {

@@ -87,7 +87,7 @@ func (c *Controller) explained(s incremental.Scheduled, d *clusterv1beta1.Placem
 }
 
 // explanationNote says how many clusters each step of a scheduling left out;
-// nothing when the placement cannot be read, which its conditions tell.
+// nothing when the placement cannot be read, which its conditions report.
 func explanationNote(f incremental.Funnel, r scheduling.Result) string {
 	if r.Misconfigured != nil {
 		return ""

@@ -123,7 +123,7 @@ func (p plan) refusals(namespace string) string {
 	return strings.Join(refused, "; ")
 }
 
-// rolledOut tells whether every selected cluster is done with the template. A
+// rolledOut reports whether every selected cluster is done with the template. A
 // placement writes its decisions before its status, so both are asked.
 func (p plan) rolledOut() bool {
 	for _, o := range p.outcomes {

@@ -37,7 +37,7 @@ func labelValue(set *workv1alpha1.ManifestWorkReplicaSet) string {
 	return set.Namespace + "." + set.Name
 }
 
-// invalidName tells why the works of a set can't be labelled.
+// invalidName explains why the works of a set can't be labelled.
 func invalidName(set *workv1alpha1.ManifestWorkReplicaSet) (problem string, invalid bool) {
 	problems := validation.IsValidLabelValue(labelValue(set))
 	return strings.Join(problems, "; "), len(problems) > 0
@@ -59,7 +59,7 @@ func labelsOf(set *workv1alpha1.ManifestWorkReplicaSet, placement string) map[st
 	return labels
 }
 
-// behind tells whether the snapshot's works are other than those on the server.
+// behind reports whether the snapshot's works are other than those on the server.
 //
 // What to write depends on which clusters have the template. A cache that lacks
 // the last writes, by this process or by one that was killed in the middle, would

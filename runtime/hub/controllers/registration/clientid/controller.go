@@ -183,7 +183,7 @@ func (c *Controller) tokenOf(ctx context.Context, id string) (*token, error) {
 	return t, nil
 }
 
-// report writes the answer into the registration. What is news is told by events.
+// report writes the answer into the registration. What is news is reported by events.
 func (c *Controller) report(ctx context.Context, r *musterv1alpha1.ClusterRegistration, a answer) error {
 	verdict := metav1.Condition{Type: muster.ConditionRegistered, Status: metav1.ConditionTrue, Reason: a.reason, Message: a.message}
 	if a.name == "" {

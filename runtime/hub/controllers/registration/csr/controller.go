@@ -220,7 +220,7 @@ func (c *Controller) takeOver(ctx context.Context, request *certificatesv1.Certi
 	return c.install(ctx, mc, identity.Agent, request.CreationTimestamp.Time, c.clock.Now())
 }
 
-// refuse tells why a request is not approved. It stays pending: an
+// refuse explains why a request is not approved. It stays pending: an
 // administrator may still decide otherwise.
 func (c *Controller) refuse(request *certificatesv1.CertificateSigningRequest, why string) {
 	c.events.Eventf(request, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)

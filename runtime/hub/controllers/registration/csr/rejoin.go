@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// mayRejoin tells whether a token's Secret lets a cluster join again by a
+// mayRejoin reports whether a token's Secret lets a cluster join again by a
 // request: it says so, and has not been used for that, or for this very request.
 func mayRejoin(secret *corev1.Secret, name string, request types.UID) bool {
 	return secret.Annotations[cluster.RejoinAnnotation] == name ||
@@ -92,7 +92,7 @@ func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name stri
 }
 
 // replaceEarlier makes the first agent of a cluster the only one when there was a cluster
-// of its name before, whose agents may still have certificates. The namespace tells, as it
+// of its name before, whose agents may still have certificates. The namespace shows it, as it
 // outlives its cluster.
 func (c *Controller) replaceEarlier(ctx context.Context, mc *clusterv1.ManagedCluster,
 	request *certificatesv1.CertificateSigningRequest, agent string, approved time.Time,
@@ -149,7 +149,7 @@ func letIn(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) 
 	return r.Status.Conditions[i].LastUpdateTime.Time, true
 }
 
-// isBootstrap tells whether a user is one of those that agents introduce
+// isBootstrap reports whether a user is one of those that agents introduce
 // themselves as.
 func isBootstrap(name string, groups []string) bool {
 	if name == cluster.BootstrapUser {

@@ -133,7 +133,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	return reconcile.Result{}, c.release(ctx, mc)
 }
 
-// hasNamespace tells whether the namespace of a cluster's name is the cluster's.
+// hasNamespace reports whether the namespace of a cluster's name is the cluster's.
 // It need not be when the cluster was never accepted: then it may be anybody's.
 func (c *Controller) hasNamespace(ctx context.Context, mc *clusterv1.ManagedCluster) (bool, error) {
 	if cluster.IsReserved(mc.Name) {

@@ -80,7 +80,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: mc.Spec.LeaseGrace()}, c.declareUnknown(ctx, mc)
 }
 
-// hasNamespace tells whether the cluster was accepted at some time, so that its
+// hasNamespace reports whether the cluster was accepted at some time, so that its
 // namespace is its own.
 func hasNamespace(mc *clusterv1.ManagedCluster) bool {
 	accepted := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted)

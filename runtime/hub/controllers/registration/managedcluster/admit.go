@@ -36,7 +36,7 @@ func accepted(mc *clusterv1.ManagedCluster) metav1.ConditionStatus {
 	return ""
 }
 
-// acceptsNow tells whether a cluster is new and accepted for that.
+// acceptsNow reports whether a cluster is new and accepted for that.
 func (c *Controller) acceptsNow(mc *clusterv1.ManagedCluster) bool {
 	return c.options.AcceptNew && mc.Annotations[cluster.AutoAcceptedAnnotation] == ""
 }

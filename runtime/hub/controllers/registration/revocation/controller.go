@@ -56,7 +56,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Complete(patch.RetryConflicts(&leftovers{client: c.client, cached: m.GetCache(), live: c.live, clock: c.clock}))
 }
 
-// revokes tells whether the deletion of a token's Secret, at the time now, takes
+// revokes reports whether the deletion of a token's Secret, at the time now, takes
 // the token's requests along. The Secret of an expired token is deleted by the
 // hub itself, and what was asked for in time may still be approved.
 func revokes(secret *corev1.Secret, now time.Time) bool {

@@ -26,7 +26,7 @@ type leftovers struct {
 	clock        clock.PassiveClock
 }
 
-// goesWithToken tells whether a request, at the time now, goes when its token is
+// goesWithToken reports whether a request, at the time now, goes when its token is
 // revoked: nobody has decided about it, and its token would still be good.
 func goesWithToken(r *certificatesv1.CertificateSigningRequest, now time.Time) bool {
 	if r.Annotations[cluster.RequestTokenAnnotation] == "" || len(r.Status.Conditions) > 0 {
@@ -62,7 +62,7 @@ func (l *leftovers) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	return reconcile.Result{}, nil
 }
 
-// isThere tells whether the very token is there that a request was made with.
+// isThere reports whether the very token is there that a request was made with.
 func isThere(ctx context.Context, reader client.Reader, r *certificatesv1.CertificateSigningRequest) (bool, error) {
 	id, _ := cluster.TokenOfUser(r.Spec.Username)
 	secret := &corev1.Secret{}

@@ -1,4 +1,4 @@
-// Package binding tells whether the set of each binding exists.
+// Package binding reports whether the set of each binding exists.
 package binding
 
 import (

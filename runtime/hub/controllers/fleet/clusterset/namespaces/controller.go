@@ -1,4 +1,4 @@
-// Package namespaces tells each cluster which namespaces its cluster sets want
+// Package namespaces reports to each cluster which namespaces its cluster sets want
 // to have in it.
 package namespaces
 

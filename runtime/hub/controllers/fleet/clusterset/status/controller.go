@@ -1,4 +1,4 @@
-// Package status tells how many clusters each cluster set selects.
+// Package status reports how many clusters each cluster set selects.
 package status
 
 import (

@@ -37,7 +37,7 @@ func (m *Members) labelled(cluster string, to labels.Set) []string {
 	return m.moved(from, known, to, true)
 }
 
-// gone takes note that a cluster is no more, and returns the sets that had it.
+// gone notes that a cluster is gone, and returns the sets that had it.
 func (m *Members) gone(cluster string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *Members) first(selector labels.Selector) (number int, known bool) {
 	return m.selected(selector), true
 }
 
-// forget takes note that a set is no more.
+// forget notes that a set is gone.
 func (m *Members) forget(set string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
