@@ -35,7 +35,8 @@ func TestBoundTokenJoinsItsClusterWithoutAHuman(t *testing.T) {
 	accept(t, name, true)
 	agent := clientFor(t, withCertificate(certificate(t, r.Name), key))
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
-	testkit.Must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
+	// The authorizer has a watch of its own.
+	testkit.Eventually(t, func() error { return agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)) })
 
 	// Once the cluster has joined, a leaked token makes no second agent.
 	testkit.Must(t, agent.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType,
@@ -119,13 +120,14 @@ func TestDeniedClusterLosesItsRightsAndGetsThemBack(t *testing.T) {
 
 	accept(t, name, false)
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionFalse, cluster.ReasonHubDenied))
-	mustBeForbidden(t, "listing works when denied", agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+	list := func() error { return agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)) }
+	testForbiddenEventually(t, "listing works when denied", list)
 	mustBeForbidden(t, "reporting when denied", agent.Status().Patch(ctx, newCluster(name), client.RawPatch(types.MergePatchType, []byte(`{"status":{"version":{"kubernetes":"v1"}}}`))))
 	testkit.Must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name))) // it may see that it was denied
 
 	accept(t, name, true)
 	waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
-	testkit.Must(t, agent.List(ctx, &workv1.ManifestWorkList{}, client.InNamespace(name)))
+	testkit.Eventually(t, list)
 }
 
 func TestDeletedClusterGoesOnceItsWorksAreGone(t *testing.T) {
@@ -144,7 +146,9 @@ func TestDeletedClusterGoesOnceItsWorksAreGone(t *testing.T) {
 	// The agent can still finish with the work, and does no more than that. It may
 	// see what goes on, also when it starts now.
 	testkit.Must(t, agent.Get(ctx, types.NamespacedName{Name: name}, newCluster(name)))
-	mustBeForbidden(t, "reading a deleted cluster's leases", agent.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(name)))
+	testForbiddenEventually(t, "reading a deleted cluster's leases", func() error {
+		return agent.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(name))
+	})
 	testkit.Must(t, agent.Get(ctx, client.ObjectKeyFromObject(mw), mw))
 	mw.Finalizers = nil
 	testkit.Must(t, agent.Update(ctx, mw))
