@@ -146,7 +146,10 @@ func (h *movingHub) run(o hub.Options) {
 	must(h.t, err)
 	o.DataDir, o.Log, o.Clock = h.dir, logr.Discard(), h.clock
 	ready, done := make(chan hub.Ready, 1), make(chan error, 1)
-	go func() { done <- hub.Run(ctx, o, func(r hub.Ready) { ready <- r }) }()
+	go func() {
+		done <- hub.Run(ctx, o, func(r hub.Ready) { ready <- r })
+		close(done)
+	}()
 	h.stop = func() { cancel(); <-done }
 	select {
 	case r := <-ready:
