@@ -11,7 +11,7 @@ type Writes struct{ count atomic.Int64 }
 
 // Wrap counts what goes through next; it fits rest.Config.Wrap.
 func (w *Writes) Wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return RoundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodGet {
 			w.count.Add(1)
 		}
@@ -29,6 +29,8 @@ func (w *Writes) During(f func()) int64 {
 	return w.Count() - before
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// RoundTripper is a function as a transport.
+type RoundTripper func(*http.Request) (*http.Response, error)
 
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+// RoundTrip sends a request.
+func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -75,7 +75,7 @@ func TestAnonymousRequests(t *testing.T) {
 	for _, header := range []string{"X-Remote-User", "X-Remote-Group", "Impersonate-User", "Impersonate-Group"} {
 		config := hub.As(func(c *rest.Config) {
 			c.Wrap(func(next http.RoundTripper) http.RoundTripper {
-				return roundTripper(func(r *http.Request) (*http.Response, error) {
+				return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 					r = r.Clone(r.Context())
 					r.Header.Set(header, "system:masters")
 					if strings.HasSuffix(header, "Group") {
@@ -88,10 +88,6 @@ func TestAnonymousRequests(t *testing.T) {
 		refused(t, "nobody in particular says to be somebody by "+header, testfleet.Client(t, config).List(context.Background(), &corev1.SecretList{}))
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // What every identity may do least of all: look into what is another's, and
 // make itself more than it is.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -53,7 +54,7 @@ func TestPanicAboutOneCredentialStopsNoOther(t *testing.T) {
 	f.setSigner(f.sign)
 	var odd atomic.Pointer[string]
 	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if name := odd.Load(); name != nil && r.Method != http.MethodGet && strings.Contains(r.URL.Path, *name) {
 				panic("odd credential")
 			}

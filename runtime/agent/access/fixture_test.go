@@ -59,12 +59,6 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.ExternalSigner(), access, hub)
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-var errBroken = errors.New("the connection is broken")
-
 // fixture is a cluster's hub namespace with an agent, the agent's own namespace, and
 // the namespace of a logical cloud.
 type fixture struct {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -95,7 +96,7 @@ func (f *fixture) countCreatedRequests() func() int {
 	var mu sync.Mutex
 	n := 0
 	f.wrap = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/certificatesigningrequests") && r.URL.Query().Get("dryRun") == "" {
 				mu.Lock()
 				n++
@@ -175,7 +176,7 @@ func TestRequestThatIsReplacedBeforeItsApprovalIsNotApproved(t *testing.T) {
 	var once sync.Once
 	var theirs types.UID
 	f.wrap = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if strings.HasSuffix(r.URL.Path, "/approval") {
 				once.Do(func() { theirs = f.replace(strings.Split(r.URL.Path, "/")[5]) })
 			}

@@ -2,91 +2,30 @@ package access_test
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
-
-// killer kills an agent at one of its writes, to either side: nothing that it does
-// from then on reaches a server, nor does it learn of any answer.
-type killer struct {
-	at       int  // which write, from 1 on
-	answered bool // whether that write still reaches the server
-
-	mu     sync.Mutex
-	writes int
-	what   string // the write at which the agent died
-	dead   chan struct{}
-}
-
-func (k *killer) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		last, err := k.judge(r)
-		if err != nil {
-			return nil, err
-		}
-		response, err := next.RoundTrip(r)
-		if last {
-			if err == nil {
-				_ = response.Body.Close()
-			}
-			close(k.dead)
-			return nil, errBroken
-		}
-		return response, err
-	})
-}
-
-// judge tells what becomes of a request, and whether it is the last one.
-func (k *killer) judge(r *http.Request) (last bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.what != "" {
-		return false, errBroken
-	}
-	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/events") || strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
-		return false, nil
-	}
-	k.writes++
-	if k.writes != k.at {
-		return false, nil
-	}
-	k.what = r.Method + " " + r.URL.Path
-	if k.answered {
-		return true, nil
-	}
-	close(k.dead)
-	return false, errBroken
-}
 
 // killed runs an agent that dies at a write, or until done, then between, and then
 // an agent that lives. died is false when there were not that many writes.
 func (f *fixture) killed(at int, answered bool, done func() bool, between func()) (died bool, what string) {
 	f.t.Helper()
-	k := &killer{at: at, answered: answered, dead: make(chan struct{})}
-	f.wrap, f.wrapHub = k.wrap, k.wrap
+	k := testkit.NewKiller(at, answered)
+	f.wrap, f.wrapHub = k.Wrap, k.Wrap
 	f.start()
-	for !died && !done() {
-		select {
-		case <-k.dead:
-			died = true
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	died = k.Await(f.t, done)
 	f.stop()
 	between()
 	f.wrap, f.wrapHub = nil, nil
 	f.start()
-	return died, k.what
+	return died, k.What()
 }
 
 // Killed at any write, the next agent gets to the same end, and leaves no

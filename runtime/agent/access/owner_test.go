@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -95,7 +96,7 @@ func TestRequestThatIsDeniedInTheClusterFails(t *testing.T) {
 	f := newFixture(t)
 	var once sync.Once
 	f.wrap = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if strings.HasSuffix(r.URL.Path, "/approval") {
 				once.Do(func() { f.deny(strings.Split(r.URL.Path, "/")[5]) })
 			}
@@ -185,7 +186,7 @@ func TestUpstreamHubIsAskedOnceAnHour(t *testing.T) {
 	var requests []string
 	upstream := true
 	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if upstream {
@@ -254,7 +255,7 @@ func TestManyCredentialsAtOnce(t *testing.T) {
 	writes := map[string]int{}
 	var mu sync.Mutex
 	count := func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !strings.Contains(r.URL.Path, "accessreviews") {
 				mu.Lock()
 				writes[r.Method]++

@@ -44,10 +44,6 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.ExternalSigner())
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // lifetime is that of the certificates that the hub signs.
 const lifetime = 24 * time.Hour
 

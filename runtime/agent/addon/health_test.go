@@ -65,7 +65,7 @@ func TestPanicAboutOneAddOnStopsNoOther(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
 	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if broken.Load() && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/managedclusteraddons/a") {
 				panic("odd add-on")
 			}
@@ -120,7 +120,7 @@ func TestAgentAndHubDoNotTakeTurns(t *testing.T) {
 func TestOlderHubIsServed(t *testing.T) {
 	f := newFixture(t)
 	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Path, "/apis/addon.open-cluster-management.io/v1beta1") {
 				r = r.Clone(r.Context())
 				r.URL.Path = strings.Replace(r.URL.Path, "/v1beta1", "/v9", 1)

@@ -33,7 +33,7 @@ func TestFieldThatLeftAManifestGoesAlsoAfterAFailedWrite(t *testing.T) {
 	var once sync.Once
 	l.failWith(func(r *http.Request) (err error) {
 		if r.Method == http.MethodPut {
-			once.Do(func() { err = errBroken })
+			once.Do(func() { err = testkit.ErrBroken })
 		}
 		return err
 	})
@@ -145,7 +145,7 @@ func TestObjectThatWasMadeJustBeforeAKillIsNotForgotten(t *testing.T) {
 	l.fail = func(*http.Request) error {
 		select {
 		case <-dead:
-			return errBroken
+			return testkit.ErrBroken
 		default:
 			return nil
 		}
@@ -368,7 +368,7 @@ func TestKindThatMayNotBeWatchedIsLookedAtAnyway(t *testing.T) {
 	l := &link{}
 	l.failWith(func(r *http.Request) error {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/api/v1/configmaps") {
-			return errBroken
+			return testkit.ErrBroken
 		}
 		return nil
 	})

@@ -3,11 +3,7 @@ package work_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,88 +11,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// killer kills an agent at one of its writes, to either side: nothing that it
-// does from then on reaches a server, nor does it learn of any answer.
-type killer struct {
-	at       int  // which write, from 1 on
-	answered bool // whether that write still reaches the server
-
-	mu     sync.Mutex
-	writes int
-	what   string // the write at which the agent died
-	dead   chan struct{}
-}
-
-func newKiller(at int, answered bool) *killer {
-	return &killer{at: at, answered: answered, dead: make(chan struct{})}
-}
-
-func (k *killer) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		last, err := k.judge(r)
-		if err != nil {
-			return nil, err
-		}
-		response, err := next.RoundTrip(r)
-		if last {
-			if err == nil {
-				_ = response.Body.Close()
-			}
-			close(k.dead)
-			return nil, errBroken
-		}
-		return response, err
-	})
-}
-
-// judge tells what becomes of a request, and whether it is the last one.
-func (k *killer) judge(r *http.Request) (last bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.what != "" {
-		return false, errBroken
-	}
-	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/events") {
-		return false, nil
-	}
-	k.writes++
-	if k.writes != k.at {
-		return false, nil
-	}
-	k.what = r.Method + " " + r.URL.Path
-	if k.answered {
-		return true, nil
-	}
-	close(k.dead)
-	return false, errBroken
-}
-
 // killed runs an agent that dies at a write, or until done, then between, and
 // then an agent that lives. died is false when there were not that many writes.
 func (f *fixture) killed(at int, answered bool, done func() bool, between func()) (died bool, what string) {
 	f.t.Helper()
 	f.stop()
-	k := newKiller(at, answered)
-	f.wrap, f.wrapHub = k.wrap, k.wrap
+	k := testkit.NewKiller(at, answered)
+	f.wrap, f.wrapHub = k.Wrap, k.Wrap
 	f.start(work.Options{})
-	for !died && !done() {
-		select {
-		case <-k.dead:
-			died = true
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	died = k.Await(f.t, done)
 	f.stop()
 	between()
 	f.wrap, f.wrapHub = nil, nil
 	f.start(work.Options{})
-	return died, k.what
+	return died, k.What()
 }
 
 // applied reports whether exactly these objects are owned and accounted for.

@@ -1,10 +1,11 @@
 package work_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // link is the way from an agent to its managed cluster. It counts the requests
@@ -19,7 +20,7 @@ type link struct {
 }
 
 func (l *link) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		l.mu.Lock()
 		l.requests = append(l.requests, r.Method+" "+r.URL.Path)
 		fail := l.fail
@@ -39,10 +40,6 @@ func (l *link) wrap(next http.RoundTripper) http.RoundTripper {
 		return response, err
 	})
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // failWith makes requests fail as f says.
 func (l *link) failWith(f func(*http.Request) error) {
@@ -67,5 +64,3 @@ next:
 	}
 	return n
 }
-
-var errBroken = errors.New("the connection is broken")

@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -82,7 +83,7 @@ func TestDriftIsMended(t *testing.T) {
 func TestWorkIsAppliedOnceMoreWhenAsked(t *testing.T) {
 	applies := &atomic.Int32{}
 	f := newFixtureBehind(t, func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/a") {
 				applies.Add(1)
 			}
