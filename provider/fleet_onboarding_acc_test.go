@@ -155,7 +155,7 @@ func TestAccFleetIsPlannedWithoutItsHub(t *testing.T) {
 	}
 	began := time.Now()
 	acctest.Says(t, w.Plan(config), "connection refused", "Check that the server runs")
-	if took := time.Since(began); took > 30*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("a refresh without the hub takes %s", took)
 	}
 	said, ok := w.Run("plan", "-refresh=false", "-no-color", "-input=false")
@@ -168,7 +168,7 @@ func TestAccFleetIsPlannedWithoutItsHub(t *testing.T) {
 	w.LoseState()
 	began = time.Now()
 	acctest.Says(t, w.Plan(config), "Plan: 4 to add, 0 to change, 0 to destroy.")
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("a plan without the hub takes %s", took)
 	}
 	acctest.OutsiderOf(t, managed).Remove(&corev1.Namespace{}, "", cluster.AgentNamespace)

@@ -164,7 +164,7 @@ resource "muster_managed_cluster_set" "x" {
 	}
 	began := time.Now()
 	said := w.Plan(config)
-	if took := time.Since(began); took > 25*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the plan took %s", took)
 	}
 	acctest.Says(t, said, "Planning failed", "connection refused")
