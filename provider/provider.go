@@ -148,7 +148,6 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 	return append(crud.DataSources(kinds()), []func() datasource.DataSource{
 		managedcluster.NewProfilesDataSource,
 		managedcluster.NewListDataSource,
-		replicaset.NewDataSource,
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
 		access.NewSubject,

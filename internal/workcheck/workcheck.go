@@ -5,6 +5,7 @@
 package workcheck
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
@@ -25,6 +26,9 @@ const (
 	// its manifests.
 	maxOptions = 1000
 )
+
+// ErrPath is in the error of a path that can't be read, or that costs too much.
+var ErrPath = errors.New("cannot be used")
 
 // Options checks the options of a work. Its error names the field, beginning
 // with where the options are, the value, the reason and what to do; it is nil
@@ -119,7 +123,7 @@ func ignored(at string, fields []workv1.IgnoreField) error {
 // JSONPath checks a JSONPath. The error holds the path.
 func JSONPath(path string) error {
 	if _, err := fieldpath.ParseJSONPath(path); err != nil {
-		return fmt.Errorf("the JSONPath %s cannot be used: %w", quoted(path), err)
+		return fmt.Errorf("the JSONPath %s %w: %w", quoted(path), ErrPath, err)
 	}
 	return nil
 }
@@ -127,7 +131,7 @@ func JSONPath(path string) error {
 // JQ checks a jq path expression. The error holds the expression.
 func JQ(path string) error {
 	if _, err := fieldpath.ParseJQ(path); err != nil {
-		return fmt.Errorf("the jq path expression %s cannot be used: %w", quoted(path), err)
+		return fmt.Errorf("the jq path expression %s %w: %w", quoted(path), ErrPath, err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -188,22 +188,10 @@ func clusterAddOnStatus() attribute.Table[clusterAddOn] {
 				}
 				return models
 			}),
-		attribute.Reported("conditions",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "Conditions of the add-on in the cluster, such as `Available`, `Progressing` " +
-					"and `RegistrationApplied`, as last read. " +
-					"They keep changing after an apply; `wait` waits for some of them.",
-				Computed: true,
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"type":    text("Type of the condition, such as `Available`."),
-					"status":  text("`True`, `False` or `Unknown`."),
-					"reason":  text("Reason in one word."),
-					"message": text("Reason in a sentence."),
-				}},
-			},
-			func(object clusterAddOn) types.List {
-				return manifestwork.WorkConditionsValue(object.Status.Conditions, nil)
-			}),
+		workload.Conditions("Conditions of the add-on in the cluster, such as `Available`, `Progressing` "+
+			"and `RegistrationApplied`, as last read. "+
+			"They keep changing after an apply; `wait` waits for some of them.", ", such as `Available`",
+			func(object clusterAddOn) []metav1.Condition { return object.Status.Conditions }),
 	}
 }
 

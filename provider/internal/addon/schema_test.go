@@ -8,5 +8,4 @@ import (
 
 func TestModelsOfAddOnsFitTheirSchemas(t *testing.T) {
 	crudtest.Fits(t, AddOn().NewResource(), &addOnModel{})
-	crudtest.Fits(t, Template().NewResource(), &templateModel{})
 }

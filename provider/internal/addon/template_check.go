@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
@@ -22,26 +21,12 @@ import (
 
 // What is wrong with the objects of a template, as far as a configuration shows it.
 
-// templateContent are the attributes that hold the objects.
-func templateContent() map[string]schema.Attribute {
-	attributes := workload.Attributes()
-	if a, ok := attributes["manifests"].(schema.ListAttribute); ok {
-		a.MarkdownDescription = "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold " +
-			"several YAML documents. Each object needs apiVersion, kind and metadata.name. Only what they mean is " +
-			"compared: notation, comments, the order of objects and keys, and fields that are null make no " +
-			"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be set. The template has " +
-			"the objects of all three, in this order; each may take up to 500 KiB, and the hub divides them among " +
-			"as many works as they need. The texts are hidden in plans, and left out of a configuration that " +
-			"Terraform generates: `fields` shows what is in them."
-		attributes["manifests"] = a
-	}
-	return attributes
-}
-
 // templateRules are the rules for the objects of a template: a hub divides them among
 // works, and fills in their placeholders.
 func templateRules() workload.Rules {
 	return workload.Rules{
+		Limit: "The template has the objects of all three, in this order; each may take up to 500 KiB, and the hub " +
+			"divides them among as many works as they need.",
 		Fits: func(objects []workload.Object) error {
 			for _, object := range objects {
 				if size := len(object.JSON); size > work.DefaultManifestLimit {

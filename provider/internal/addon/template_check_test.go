@@ -76,7 +76,7 @@ func TestObjectsOfTemplates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			content := workload.None()
 			content.Manifests = attribute.StringListValue([]string{x.object})
-			diags := content.CheckBy(templateRules())
+			diags := content.Check(templateRules())
 			switch {
 			case x.want == "" && len(diags) > 0:
 				t.Errorf("got %v", diags)
@@ -91,7 +91,7 @@ func TestAnObjectTwiceInATemplate(t *testing.T) {
 	content := workload.None()
 	one := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"{{NAME}}"}}`
 	content.Manifests = attribute.StringListValue([]string{one, one})
-	if diags := content.CheckBy(templateRules()); len(diags) != 1 || !strings.Contains(diags[0].Detail(), "manifests[1] is the second: Namespace {{NAME}} (v1) appears twice") {
+	if diags := content.Check(templateRules()); len(diags) != 1 || !strings.Contains(diags[0].Detail(), "manifests[1] is the second: Namespace {{NAME}} (v1) appears twice") {
 		t.Errorf("got %v", diags)
 	}
 }
@@ -104,7 +104,7 @@ func TestMistakesInSecretsOfTemplatesAreNotQuoted(t *testing.T) {
 			{Manifests: attribute.StringListValue([]string{secret}), WriteOnly: types.ListNull(types.StringType)},
 			{Manifests: types.ListNull(types.StringType), WriteOnly: attribute.StringListValue([]string{fill(sampleConfigMap, "", `"`+value+`"`)})},
 		} {
-			diags := content.CheckBy(templateRules())
+			diags := content.Check(templateRules())
 			if len(diags) != 1 || strings.Contains(diags[0].Detail(), "hunter") || !strings.Contains(diags[0].Detail(), "{{") {
 				t.Errorf("%s: got %v", value, diags)
 			}

@@ -13,46 +13,43 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// warnOfFailure tells at a refresh what the agent could not apply. It says nothing
+// warnOfFailure warns at a refresh of what the agent could not apply. It says nothing
 // of a work that the agent has yet to look at.
-func (m *manifestWorkModel) warnOfFailure(object *workv1.ManifestWork, diags *diag.Diagnostics) {
-	m.warnOfContest(object, diags)
-	list := workload.RefusedObjects(object)
-	if len(list) == 0 {
+func warnOfFailure(object manifestWork, places workload.Places, diags *diag.Diagnostics) {
+	var failing, remedies []string
+	for _, r := range workload.RefusedObjects(object) {
+		failing = append(failing, places.Name(r.Meta)+": "+r.Message)
+		remedies = append(remedies, workload.Remedies(r.Message)...)
+	}
+	if len(failing) == 0 {
 		return
 	}
-	places := m.Places()
-	var failing []string
-	for _, r := range list {
-		failing = append(failing, places.Name(r.Meta)+": "+r.Message)
-	}
-	lines := []string{"The agent of the cluster can't apply all objects of the work:\n  " + firstOf(failing)}
-	for _, r := range list {
-		lines = append(lines, workload.Remedies(r.Message)...)
-	}
-	lines = append(slices.Compact(lines), "", "It keeps trying. Correct the objects and apply, or look at what stands in their way:",
-		fmt.Sprintf("  kubectl describe manifestwork -n %s %s", object.Namespace, object.Name))
-	diags.AddWarning("Not applied: "+m.What(), attribute.JoinLines(lines))
+	diags.AddWarning("Not applied: "+what(object), attribute.JoinLines(slices.Concat(
+		[]string{"The agent of the cluster can't apply all objects of the work:\n  " + firstOf(failing)},
+		slices.Compact(remedies),
+		[]string{
+			"", "It keeps trying. Correct the objects and apply, or look at what stands in their way:",
+			fmt.Sprintf("  kubectl describe manifestwork -n %s %s", object.Namespace, object.Name),
+		})))
 }
 
-// warnOfContest tells at a refresh which objects others keep changing back.
-func (m *manifestWorkModel) warnOfContest(object *workv1.ManifestWork, diags *diag.Diagnostics) {
-	places := m.Places()
+// warnOfContest warns at a refresh of objects that others keep changing back.
+func warnOfContest(object manifestWork, places workload.Places, diags *diag.Diagnostics) {
 	var lines []string
-	for _, reported := range object.Status.ResourceStatus.Manifests {
-		if c := meta.FindStatusCondition(reported.Conditions, work.ConditionContested); c != nil && c.Status == metav1.ConditionTrue {
-			lines = append(lines, places.Name(reported.ResourceMeta)+": "+c.Message)
+	for _, r := range object.Status.ResourceStatus.Manifests {
+		c := meta.FindStatusCondition(r.Conditions, work.ConditionContested)
+		if c != nil && c.Status == metav1.ConditionTrue {
+			lines = append(lines, places.Name(r.ResourceMeta)+": "+c.Message)
 		}
 	}
-	if len(lines) == 0 {
-		return
+	if len(lines) > 0 {
+		diags.AddWarning("Contested: objects of "+what(object), fmt.Sprintf("The agent of the cluster reports:\n  %s\n\n"+
+			"The objects do not stay as the work has them. Look at who else writes them:\n"+
+			"  kubectl get manifestworks -n %s    # on the hub\n"+
+			"  kubectl get KIND NAME -o yaml --show-managed-fields    # in the cluster", firstOf(lines), object.Namespace))
 	}
-	diags.AddWarning("Contested: objects of "+m.What(), "The agent of the cluster reports:\n  "+firstOf(lines)+
-		fmt.Sprintf("\n\nThe objects do not stay as the work has them. Look at who else writes them:\n  kubectl get manifestworks -n %s    # on the hub\n"+
-			"  kubectl get KIND NAME -o yaml --show-managed-fields    # in the cluster", object.Namespace))
 }
 
 // shownFailures is how many failing objects a warning lists.

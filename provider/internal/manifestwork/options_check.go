@@ -2,9 +2,11 @@ package manifestwork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -19,41 +21,40 @@ import (
 // CheckOptions finds what is wrong with manifest_configs of a configuration, as far
 // as it is known: options for objects that the work does not have, and more of
 // them than a hub admits.
-func CheckOptions(ctx context.Context, config crud.Source, content workload.Content, diags *diag.Diagnostics) {
+func CheckOptions(ctx context.Context, from crud.Source, content workload.Content, diags *diag.Diagnostics) {
 	var list types.List
-	diags.Append(config.GetAttribute(ctx, path.Root("manifest_configs"), &list)...)
-	if list.IsNull() || list.IsUnknown() {
-		return
-	}
+	root := path.Root("manifest_configs")
+	diags.Append(from.GetAttribute(ctx, root, &list)...)
 	objects, complete := content.Known()
-	if len(objects) == 0 {
-		complete = false // the objects are those of an import, or there is an error already
-	}
+	options := optionsOf(list)
 	for i, element := range list.Elements() {
 		option, _ := element.(types.Object)
-		identifier, _ := option.Attributes()["resource_identifier"].(types.Object)
-		if !complete || !attribute.Known(identifier) {
+		id := option.Attributes()["resource_identifier"]
+		// Without objects there is an error already, or they are those of an import.
+		if !complete || len(objects) == 0 || id == nil || !attribute.Known(id) {
 			continue
 		}
-		at := path.Root("manifest_configs").AtListIndex(i).AtName("resource_identifier")
-		if problem := unmatched(identifierOf(identifier), objects); problem != "" {
-			diags.AddAttributeError(at, "Options for no object", fmt.Sprintf("%s: the work has no such object. %s", at, problem))
+		at := root.AtListIndex(i).AtName("resource_identifier")
+		if problem := unmatched(options[i].ResourceIdentifier, objects); problem != "" {
+			diags.AddAttributeError(at, "Options for no object",
+				fmt.Sprintf("%s: the work has no such object. %s", at, problem))
 		}
 	}
-	var models []ManifestConfigModel
-	if attribute.Known(list) && !list.ElementsAs(ctx, &models, false).HasError() {
-		if err := workcheck.Options("manifest_configs", readable(ManifestConfigs(models))); err != nil {
-			diags.AddAttributeError(path.Root("manifest_configs"), "Too many options", "The hub would refuse the work: "+err.Error()+".")
-		}
+	if !attribute.Known(list) {
+		return
+	}
+	// Paths that can't be read are reported where they are.
+	if err := workcheck.Options("manifest_configs", options); err != nil && !errors.Is(err, workcheck.ErrPath) {
+		diags.AddAttributeError(root, "Too many options", "The hub would refuse the work: "+err.Error()+".")
 	}
 }
 
-func identifierOf(object types.Object) workv1.ResourceIdentifier {
-	text := func(name string) string {
-		value, _ := object.Attributes()[name].(types.String)
-		return value.ValueString()
-	}
-	return workv1.ResourceIdentifier{Group: text("group"), Resource: text("resource"), Name: text("name"), Namespace: text("namespace")}
+// optionsOf are options of a configuration, as far as they are known.
+func optionsOf(list attr.Value) []workv1.ManifestConfigOption {
+	var spec workv1.ManifestWorkSpec
+	Options("spec", func(s workSpec) workSpec { return s }, "").
+		Write(attribute.Values{"manifest_configs": list}, &spec)
+	return spec.ManifestConfigs
 }
 
 // unmatched says what to do about an identifier that means none of the objects; it
@@ -65,18 +66,15 @@ func unmatched(id workv1.ResourceIdentifier, objects []workload.Object) string {
 	}
 	var near *workload.Object
 	for i, object := range objects {
-		group, _, grouped := strings.Cut(object.APIVersion, "/")
-		if !grouped {
-			group = ""
-		}
 		plural, known := workload.ResourceOf(object.APIVersion, object.Kind)
 		sameName := object.Name == id.Name && object.Namespace == id.Namespace
-		sameKind := group == id.Group && (!known || plural == id.Resource)
+		sameKind := object.Group() == id.Group && (!known || plural == id.Resource)
 		if sameName && sameKind {
 			return ""
 		}
-		similar := strings.EqualFold(object.Kind, id.Resource) || strings.EqualFold(object.Kind+"s", id.Resource) || plural == id.Resource
-		if sameName && (near == nil || similar) || sameKind && object.Name == id.Name && near == nil || sameKind && known && near == nil {
+		similar := strings.EqualFold(object.Kind, id.Resource) || strings.EqualFold(object.Kind+"s", id.Resource) ||
+			plural == id.Resource
+		if sameName && (near == nil || similar) || near == nil && sameKind && (known || object.Name == id.Name) {
 			near = &objects[i]
 		}
 	}
@@ -88,53 +86,17 @@ func unmatched(id workv1.ResourceIdentifier, objects []workload.Object) string {
 
 // identifierText is the identifier of an object, as a configuration has it.
 func identifierText(object workload.Object) string {
-	var parts []string
-	add := func(name, value string) {
-		if value != "" {
-			parts = append(parts, fmt.Sprintf("%s = %q", name, value))
-		}
-	}
-	if group, _, grouped := strings.Cut(object.APIVersion, "/"); grouped {
-		add("group", group)
-	}
 	plural, known := workload.ResourceOf(object.APIVersion, object.Kind)
 	if !known {
 		plural = strings.ToLower(object.Kind) + "s"
 	}
-	add("resource", plural)
-	add("namespace", object.Namespace)
-	add("name", object.Name)
-	return "{ " + strings.Join(parts, ", ") + " }"
-}
-
-// readable leaves out the paths that can't be read, which the validators of their
-// attributes report.
-func readable(options []workv1.ManifestConfigOption) []workv1.ManifestConfigOption {
-	for i := range options {
-		for j := range options[i].FeedbackRules {
-			rule := &options[i].FeedbackRules[j]
-			for k := range rule.JSONPaths {
-				if workcheck.JSONPath(rule.JSONPaths[k].Path) != nil {
-					rule.JSONPaths[k].Path = ".metadata.name"
-				}
-			}
-		}
-		if options[i].UpdateStrategy == nil || options[i].UpdateStrategy.ServerSideApply == nil {
-			continue
-		}
-		for j := range options[i].UpdateStrategy.ServerSideApply.IgnoreFields {
-			ignored := &options[i].UpdateStrategy.ServerSideApply.IgnoreFields[j]
-			for k, text := range ignored.JSONPaths {
-				if workcheck.JSONPath(text) != nil {
-					ignored.JSONPaths[k] = ".metadata.name"
-				}
-			}
-			for k, text := range ignored.JQPathExpressions {
-				if workcheck.JQ(text) != nil {
-					ignored.JQPathExpressions[k] = ".metadata.name"
-				}
-			}
+	var parts []string
+	for _, part := range [][2]string{
+		{"group", object.Group()}, {"resource", plural}, {"namespace", object.Namespace}, {"name", object.Name},
+	} {
+		if part[1] != "" {
+			parts = append(parts, fmt.Sprintf("%s = %q", part[0], part[1]))
 		}
 	}
-	return options
+	return "{ " + strings.Join(parts, ", ") + " }"
 }

@@ -3,42 +3,27 @@ package manifestwork
 import (
 	"context"
 	"fmt"
-	"maps"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
-	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-type manifestWorkModel struct {
-	ManagedCluster types.String `tfsdk:"managed_cluster"`
-	Name           types.String `tfsdk:"name"`
-	Labels         types.Map    `tfsdk:"labels"`
-	Annotations    types.Map    `tfsdk:"annotations"`
-	workload.Content
-	Options
-	Placement      *workPlacementModel `tfsdk:"placement"`
-	Wait           *waitModel          `tfsdk:"wait"`
-	Ready          types.Bool          `tfsdk:"ready"`
-	Generation     types.Int64         `tfsdk:"generation"`
-	Conditions     types.List          `tfsdk:"conditions"`
-	Feedback       types.List          `tfsdk:"feedback"`
-	Adopt          types.Bool          `tfsdk:"adopt"`
-	ForceConflicts types.Bool          `tfsdk:"force_conflicts"`
-	Timeouts       timeouts.Value      `tfsdk:"timeouts"`
-}
+type (
+	manifestWork = *workv1.ManifestWork
+	change       = crud.Change[attribute.Values, manifestWork]
+)
 
 // Work is the kind of muster_manifest_work.
 func Work() crud.Declared {
-	return &crud.Kind[manifestWorkModel, *workv1.ManifestWork]{
-		Type: "manifest_work", Noun: "manifest work",
+	return &crud.Kind[attribute.Values, manifestWork]{
+		Type: "manifest_work", Noun: "manifest work", Empty: &workv1.ManifestWork{},
 		Description: "Kubernetes objects for one managed cluster. Its agent applies them there, keeps them as " +
 			"described, reports on them, and deletes them with the work.\n\n" +
 			"Planning and applying need the hub only: a cluster that is unavailable gets the work when it is back. " +
@@ -55,107 +40,103 @@ func Work() crud.Declared {
 				Description: "Name of the work, unique for its cluster. Changing it replaces the work.",
 			},
 		},
-		Empty: &workv1.ManifestWork{},
-		Model: &crud.Conversion[manifestWorkModel, *workv1.ManifestWork]{
-			Attributes: workAttributes,
-			Object:     (*manifestWorkModel).object,
-			Observe:    (*manifestWorkModel).observe,
-			Import:     importWork,
-			Unwanted:   (*manifestWorkModel).unwanted,
-			Unwritten:  local,
-		},
+		Table: table(),
 		Timeouts: crud.Timeouts{
 			Create: "creating, with `wait`,",
 			Update: "changing, with `wait`,",
 			Delete: "removing the objects from the cluster",
 		},
-		List:      workList(),
-		Data:      workData(),
 		InCluster: true,
-		Hooks: crud.Hooks[manifestWorkModel, *workv1.ManifestWork]{
-			Validate: validate,
-			Plan:     plan,
-			Own:      func(_ *manifestWorkModel, o *crud.Owned) { o.Discreet = true }, // the manifests may hold secrets
-			Mask:     workload.Mask,
-			Complete: complete,
-			BeforeWrite: func(ctx context.Context, c *change) bool {
-				return c.Prior != nil ||
-					c.Plan.Placement.waitUntilChosen(ctx, c.Client, c.Keys[0], c.Timeout, c.Diagnostics)
+		Hooks:     hooks(),
+		List: &crud.List[manifestWork]{
+			Plural: "manifest works", Objects: &workv1.ManifestWorkList{},
+			About: "Works of replica sets and of add-ons count as made by a controller.",
+			Generated: func(object manifestWork) bool {
+				return object.Labels[work.ReplicaSetLabel] != "" || object.Labels[cluster.AddOnNameLabel] != ""
 			},
-			Follow: follow,
-			AfterRead: func(_ context.Context, m *manifestWorkModel, live *workv1.ManifestWork, diags *diag.Diagnostics) {
-				m.warnOfFailure(live, diags)
+			Cluster: func(object manifestWork) string { return object.Namespace },
+			Describe: func(object manifestWork) string {
+				return crud.Count(len(object.Spec.Workload.Manifests), "object")
 			},
-			Going: func(c *change) *crud.Going {
-				return &crud.Going{
-					Cluster: c.Keys[0],
-					Works:   func(w *workv1.ManifestWork) bool { return w.Name == c.Keys[1] },
-				}
+		},
+		Data: &crud.Data[manifestWork]{
+			Description: "The present state of one manifest work, of any origin: its objects, " +
+				"and what the cluster's agent reports of them.\n\n" +
+				"Terraform takes a data source with a sensitive attribute, as `manifests` is, for sensitive as a " +
+				"whole. An output has to name other attributes, such as `resources`.",
+			Others: "kubectl get manifestworks -n NAMESPACE",
+			Without: []string{
+				"annotations", "delete_option", "manifest_configs", "executor", "generation", "conditions", "feedback",
 			},
-			Late: func(ctx context.Context, c *change) (summary, detail string) {
-				return "Not removed yet: " + c.What, describeWorkDeletion(ctx, c.Client, c.Object, c.Timeout)
-			},
+			Table: dataTable(),
+			Also:  readData,
 		},
 	}
 }
 
-type change = crud.Change[manifestWorkModel, *workv1.ManifestWork]
+// table has the attributes of the work, without its names.
+func table() attribute.Table[manifestWork] {
+	options := Options("spec", func(object manifestWork) workSpec { return &object.Spec },
+		"What happens to the objects when the work is deleted. If omitted, they are deleted with it.")
+	return append(append(options, content().Table()...),
+		attribute.LabelsField[manifestWork]("Labels of the work itself."),
+		attribute.AnnotationsField[manifestWork]("Annotations of the work itself.", work.WriteOnlyAnnotation),
+		attribute.Local[manifestWork]("placement", placementAttribute()),
+		attribute.Local[manifestWork]("wait", waitAttribute().Schema()),
+		attribute.Local[manifestWork]("ready",
+			attribute.Ready("Whether the conditions that `wait` names were met; null without `wait`.")),
+		workload.Generation[manifestWork]("work"),
+		workload.Conditions("Conditions of the work as last read. They keep changing after an apply; `wait` waits "+
+			"for some of them.", ", such as `Applied`",
+			func(object manifestWork) []metav1.Condition { return object.Status.Conditions }),
+		feedbackField("What the agent reports of the live objects, by `feedback_rules`, as last read. Objects "+
+			"without reported values are not listed. "+
+			"Values of Secrets, and of objects from `manifests_wo`, read `(sensitive)`: they are never in the state.",
+			"The reported values as text, by the names that the rules give them."),
+	)
+}
 
-// workAttributes are those of the work, without its names.
-func workAttributes() map[string]schema.Attribute {
-	attributes := map[string]schema.Attribute{
-		"labels":      attribute.Labels("Labels of the work itself.", nil),
-		"annotations": attribute.Annotations("Annotations of the work itself."),
-		"placement":   workPlacementAttribute(),
-		"wait":        waitAttribute().Schema(),
-		"generation":  workload.Generation("work"),
-		"ready":       attribute.Ready("Whether the conditions that `wait` names were met; null without `wait`."),
-		"conditions":  workConditionsAttribute(),
-		"feedback":    feedbackAttribute(),
+// content is where a work has its objects.
+func content() workload.Kind[manifestWork] {
+	return workload.Kind[manifestWork]{
+		Template: func(object manifestWork) *workv1.ManifestsTemplate { return &object.Spec.Workload },
+		Rules:    workload.OfWorks(),
 	}
-	maps.Copy(attributes, workload.Attributes())
-	maps.Copy(attributes, OptionAttributes("What happens to the objects when the work is deleted. "+
-		"If omitted, they are deleted with it."))
-	return attributes
 }
 
-// What names the work in messages.
-func (m *manifestWorkModel) What() string {
-	return fmt.Sprintf("manifest work %q", m.ManagedCluster.ValueString()+"/"+m.Name.ValueString())
-}
-
-// complete adds the objects, with those that are in the configuration alone.
-func complete(
-	ctx context.Context, m *manifestWorkModel, config tfsdk.Config, object *workv1.ManifestWork, diags *diag.Diagnostics,
-) {
-	m.Put(ctx, config, object, &object.Spec.Workload, diags)
-}
-
-// report takes over what the agent has reported so far.
-func (m *manifestWorkModel) report(object *workv1.ManifestWork) {
-	hide := liveContent(object).Masker(m.Content).Text
-	m.Conditions, m.Feedback = WorkConditionsValue(object.Status.Conditions, hide), feedbackValue(object, hide)
-}
-
-// written takes over what was only known after the write, and returns what does
-// so after the wait. What the plan has shown stays as it was.
-func (m *manifestWorkModel) written(object *workv1.ManifestWork) (report func()) {
-	if m.Generation.IsUnknown() {
-		m.Generation = types.Int64Value(object.Generation)
+func hooks() crud.Hooks[attribute.Values, manifestWork] {
+	h := content().Hooks()
+	h.Validate, h.Plan = validate, plan
+	h.Shown = func(values *attribute.Values, live manifestWork) manifestWork {
+		return masked(live, workload.ContentOf(*values))
 	}
-	if !m.Conditions.IsUnknown() {
-		return func() {}
+	h.BeforeWrite = func(ctx context.Context, c *change) bool {
+		return c.Prior != nil || !c.Plan.IsSet("placement") || waitUntilChosen(ctx, c)
 	}
-	m.report(object)
-	return func() { m.report(object) }
+	h.Follow = func(ctx context.Context, c *change) crud.Follow {
+		f := crud.Follow{Attribute: waitAttribute()}
+		if wait := waitOf(*c.Plan); wait != nil {
+			places := workload.ContentOf(*c.Plan).PlacesWith(ctx, c.Config)
+			f.Wait = wait.wait(c.Client, c.Object, c.Timeout, places).Run
+		}
+		return f
+	}
+	h.AfterRead = func(_ context.Context, values *attribute.Values, live manifestWork, diags *diag.Diagnostics) {
+		crud.StayReady(*values, func() bool { return len(waitOf(*values).missing(live)) == 0 })
+		places := workload.ContentOf(*values).Places()
+		warnOfContest(live, places, diags)
+		warnOfFailure(live, places, diags)
+	}
+	h.Going = func(c *change) *crud.Going {
+		return &crud.Going{Cluster: c.Keys[0], Works: func(w manifestWork) bool { return w.Name == c.Keys[1] }}
+	}
+	h.Late = func(ctx context.Context, c *change) (summary, detail string) {
+		return "Not removed yet: " + c.What, describeDeletion(ctx, c.Client, c.Object, c.Timeout)
+	}
+	return h
 }
 
-// follow is what comes after the work was written.
-func follow(ctx context.Context, c *change) crud.Follow {
-	m := c.Plan
-	f := crud.Follow{Attribute: waitAttribute(), Ready: &m.Ready, Report: m.written(c.Object)}
-	if m.Wait != nil {
-		f.Wait = m.Wait.wait(c.Client, c.Object, c.Timeout, m.PlacesWith(ctx, c.Config)).Run
-	}
-	return f
+// what names a work in messages.
+func what(object manifestWork) string {
+	return fmt.Sprintf("manifest work %q", object.Namespace+"/"+object.Name)
 }

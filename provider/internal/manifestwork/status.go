@@ -1,126 +1,105 @@
 package manifestwork
 
 import (
+	"context"
+	"slices"
 	"strconv"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// What the agent reports of a work, as attributes. Times are left out: they would
-// make a difference where nothing has happened.
+// What the agent reports of a work, as attributes.
 
-func workConditionsAttribute() schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: "Conditions of the work as last read. They keep changing after an apply; `wait` waits " +
-			"for some of them.",
-		Computed: true,
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"type":    attribute.TextAttribute("Type of the condition, such as `Applied`."),
-			"status":  attribute.TextAttribute("`True`, `False` or `Unknown`."),
-			"reason":  attribute.TextAttribute("Reason in one word."),
-			"message": attribute.TextAttribute("Reason in a sentence."),
-		}},
+// reported is what the agent reports of one object.
+type reported = workv1.ManifestCondition
+
+// dataTable has the attributes of the data source that the resource has not, or not with
+// all that is in them.
+func dataTable() attribute.Table[manifestWork] {
+	return attribute.Table[manifestWork]{
+		workload.TextsOf[manifestWork]("The work's objects", "muster_manifest_work"),
+		attribute.ReportedConditions("Conditions of the work.",
+			func(object manifestWork) []metav1.Condition { return object.Status.Conditions }),
+		feedbackField("Reported values of the live objects. Objects without reported values are not listed.",
+			"The values as text, by the names that the feedback rules give them."),
+		attribute.ReportedObjects("resources", "What the agent reports of each object, in the order of the manifests.",
+			func(object manifestWork) []reported { return object.Status.ResourceStatus.Manifests },
+			append(objectFields(),
+				attribute.ReportedText("resource",
+					"Plural name of its kind; empty while the cluster does not know the kind.",
+					func(r reported) string { return r.ResourceMeta.Resource }),
+				attribute.ReportedConditions("Conditions of the object: `Applied`, `Available`, "+
+					"`StatusFeedbackSynced`, and those of rules.",
+					func(r reported) []metav1.Condition { return r.Conditions }))...),
 	}
 }
 
-func feedbackAttribute() schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: "What the agent reports of the live objects, by `feedback_rules`, as last read. Objects " +
-			"without reported values are not listed. " +
-			"Values of Secrets, and of objects from `manifests_wo`, read `(sensitive)`: they are never in the state.",
-		Computed: true,
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"group":     attribute.TextAttribute("API group of the object; empty for the core group."),
-			"version":   attribute.TextAttribute("Version of its API."),
-			"kind":      attribute.TextAttribute("Its kind."),
-			"namespace": attribute.TextAttribute("Its namespace; empty if its kind has none."),
-			"name":      attribute.TextAttribute("Its name."),
-			"values": schema.MapAttribute{
-				MarkdownDescription: "The reported values as text, by the names that the rules give them.",
-				Computed:            true,
-				ElementType:         types.StringType,
-			},
-		}},
+// readData reads the data source's own attributes.
+func readData(_ context.Context, _ *kube.Client, object manifestWork) (attribute.Values, error) {
+	values := dataTable().Read(masked(object, workload.None()))
+	texts, err := content().Live(object).Texts()
+	values["manifests"] = texts
+	return values, err
+}
+
+// objectFields name an object that the agent reports on.
+func objectFields() []attribute.Field[reported] {
+	return []attribute.Field[reported]{
+		attribute.ReportedText("group", "API group of the object; empty for the core group.",
+			func(r reported) string { return r.ResourceMeta.Group }),
+		attribute.ReportedText("version", "Version of its API.",
+			func(r reported) string { return r.ResourceMeta.Version }),
+		attribute.ReportedText("kind", "Its kind.", func(r reported) string { return r.ResourceMeta.Kind }),
+		attribute.ReportedText("namespace", "Its namespace; empty if its kind has none.",
+			func(r reported) string { return r.ResourceMeta.Namespace }),
+		attribute.ReportedText("name", "Its name.", func(r reported) string { return r.ResourceMeta.Name }),
 	}
 }
 
-// WorkConditionType is the type of a condition in a state.
-func WorkConditionType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		"type": types.StringType, "status": types.StringType, "reason": types.StringType, "message": types.StringType,
-	}}
-}
-
-func feedbackType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		"group": types.StringType, "version": types.StringType, "kind": types.StringType, "namespace": types.StringType, "name": types.StringType,
-		"values": types.MapType{ElemType: types.StringType},
-	}}
-}
-
-// WorkConditionsValue are conditions without their times. hide, which may be nil, hides
-// in their messages what is not to be shown.
-func WorkConditionsValue(conditions []metav1.Condition, hide func(string) string) types.List {
-	list := []attr.Value{}
-	for _, c := range conditions {
-		if hide != nil {
-			c.Message = hide(c.Message)
+func feedbackField(description, values string) attribute.Field[manifestWork] {
+	return attribute.ReportedObjects("feedback", description, func(object manifestWork) []reported {
+		return slices.DeleteFunc(slices.Clone(object.Status.ResourceStatus.Manifests), func(r reported) bool {
+			return len(r.StatusFeedbacks.Values) == 0
+		})
+	}, append(objectFields(), attribute.ReportedTextMap("values", values, func(r reported) map[string]string {
+		texts := map[string]string{}
+		for _, value := range r.StatusFeedbacks.Values {
+			texts[value.Name] = feedbackText(value.Value)
 		}
-		list = append(list, types.ObjectValueMust(WorkConditionType().AttrTypes, map[string]attr.Value{
-			"type": types.StringValue(c.Type), "status": types.StringValue(string(c.Status)),
-			"reason": types.StringValue(c.Reason), "message": types.StringValue(c.Message),
-		}))
-	}
-	return types.ListValueMust(WorkConditionType(), list)
+		return texts
+	}))...)
 }
 
-func feedbackValue(object *workv1.ManifestWork, hide func(string) string) types.List {
-	list := []attr.Value{}
-	for _, m := range object.Status.ResourceStatus.Manifests {
-		values := feedbackTexts(m.StatusFeedbacks)
-		if len(values) == 0 {
-			continue
-		}
-		secret := secretive(object, m.ResourceMeta)
-		for name := range values {
-			if values[name] = hide(values[name]); secret {
-				values[name] = sensitiveFeedback
+// masked is a work as a state may show it, with no secrets in what is reported.
+func masked(object manifestWork, c workload.Content) manifestWork {
+	shown, hide := *object, content().Live(object).Masker(c)
+	shown.Status.Conditions = hide.Conditions(object.Status.Conditions)
+	shown.Status.ResourceStatus.Manifests = slices.Clone(object.Status.ResourceStatus.Manifests)
+	for i := range shown.Status.ResourceStatus.Manifests {
+		r := &shown.Status.ResourceStatus.Manifests[i]
+		r.Conditions = hide.Conditions(r.Conditions)
+		r.StatusFeedbacks.Values = slices.Clone(r.StatusFeedbacks.Values)
+		for j := range r.StatusFeedbacks.Values {
+			text := hide.Text(feedbackText(r.StatusFeedbacks.Values[j].Value))
+			if secretive(object, r.ResourceMeta) {
+				text = workload.Hidden
 			}
+			r.StatusFeedbacks.Values[j].Value = workv1.FieldValue{String: &text}
 		}
-		list = append(list, types.ObjectValueMust(feedbackType().AttrTypes, map[string]attr.Value{
-			"group": types.StringValue(m.ResourceMeta.Group), "version": types.StringValue(m.ResourceMeta.Version), "kind": types.StringValue(m.ResourceMeta.Kind),
-			"namespace": types.StringValue(m.ResourceMeta.Namespace), "name": types.StringValue(m.ResourceMeta.Name),
-			"values": attribute.StringMapValue(values),
-		}))
 	}
-	return types.ListValueMust(feedbackType(), list)
+	return &shown
 }
-
-// sensitiveFeedback stands for a value that must not get into the state.
-const sensitiveFeedback = "(sensitive)"
 
 // secretive reports whether what is reported of one of the work's objects may be a
 // secret: of every Secret, and of what was given write-only.
-func secretive(object *workv1.ManifestWork, reported workv1.ManifestResourceMeta) bool {
-	if reported.Group == "" && (reported.Kind == "Secret" || reported.Resource == "secrets") {
-		return true
-	}
-	return workload.IsWriteOnly(object.Annotations, reported)
-}
-
-func feedbackTexts(feedback workv1.StatusFeedbackResult) map[string]string {
-	values := map[string]string{}
-	for _, value := range feedback.Values {
-		values[value.Name] = feedbackText(value.Value)
-	}
-	return values
+func secretive(object manifestWork, about workv1.ManifestResourceMeta) bool {
+	return about.Group == "" && (about.Kind == "Secret" || about.Resource == "secrets") ||
+		workload.IsWriteOnly(object.Annotations, about)
 }
 
 // feedbackText is a reported value of any type as text. One without a value is
@@ -135,7 +114,6 @@ func feedbackText(value workv1.FieldValue) string {
 		return strconv.FormatBool(*value.Boolean)
 	case value.JSONRaw != nil:
 		return *value.JSONRaw
-	default:
-		return ""
 	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -40,7 +41,8 @@ func TestFeedbackOfSecretsIsNotReported(t *testing.T) {
 		condition("", "Secret", "db"), condition("example.com", "Database", "closed"), condition("example.com", "Database", "open"), condition("example.com", "Secret", "no-secret"),
 	}
 	var got []string
-	for _, element := range feedbackValue(object, func(text string) string { return text }).Elements() {
+	feedback := table().Read(masked(object, workload.None()))["feedback"].(types.List)
+	for _, element := range feedback.Elements() {
 		value := element.(types.Object).Attributes()
 		got = append(got, value["name"].(types.String).ValueString()+" "+attribute.StringMap(value["values"].(types.Map))["v"])
 	}

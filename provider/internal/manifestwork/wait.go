@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // When a work is what a wait waits for.
@@ -39,6 +38,9 @@ func waitAttribute() crud.WaitAttribute {
 	}
 }
 
+// waitOf is the attribute wait; nil without one.
+func waitOf(values attribute.Values) *waitModel { return attribute.As[*waitModel](values["wait"]) }
+
 // waitOptions are what there is to wait for.
 func waitOptions() crud.WaitOptions {
 	return crud.WaitOptions{
@@ -50,11 +52,11 @@ func waitOptions() crud.WaitOptions {
 
 // wait waits for a work. places say where its objects are in the configuration.
 func (m *waitModel) wait(
-	client *kube.Client, object *workv1.ManifestWork, timeout time.Duration, places workload.Places,
+	client *kube.Client, object manifestWork, timeout time.Duration, places workload.Places,
 ) *crud.Wait {
 	return &crud.Wait{
 		Client: client, Object: object, Timeout: timeout, Gone: "it does not exist",
-		What: fmt.Sprintf("manifest work %q", object.Namespace+"/"+object.Name), Resource: "manifestwork",
+		What: what(object), Resource: "manifestwork",
 		Missing:    func() []string { return m.missing(object) },
 		Troubles:   func() []kube.Trouble { return workload.Troubles(object) },
 		GivenUp:    func(err *kube.GaveUpError) []string { return describeGivenUp(object, err) },
@@ -67,7 +69,7 @@ func (m *waitModel) wait(
 }
 
 // missing lists the conditions that a work does not have, each with the reason.
-func (m *waitModel) missing(object *workv1.ManifestWork) []string {
+func (m *waitModel) missing(object manifestWork) []string {
 	var missing []string
 	for _, c := range attribute.WaitConditions(m.Conditions) {
 		why := c.Unmet(object.Status.Conditions, object.Generation, "the agent")
@@ -88,12 +90,12 @@ func (m *waitModel) missing(object *workv1.ManifestWork) []string {
 }
 
 // describeGivenUp says why the wait for a work ended before its timeout.
-func describeGivenUp(object *workv1.ManifestWork, err *kube.GaveUpError) []string {
+func describeGivenUp(object manifestWork, err *kube.GaveUpError) []string {
 	if err.Text == workload.FinishedAdvice {
 		return []string{workload.FinishedAdvice}
 	}
-	lines := []string{fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait ended before its timeout. "+
-		"Correct the manifests, or what stands in their way in the cluster.", err.After)}
+	lines := []string{fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait ended "+
+		"before its timeout. Correct the manifests, or what stands in their way in the cluster.", err.After)}
 	for _, r := range workload.RefusedObjects(object) {
 		lines = append(lines, workload.Remedies(r.Message)...)
 	}
@@ -102,7 +104,7 @@ func describeGivenUp(object *workv1.ManifestWork, err *kube.GaveUpError) []strin
 
 // describeObjects lists the objects of a work that are at fault, and what the agent
 // reported of the objects.
-func (m *waitModel) describeObjects(object *workv1.ManifestWork, now time.Time, places workload.Places) []string {
+func (m *waitModel) describeObjects(object manifestWork, now time.Time, places workload.Places) []string {
 	var lines, reported []string
 	if faults := describeFaults(object, attribute.WaitConditions(m.Conditions), now, places); len(faults) > 0 {
 		lines = append([]string{"Objects at fault:"}, faults...)
@@ -122,7 +124,7 @@ func (m *waitModel) describeObjects(object *workv1.ManifestWork, now time.Time, 
 // describeFaults lists the conditions of single objects that are not as they
 // should be.
 func describeFaults(
-	object *workv1.ManifestWork, wanted []attribute.WaitCondition, now time.Time, places workload.Places,
+	object manifestWork, wanted []attribute.WaitCondition, now time.Time, places workload.Places,
 ) []string {
 	should := map[string]metav1.ConditionStatus{
 		work.ConditionApplied:   metav1.ConditionTrue,

@@ -64,7 +64,7 @@ func (m *waitResourceModel) Wait(
 	object := &workv1.ManifestWork{}
 	object.Namespace, object.Name = m.Key()
 	summary, problem = m.waitModel.wait(client, object, timeout, nil).Run(waiting)
-	return summary, liveContent(object).Masked(problem)
+	return summary, content().Live(object).Masked(problem)
 }
 
 // Key implements crud.Model.

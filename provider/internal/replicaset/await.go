@@ -25,7 +25,7 @@ type awaited struct {
 	client *kube.Client
 
 	mu     sync.Mutex
-	object *workv1alpha1.ManifestWorkReplicaSet
+	object replicaSet
 	// template is the digest of the template of this generation; empty before the
 	// replica set was seen.
 	template   string
@@ -111,7 +111,7 @@ func (a *awaited) troubles() []kube.Trouble {
 
 // troublesOf are why works that have the present template will not be done: what their
 // agents can't apply, and rollouts that have stopped.
-func troublesOf(set *workv1alpha1.ManifestWorkReplicaSet, works []*workv1.ManifestWork, now time.Time) []kube.Trouble {
+func troublesOf(set replicaSet, works []*workv1.ManifestWork, now time.Time) []kube.Trouble {
 	var troubles []kube.Trouble
 	byPlacement := map[string][]rollout.ClusterStatus{}
 	for _, w := range works {
@@ -135,7 +135,7 @@ const stoppedIn = "the rollout has stopped in placement"
 // deadline. A cluster that has not taken the change in yet is waited for, unless too
 // many have failed already.
 func stopped(
-	set *workv1alpha1.ManifestWorkReplicaSet, ref workv1alpha1.LocalPlacementReference, clusters []rollout.ClusterStatus, now time.Time,
+	set replicaSet, ref workv1alpha1.LocalPlacementReference, clusters []rollout.ClusterStatus, now time.Time,
 ) (kube.Trouble, bool) {
 	deadline, limited, err := rollout.Deadline(ref.RolloutStrategy)
 	if err != nil {
@@ -173,7 +173,7 @@ func stopped(
 var applied = regexp.MustCompile(`\((\d+) / (\d+) clusters applied\)`)
 
 // selected is how many clusters a placement has selected, as far as the hub says.
-func selected(set *workv1alpha1.ManifestWorkReplicaSet, placement string) (n int, known bool) {
+func selected(set replicaSet, placement string) (n int, known bool) {
 	for _, p := range set.Status.PlacementsSummary {
 		if counts := applied.FindStringSubmatch(p.AvailableDecisionGroups); p.Name == placement && counts != nil {
 			n, err := strconv.Atoi(counts[2])

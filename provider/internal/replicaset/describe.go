@@ -19,7 +19,7 @@ import (
 const replicaSetGate = "ManifestWorkReplicaSet"
 
 // describeRollout describes the works of a replica set that is not rolled out.
-func describeRollout(ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet) []string {
+func describeRollout(ctx context.Context, client *kube.Client, object replicaSet) []string {
 	var lines []string
 	if len(object.Status.Conditions) == 0 {
 		lines = append(lines, "", "Perhaps the hub makes no works of replica sets at all. "+replicaSetGateRemedy())
@@ -50,7 +50,7 @@ func DescribeSummary(s workv1alpha1.ManifestWorkReplicaSetSummary) string {
 }
 
 // describeReplicaSetDeletion tells what keeps a replica set that should be gone.
-func describeReplicaSetDeletion(ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, timeout time.Duration) string {
+func describeReplicaSetDeletion(ctx context.Context, client *kube.Client, object replicaSet, timeout time.Duration) string {
 	lines := []string{
 		fmt.Sprintf("The replica set was still there %s after its deletion was asked for.", attribute.ShortDuration(timeout)),
 		hub.DescribeDeletion(object, time.Now()),

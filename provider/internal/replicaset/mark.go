@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
@@ -31,28 +32,20 @@ type replicaSetMark struct {
 // replicaSetMarkKey is its place in the private state.
 const replicaSetMarkKey = "written"
 
-func markOf(object *workv1alpha1.ManifestWorkReplicaSet) (*replicaSetMark, error) {
-	status, err := hashOf(object.Status)
-	if err != nil {
-		return nil, err
-	}
-	metadata, err := hashOf([]any{object.Labels, object.Annotations, object.Finalizers, object.DeletionTimestamp, object.Generation})
-	if err != nil {
-		return nil, err
-	}
+func markOf(object replicaSet) *replicaSetMark {
 	return &replicaSetMark{
-		UID: string(object.UID), ResourceVersion: object.ResourceVersion, Status: status, Metadata: metadata,
+		UID: string(object.UID), ResourceVersion: object.ResourceVersion, Status: hashOf(object.Status),
+		Metadata: hashOf([]any{
+			object.Labels, object.Annotations, object.Finalizers, object.DeletionTimestamp, object.Generation,
+		}),
 		Reported: object.Status.Summary.Total > 0,
-	}, nil
+	}
 }
 
-func hashOf(value any) (string, error) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return "", fmt.Errorf("noting the state of the replica set: %w", err)
-	}
+func hashOf(value any) string {
+	text, _ := json.Marshal(value) // No value of the API fails.
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16]), nil
+	return hex.EncodeToString(sum[:16])
 }
 
 // supersededBy reports whether the object's status was written after the mark.
@@ -60,29 +53,28 @@ func hashOf(value any) (string, error) {
 // comes after our write knows of our write. A new resource version alone may be
 // somebody's new label; one that left all the rest as it was is a report that
 // says the same as the one before.
-func (w *replicaSetMark) supersededBy(object *workv1alpha1.ManifestWorkReplicaSet) bool {
-	now, err := markOf(object)
-	if err != nil {
-		return false
-	}
+func (w *replicaSetMark) supersededBy(object replicaSet) bool {
+	now := markOf(object)
 	return !w.Reported || now.UID != w.UID || now.Status != w.Status ||
 		(now.ResourceVersion != w.ResourceVersion && now.Metadata == w.Metadata)
 }
 
-// sameWorks reports whether a change from one model to the other leaves the
+// sameWorks reports whether a change from one plan or state to the other leaves the
 // works as they are, so that the hub has nothing new to report: strategies and
 // the deletion policy make no difference to a rollout that is over.
-func sameWorks(a, b *replicaSetModel) bool {
-	names := func(models []placementRefModel) []string {
-		var list []string
-		for _, m := range models {
-			list = append(list, m.Name.ValueString())
+func sameWorks(a, b attribute.Values) bool {
+	spec := func(values attribute.Values) (workv1.ManifestWorkSpec, []string) {
+		var object workv1alpha1.ManifestWorkReplicaSet
+		specTable().Write(values, &object)
+		var names []string
+		for _, ref := range object.Spec.PlacementRefs {
+			names = append(names, ref.Name)
 		}
-		return attribute.Sorted(list)
+		return object.Spec.ManifestWorkTemplate, attribute.Sorted(names)
 	}
-	x, y := a.object(), b.object()
-	return a.Same(b.Content) && attribute.Same(x.Spec.ManifestWorkTemplate, y.Spec.ManifestWorkTemplate) &&
-		slices.Equal(names(a.Placements), names(b.Placements))
+	x, of := spec(a)
+	y, as := spec(b)
+	return workload.ContentOf(a).Same(workload.ContentOf(b)) && attribute.Same(x, y) && slices.Equal(of, as)
 }
 
 // noted is the mark of the last write that changed the works, or nil.
@@ -99,11 +91,16 @@ func noted(ctx context.Context, private crud.PrivateReader, diags *diag.Diagnost
 	return mark
 }
 
-// note keeps the mark for later waits.
-func note(ctx context.Context, private crud.PrivateWriter, mark *replicaSetMark) diag.Diagnostics {
-	text, err := json.Marshal(mark)
-	if err != nil {
-		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot record the state of the replica set", err.Error())}
+// noteWrite notes what the hub has reported up to a write that changes the works, for
+// this wait and later ones.
+func noteWrite(ctx context.Context, c *change) *replicaSetMark {
+	if c.Prior != nil && sameWorks(*c.Prior, *c.Plan) {
+		return noted(ctx, c.Private, c.Diagnostics)
 	}
-	return private.SetKey(ctx, replicaSetMarkKey, text)
+	written := markOf(c.Object)
+	if c.Prior != nil {
+		text, _ := json.Marshal(written) // It has only texts.
+		c.Diagnostics.Append(c.NewPrivate.SetKey(ctx, replicaSetMarkKey, text)...)
+	}
+	return written
 }

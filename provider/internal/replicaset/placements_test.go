@@ -1,11 +1,14 @@
 package replicaset
 
 import (
-	"reflect"
+	"context"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -29,8 +32,16 @@ func TestObservedPlacementsKeepTheirWording(t *testing.T) {
 		{Name: "b", RolloutStrategy: progressive("0")},
 		{Name: "a", RolloutStrategy: progressive("300s")},
 	}
-	want := []placementRefModel{{Name: tfString("b"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")}}, own[0]}
-	if got := placementRefModels(live, own); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	want := placed([]placementRefModel{{Name: tfString("b"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")}}, own[0]})
+	if got := keepPlacementRefs(placed(own), placed(placementRefModels(live))); !got.Equal(want) {
+		t.Errorf("got %s, want %s", got, want)
 	}
+}
+
+// placed is the attribute placements.
+func placed(models []placementRefModel) attr.Value {
+	of := specTable().Types()["placements"]
+	value := attribute.Null(of)
+	tfsdk.ValueFrom(context.Background(), models, of, &value)
+	return value
 }

@@ -288,6 +288,6 @@ func TestAccManifestWorkReplicaSetDataSource(t *testing.T) {
 func TestAccManifestWorkReplicaSetDataSourceOfNothing(t *testing.T) {
 	acctest.Run(t, resource.TestStep{
 		Config:      "data \"muster_manifest_work_replica_set\" \"test\" {\n  namespace = \"default\"\n  name = \"nothing\"\n}\n",
-		ExpectError: acctest.Saying(`There is no manifest work replica set "nothing" in namespace "default"`),
+		ExpectError: acctest.Saying(`There is no manifest work replica set "default/nothing"`),
 	})
 }

@@ -1,114 +1,138 @@
 package replicaset
 
 import (
-	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"context"
+
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
-// What the hub reports about a replica set. The values are the framework's, for
-// they are unknown while planning.
+// What the hub reports about a replica set, as attributes.
 
-type replicaSetStatusModel struct {
-	Summary            types.Object `tfsdk:"summary"`
-	PlacementSummaries types.List   `tfsdk:"placement_summaries"`
-	Conditions         types.List   `tfsdk:"conditions"`
-	RolledOut          types.Bool   `tfsdk:"rolled_out"`
-}
-
-func replicaSetStatusAttributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"summary": schema.SingleNestedAttribute{
-			MarkdownDescription: "Counts the works of all placements by what their conditions say, as last read. One " +
-				"work can count under several headings.",
-			Computed:   true,
-			Attributes: replicaSetSummaryAttributes(),
-		},
-		"placement_summaries": schema.ListNestedAttribute{
-			MarkdownDescription: "Counts the works placement by placement, as last read.",
-			Computed:            true,
-			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"name": attribute.TextAttribute("Name of the placement."),
-				"available_decision_groups": attribute.TextAttribute("In words: how many decision groups the " +
-					"placement has, and how many of its clusters have the work."),
-				"summary": schema.SingleNestedAttribute{
-					MarkdownDescription: "Counts the placement's works.",
-					Computed:            true,
-					Attributes:          replicaSetSummaryAttributes(),
-				},
-			}},
-		},
-		"conditions": schema.ListNestedAttribute{
-			MarkdownDescription: "Conditions, as last read. `PlacementVerified`: the placements exist and select " +
-				"clusters. `PlacementRolledOut`: the manifests have succeeded in every selected cluster. " +
-				"`ManifestworkApplied`: all works are available and none is progressing or degraded.",
-			Computed: true,
-			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"type":    attribute.TextAttribute("Type of the condition."),
-				"status":  attribute.TextAttribute("`True`, `False` or `Unknown`."),
-				"reason":  attribute.TextAttribute("Reason in one word."),
-				"message": attribute.TextAttribute("Reason in a sentence."),
-			}},
-		},
-		"rolled_out": schema.BoolAttribute{
-			MarkdownDescription: "Whether the present manifests have succeeded in every cluster: " +
-				"`PlacementRolledOut` is true of the present configuration, and the placements select clusters at all.",
-			Computed: true,
-		},
+func statusTable() attribute.Table[replicaSet] {
+	type summary = workv1alpha1.PlacementSummary
+	return attribute.Table[replicaSet]{
+		attribute.ReportedObject("summary", "Counts the works of all placements by what their conditions say, as "+
+			"last read. One work can count under several headings.",
+			func(object replicaSet) counts { return object.Status.Summary }, countFields()...),
+		attribute.ReportedObjects("placement_summaries", "Counts the works placement by placement, as last read.",
+			func(object replicaSet) []summary { return object.Status.PlacementsSummary },
+			attribute.ReportedText("name", "Name of the placement.", func(s summary) string { return s.Name }),
+			attribute.ReportedText("available_decision_groups", "In words: how many decision groups the placement "+
+				"has, and how many of its clusters have the work.",
+				func(s summary) string { return s.AvailableDecisionGroups }),
+			attribute.ReportedObject("summary", "Counts the placement's works.",
+				func(s summary) counts { return s.Summary }, countFields()...)),
+		workload.Conditions("Conditions, as last read. `PlacementVerified`: the placements exist and select "+
+			"clusters. `PlacementRolledOut`: the manifests have succeeded in every selected cluster. "+
+			"`ManifestworkApplied`: all works are available and none is progressing or degraded.", "",
+			func(object replicaSet) []metav1.Condition { return object.Status.Conditions }),
 	}
 }
 
-func replicaSetSummaryAttributes() map[string]schema.Attribute {
-	number := func(description string) schema.Int64Attribute {
-		return schema.Int64Attribute{MarkdownDescription: description, Computed: true}
-	}
-	return map[string]schema.Attribute{
-		"total":       number("Works that have the present manifests."),
-		"applied":     number("Works whose objects the agent has written."),
-		"available":   number("Works whose objects all exist."),
-		"progressing": number("Works that are still on their way."),
-		"degraded":    number("Works that are in trouble."),
-	}
-}
+type counts = workv1alpha1.ManifestWorkReplicaSetSummary
 
-func replicaSetStatus(object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, hide func(string) string) replicaSetStatusModel {
-	placements := []attr.Value{}
-	for _, p := range object.Status.PlacementsSummary {
-		placements = append(placements, types.ObjectValueMust(placementSummaryType().AttrTypes, map[string]attr.Value{
-			"name":                      types.StringValue(p.Name),
-			"available_decision_groups": types.StringValue(p.AvailableDecisionGroups),
-			"summary":                   replicaSetSummary(p.Summary),
-		}))
-	}
-	return replicaSetStatusModel{
-		Summary:            replicaSetSummary(object.Status.Summary),
-		PlacementSummaries: types.ListValueMust(placementSummaryType(), placements),
-		Conditions:         manifestwork.WorkConditionsValue(object.Status.Conditions, hide),
-		RolledOut:          types.BoolValue(rolledOut(object, written)),
+func countFields() []attribute.Field[counts] {
+	return []attribute.Field[counts]{
+		attribute.ReportedNumber("total", "Works that have the present manifests.",
+			func(c counts) int { return c.Total }),
+		attribute.ReportedNumber("applied", "Works whose objects the agent has written.",
+			func(c counts) int { return c.Applied }),
+		attribute.ReportedNumber("available", "Works whose objects all exist.",
+			func(c counts) int { return c.Available }),
+		attribute.ReportedNumber("progressing", "Works that are still on their way.",
+			func(c counts) int { return c.Progressing }),
+		attribute.ReportedNumber("degraded", "Works that are in trouble.",
+			func(c counts) int { return c.Degraded }),
 	}
 }
 
-func replicaSetSummary(s workv1alpha1.ManifestWorkReplicaSetSummary) types.Object {
-	number := func(n int) types.Int64 { return types.Int64Value(int64(n)) }
-	return types.ObjectValueMust(summaryType().AttrTypes, map[string]attr.Value{
-		"total": number(s.Total), "applied": number(s.Applied), "available": number(s.Available),
-		"progressing": number(s.Progressing), "degraded": number(s.Degraded),
-	})
+func rolledOutAttribute() schema.BoolAttribute {
+	return schema.BoolAttribute{
+		MarkdownDescription: "Whether the present manifests have succeeded in every cluster: " +
+			"`PlacementRolledOut` is true of the present configuration, and the placements select clusters at all.",
+		Computed: true,
+	}
 }
 
-func summaryType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		"total": types.Int64Type, "applied": types.Int64Type, "available": types.Int64Type,
-		"progressing": types.Int64Type, "degraded": types.Int64Type,
-	}}
+// masked is a replica set as a state may show it, with no secrets in what is reported.
+func masked(object replicaSet, c workload.Content) replicaSet {
+	shown := *object
+	shown.Status.Conditions = content().Live(object).Masker(c).Conditions(object.Status.Conditions)
+	return &shown
 }
 
-func placementSummaryType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		"name": types.StringType, "available_decision_groups": types.StringType, "summary": summaryType(),
-	}}
+// foundWork is a work in the data source, with what keeps it from being done.
+type foundWork struct {
+	*workv1.ManifestWork
+	problem string
+}
+
+// dataTable has the attributes of the data source that the resource has not.
+func dataTable(works []foundWork) attribute.Table[replicaSet] {
+	status := func(name, description, condition string) attribute.Field[foundWork] {
+		return attribute.ReportedText(name, description, func(w foundWork) metav1.ConditionStatus {
+			return currentStatus(w.ManifestWork, condition)
+		})
+	}
+	return attribute.Table[replicaSet]{
+		workload.TextsOf[replicaSet]("The objects", "muster_manifest_work_replica_set"),
+		attribute.Reported("rolled_out", rolledOutAttribute(),
+			func(object replicaSet) types.Bool { return types.BoolValue(rolledOut(object, nil)) }),
+		attribute.ReportedObjects("works", "The works that there are, by cluster and name. The conditions are `True`, "+
+			"`False`, `Unknown` (also while the agent has not reported on the work's present manifests) or empty, "+
+			"when the agent does not report them.",
+			func(replicaSet) []foundWork { return works },
+			attribute.ReportedText("managed_cluster", "Cluster of the work.",
+				func(w foundWork) string { return w.Namespace }),
+			attribute.ReportedText("name", "Name of the work.", func(w foundWork) string { return w.Name }),
+			attribute.ReportedText("placement", "Placement that selected the cluster.",
+				func(w foundWork) string { return w.Labels[work.PlacementNameLabel] }),
+			status("applied", "Whether the agent has written all objects.", work.ConditionApplied),
+			status("available", "Whether the objects all exist.", work.ConditionAvailable),
+			status("progressing", "Whether the objects are still on their way.", work.ConditionProgressing),
+			status("degraded", "Whether some object is in trouble.", work.ConditionDegraded),
+			attribute.ReportedText("problem", "What keeps the work from being done, in a sentence; empty when nothing "+
+				"does. What can't be applied is told in the words of the cluster's API server.",
+				func(w foundWork) string { return w.problem })),
+	}
+}
+
+// readData reads the works, and what may have secrets.
+func readData(ctx context.Context, client *kube.Client, object replicaSet) (attribute.Values, error) {
+	live := content().Live(object)
+	hide := live.Masker(workload.None())
+	works, err := Works(ctx, client, object.Namespace, object.Name)
+	if err != nil {
+		return nil, err
+	}
+	var found []foundWork
+	for i := range works {
+		found = append(found, foundWork{&works[i], hide.Text(WorkTrouble(&works[i]))})
+	}
+	values := append(dataTable(found), statusTable()...).Read(masked(object, workload.None()))
+	values["manifests"], err = live.Texts()
+	return values, err
+}
+
+// currentStatus is what a condition says of the work's present generation: Unknown
+// when it tells of an earlier one, and nothing when it isn't reported.
+func currentStatus(w *workv1.ManifestWork, condition string) metav1.ConditionStatus {
+	c := meta.FindStatusCondition(w.Status.Conditions, condition)
+	switch {
+	case c == nil:
+		return ""
+	case c.ObservedGeneration != 0 && c.ObservedGeneration < w.Generation:
+		return metav1.ConditionUnknown
+	}
+	return c.Status
 }

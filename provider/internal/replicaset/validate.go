@@ -17,25 +17,17 @@ import (
 
 // What can be told about a replica set before the hub is asked.
 
-// replicaSetNameValidator admits names that can be told apart from their
-// namespace again.
-type replicaSetNameValidator struct{}
-
-func (replicaSetNameValidator) Description(context.Context) string {
-	return "lower-case letters, digits and hyphens, with a letter or digit at both ends, and no dots"
-}
-
-func (v replicaSetNameValidator) MarkdownDescription(ctx context.Context) string {
-	return v.Description(ctx)
-}
-
-func (replicaSetNameValidator) ValidateString(ctx context.Context, req validator.StringRequest, resp *validator.StringResponse) {
-	if name := req.ConfigValue.ValueString(); strings.Contains(name, ".") {
-		resp.Diagnostics.AddAttributeError(req.Path, "Invalid replica set name",
-			fmt.Sprintf("name = %q has dots. The works carry <namespace>.<name> as a label by which the hub finds the replica set again, and it reads that up to the dot. Try %q.", name, attribute.SuggestName(name)))
-		return
-	}
-	attribute.ValidName("replica set name").ValidateString(ctx, req, resp)
+// validName admits names that can be told apart from their namespace again.
+func validName() validator.String {
+	return attribute.ValidText("lower-case letters, digits and hyphens, with a letter or digit at both ends, and no dots",
+		func(_ path.Path, name string) (summary, detail string) {
+			if !strings.Contains(name, ".") {
+				return attribute.CheckLabel("replica set name", name)
+			}
+			return "Invalid replica set name", fmt.Sprintf("name = %q has dots. The works carry <namespace>.<name> as a "+
+				"label by which the hub finds the replica set again, and it reads that up to the dot. Try %q.",
+				name, attribute.SuggestName(name))
+		})
 }
 
 // checkReplicaSetLabel reports a namespace and a name that are too long
@@ -77,7 +69,8 @@ func (placementRefsValidator) ValidateList(_ context.Context, req validator.List
 		if name, ok := object.Attributes()["name"].(types.String); ok && !name.IsNull() && !name.IsUnknown() {
 			if first, twice := seen[name.ValueString()]; twice {
 				resp.Diagnostics.AddAttributeError(at.AtName("name"), "Duplicate placement",
-					fmt.Sprintf("placements[%d] and placements[%d] both name %q, and the hub could not tell which strategy holds. Remove one of them.", first, i, name.ValueString()))
+					fmt.Sprintf("placements[%d] and placements[%d] both name %q, and the hub could not tell which "+
+						"strategy holds. Remove one of them.", first, i, name.ValueString()))
 			}
 			seen[name.ValueString()] = i
 		}

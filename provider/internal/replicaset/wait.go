@@ -2,7 +2,6 @@ package replicaset
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
-	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 // When a replica set is what a wait waits for.
@@ -41,6 +39,9 @@ const earlyEnd = "A wait for the rollout ends before its timeout when its outcom
 	"seconds after `progress_deadline` has passed in clusters that hold it up. A missing namespace, a webhook that " +
 	"does not answer, and a cluster that is away are waited for."
 
+// waitOf is the attribute wait; nil without one.
+func waitOf(values attribute.Values) *waitModel { return attribute.As[*waitModel](values["wait"]) }
+
 // waitOptions are what there is to wait for.
 func waitOptions() crud.WaitOptions {
 	return crud.WaitOptions{
@@ -54,11 +55,11 @@ func waitOptions() crud.WaitOptions {
 // wait waits for a replica set. written is the last write, about which older conditions
 // say nothing; nil if there is none.
 func (m *waitModel) wait(
-	client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark, timeout time.Duration,
+	client *kube.Client, object replicaSet, written *replicaSetMark, timeout time.Duration,
 ) *crud.Wait {
 	w := &crud.Wait{
 		Client: client, Object: object, Timeout: timeout,
-		What: fmt.Sprintf("manifest work replica set %q", object.Namespace+"/"+object.Name), Resource: "manifestworkreplicaset",
+		What: what(object), Resource: "manifestworkreplicaset",
 		Missing:    func() []string { return m.missing(object, written) },
 		GivenUp:    whyGivenUp,
 		Conditions: func() []metav1.Condition { return object.Status.Conditions },
@@ -92,7 +93,7 @@ func (m *waitModel) wanted() []attribute.WaitCondition {
 // With no clusters the hub calls the rollout complete, as there is nothing left to do;
 // but a placement that has not been decided yet looks the same, so that the placements
 // have to be in order as well.
-func (m *waitModel) missing(object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark) []string {
+func (m *waitModel) missing(object replicaSet, written *replicaSetMark) []string {
 	have := object.Status.Conditions
 	var missing []string
 	for _, c := range m.wanted() {
@@ -111,6 +112,6 @@ func (m *waitModel) missing(object *workv1alpha1.ManifestWorkReplicaSet, written
 }
 
 // rolledOut reports whether the present template has succeeded in every cluster.
-func rolledOut(object *workv1alpha1.ManifestWorkReplicaSet, written *replicaSetMark) bool {
+func rolledOut(object replicaSet, written *replicaSetMark) bool {
 	return len((&waitModel{RolledOut: types.BoolValue(true)}).missing(object, written)) == 0
 }

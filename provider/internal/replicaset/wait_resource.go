@@ -45,7 +45,7 @@ func NewWait() resource.Resource {
 func waitResourceAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"namespace":  attribute.Identifying("Namespace of the replica set.", attribute.ValidName("namespace")),
-		"name":       attribute.Identifying("Name of the replica set.", replicaSetNameValidator{}),
+		"name":       attribute.Identifying("Name of the replica set.", validName()),
 		"generation": workload.GenerationToWaitFor("muster_manifest_work_replica_set"),
 	}
 }
@@ -61,7 +61,7 @@ func (m *waitResourceModel) Wait(
 		wait.RolledOut = types.BoolValue(true)
 	}
 	summary, problem = wait.wait(client, object, nil, timeout).Run(waiting)
-	return summary, liveContent(object).Masked(problem)
+	return summary, content().Live(object).Masked(problem)
 }
 
 // What implements crud.Model.

@@ -2,14 +2,15 @@ package replicaset
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -78,10 +79,7 @@ func TestReportsFromBeforeAWriteDoNotCount(t *testing.T) {
 			if test.before != nil {
 				test.before(object)
 			}
-			written, err := markOf(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := markOf(object)
 			test.after(object)
 			if got := rolledOut(object, written); got != test.want {
 				t.Errorf("got %t", got)
@@ -114,42 +112,35 @@ func TestWaitIsMet(t *testing.T) {
 
 // Only what changes the works makes the hub report again.
 func TestSameWorks(t *testing.T) {
-	model := func(change func(*replicaSetModel)) *replicaSetModel {
-		m := &replicaSetModel{
-			Content:    workload.None(),
-			Placements: []placementRefModel{{Name: tfString("a")}, {Name: tfString("b")}},
+	a, b := placementRefModel{Name: tfString("a")}, placementRefModel{Name: tfString("b")}
+	progressive := placementRefModel{Name: tfString("a"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")}}
+	texts := func(text string) attr.Value { return attribute.StringListValue([]string{text}) }
+	executor := map[string]attr.Value{"namespace": tfString("a"), "service_account": tfString("b")}
+	plan := func(change attribute.Values) attribute.Values {
+		values := attribute.Values{
+			"manifests":  texts("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"),
+			"placements": placed([]placementRefModel{a, b}),
 		}
-		m.Manifests = attribute.StringListValue([]string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"})
-		if change != nil {
-			change(m)
-		}
-		return m
+		maps.Copy(values, change)
+		return values
 	}
 	for name, test := range map[string]struct {
-		change func(*replicaSetModel)
+		change attribute.Values
 		want   bool
 	}{
-		"nothing": {nil, true},
-		"notation": {func(m *replicaSetModel) {
-			m.Manifests = attribute.StringListValue([]string{`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`})
-		}, true},
-		"strategy": {func(m *replicaSetModel) {
-			m.Placements[0].RolloutStrategy = &workload.RolloutModel{Type: tfString("Progressive")}
-		}, true},
-		"deletion policy":   {func(m *replicaSetModel) { m.DeletionPolicy = tfString("Foreground") }, true},
-		"order":             {func(m *replicaSetModel) { m.Placements[0], m.Placements[1] = m.Placements[1], m.Placements[0] }, true},
-		"another placement": {func(m *replicaSetModel) { m.Placements[0].Name = tfString("c") }, false},
-		"a placement less":  {func(m *replicaSetModel) { m.Placements = m.Placements[:1] }, false},
-		"manifests": {func(m *replicaSetModel) {
-			m.Manifests = attribute.StringListValue([]string{"{apiVersion: v1, kind: Namespace, metadata: {name: x}}"})
-		}, false},
-		"executor": {func(m *replicaSetModel) {
-			m.Executor = &manifestwork.ExecutorModel{Namespace: tfString("a"), Name: tfString("b")}
-		}, false},
-		"unreadable content": {func(m *replicaSetModel) { m.Manifests = attribute.StringListValue([]string{"x"}) }, false},
+		"nothing":            {nil, true},
+		"notation":           {attribute.Values{"manifests": texts(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`)}, true},
+		"strategy":           {attribute.Values{"placements": placed([]placementRefModel{progressive, b})}, true},
+		"deletion policy":    {attribute.Values{"cascade_deletion_policy": tfString("Foreground")}, true},
+		"order":              {attribute.Values{"placements": placed([]placementRefModel{b, a})}, true},
+		"another placement":  {attribute.Values{"placements": placed([]placementRefModel{{Name: tfString("c")}, b})}, false},
+		"a placement less":   {attribute.Values{"placements": placed([]placementRefModel{a})}, false},
+		"manifests":          {attribute.Values{"manifests": texts("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, false},
+		"executor":           {attribute.Values{"executor": types.ObjectValueMust(map[string]attr.Type{"namespace": types.StringType, "service_account": types.StringType}, executor)}, false},
+		"unreadable content": {attribute.Values{"manifests": texts("x")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := sameWorks(model(nil), model(test.change)); got != test.want {
+			if got := sameWorks(plan(nil), plan(test.change)); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})

@@ -22,7 +22,6 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
 // What the works of a replica set say.
@@ -112,7 +111,7 @@ func refusedText(refused []workload.Refused) string {
 
 // DescribeHeldUp lists the works that hold a rollout up, if the hub
 // answers soon.
-func DescribeHeldUp(ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet) []string {
+func DescribeHeldUp(ctx context.Context, client *kube.Client, object replicaSet) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	works, err := Works(ctx, client, object.Namespace, object.Name)
@@ -176,15 +175,15 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 
 // mayFail reports whether the hub counts works that are not applied, so that it is
 // worth reading them.
-func mayFail(object *workv1alpha1.ManifestWorkReplicaSet) bool {
+func mayFail(object replicaSet) bool {
 	return object.Status.Summary.Applied < object.Status.Summary.Total
 }
 
 // warnOfFailures tells at a refresh which works could not be applied, by cause. It says
 // nothing of works that their agents have yet to look at, nor where the works may not be
 // read.
-func (m *replicaSetModel) warnOfFailures(
-	ctx context.Context, client *kube.Client, object *workv1alpha1.ManifestWorkReplicaSet, diags *diag.Diagnostics,
+func warnOfFailures(
+	ctx context.Context, client *kube.Client, object replicaSet, places workload.Places, diags *diag.Diagnostics,
 ) {
 	if client == nil || !mayFail(object) {
 		return
@@ -193,9 +192,9 @@ func (m *replicaSetModel) warnOfFailures(
 	if err != nil {
 		return
 	}
-	if text := describeFailures(works, m.Places()); len(text) > 0 {
+	if text := describeFailures(works, places); len(text) > 0 {
 		text = append(text, "", "They keep trying. Correct the objects and apply, or look at what stands in their way:", "  "+listWorks(object))
-		diags.AddWarning("Not applied: "+m.What(), attribute.JoinLines(text))
+		diags.AddWarning("Not applied: "+what(object), attribute.JoinLines(text))
 	}
 }
 
@@ -218,6 +217,6 @@ func describeFailures(works []workv1.ManifestWork, places workload.Places) []str
 }
 
 // listWorks is the command that lists the works.
-func listWorks(object *workv1alpha1.ManifestWorkReplicaSet) string {
+func listWorks(object replicaSet) string {
 	return fmt.Sprintf("kubectl get manifestworks -A -l %s=%s", work.ReplicaSetLabel, replicaSetLabel(object.Namespace, object.Name))
 }

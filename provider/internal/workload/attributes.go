@@ -7,32 +7,33 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
-// Attributes are those that hold the objects. manifests and objects are computed
+// Table has the attributes that hold the objects. manifests and objects are computed
 // too, because an import sets both: see Content.imported.
-func Attributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"manifests":            manifestsAttribute(),
-		"objects":              objectsAttribute(),
-		"manifests_wo":         writeOnlyAttribute(),
-		"manifests_wo_version": writeOnlyVersionAttribute(),
-		"fields":               fieldsAttribute(),
-		"field_validation":     fieldValidationAttribute(),
-		"sensitive_fields":     sensitiveFieldsAttribute(),
+func (k Kind[O]) Table() attribute.Table[O] {
+	return attribute.Table[O]{
+		attribute.ByHooks[O]("manifests", manifestsAttribute(k.Rules.Limit)),
+		attribute.ByHooks[O]("objects", objectsAttribute()),
+		attribute.ByHooks[O]("manifests_wo", writeOnlyAttribute()),
+		attribute.ByHooks[O]("manifests_wo_version", writeOnlyVersionAttribute()),
+		attribute.ByHooks[O]("fields", fieldsAttribute()),
+		attribute.Local[O]("field_validation", fieldValidationAttribute()),
+		attribute.Local[O]("sensitive_fields", sensitiveFieldsAttribute()),
 	}
 }
 
-func manifestsAttribute() schema.ListAttribute {
+func manifestsAttribute(limit string) schema.ListAttribute {
 	return schema.ListAttribute{
 		MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold " +
 			"several YAML documents. Each object needs apiVersion, kind and metadata.name. Only what they mean is " +
 			"compared: notation, comments, the order of objects and keys, and fields that are null make no " +
-			"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be set. The work has the " +
-			"objects of all three, in this order; together they may take up to 500 KiB. The texts are hidden in " +
-			"plans, and left out of a configuration that Terraform generates: `fields` shows what is in them.",
+			"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be set. " + limit + " The " +
+			"texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` shows " +
+			"what is in them.",
 		Optional: true, Computed: true, Sensitive: true,
 		ElementType: types.StringType,
 	}
@@ -118,12 +119,12 @@ func fieldValidationAttribute() schema.StringAttribute {
 
 // Generation is on every resource that brings objects to clusters. kind is what
 // it is called.
-func Generation(kind string) schema.Int64Attribute {
-	return schema.Int64Attribute{
+func Generation[O metav1.Object](kind string) attribute.Field[O] {
+	return attribute.Reported("generation", schema.Int64Attribute{
 		MarkdownDescription: "Generation of the " + kind + " on the hub, which goes up with each change of what it " +
 			"says. A plan shows it as unknown only when it changes.",
 		Computed: true,
-	}
+	}, func(object O) types.Int64 { return types.Int64Value(object.GetGeneration()) })
 }
 
 // GenerationToWaitFor is on the resources that wait for those of Generation.

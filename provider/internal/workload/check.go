@@ -22,6 +22,8 @@ const noObject = "There is nothing to bring to clusters: set at least one of man
 // Rules are what holds for objects beyond their form. It depends on what brings them
 // to clusters.
 type Rules struct {
+	// Limit documents Fits.
+	Limit string
 	// Fits says why all objects together can't be brought.
 	Fits func([]Object) error
 	// Kinds lists what is wrong with an object, in JSON's terms, that is of one of
@@ -32,17 +34,24 @@ type Rules struct {
 	Each func(object Object, secret bool) (problems, warnings []string)
 }
 
-// ofWorks are the rules for the objects of one work.
-func ofWorks() Rules {
-	return Rules{Fits: func(objects []Object) error { return fitsLimit(SizeOf(objects)) }, Kinds: CheckObject}
+// OfWorks are the rules for the objects of one work.
+func OfWorks() Rules {
+	return Rules{
+		Limit: "The work has the objects of all three, in this order; together they may take up to 500 KiB.",
+		Fits: func(objects []Object) error {
+			if size := SizeOf(objects); size > work.DefaultManifestLimit {
+				return fmt.Errorf("the manifests take %d bytes, more than the %d that a hub accepts in one work; "+
+					"divide them among several works", size, work.DefaultManifestLimit)
+			}
+			return nil
+		},
+		Kinds: CheckObject,
+	}
 }
 
 // Check finds what is wrong with the content of a configuration as far as it is
 // known. Content without any object passes: see Plan.
-func (c Content) Check() diag.Diagnostics { return c.CheckBy(ofWorks()) }
-
-// CheckBy is Check by other rules than those of works.
-func (c Content) CheckBy(rules Rules) diag.Diagnostics {
+func (c Content) Check(rules Rules) diag.Diagnostics {
 	k := c.read(func(err error) error { return err })
 	k.rules = rules
 	k.kinds(c.FieldValidation)
@@ -242,11 +251,4 @@ func (r Rules) fit(objects []Object) error {
 // duplicate is the error of an object that appears a second time.
 func duplicate(object Object) error {
 	return fmt.Errorf("%s appears twice, so the two would overwrite each other; remove one of them", object)
-}
-
-func fitsLimit(size int) error {
-	if size <= work.DefaultManifestLimit {
-		return nil
-	}
-	return fmt.Errorf("the manifests take %d bytes, more than the %d that a hub accepts in one work; divide them among several works", size, work.DefaultManifestLimit)
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -26,20 +27,20 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Content is what a configuration, a plan or a state says of a work's objects.
-// The work's manifests are those of Manifests, Objects and WriteOnly, in this
-// order. A resource's model embeds it.
+// Content is what a configuration, a plan or a state says of a work's objects, in the
+// attributes of Table. The work's manifests are those of Manifests, Objects and
+// WriteOnly, in this order.
 type Content struct {
-	Manifests types.List    `tfsdk:"manifests"`
-	Objects   types.Dynamic `tfsdk:"objects"`
+	Manifests types.List
+	Objects   types.Dynamic
 	// WriteOnly is null in plans and states.
-	WriteOnly types.List  `tfsdk:"manifests_wo"`
-	Version   types.Int64 `tfsdk:"manifests_wo_version"`
+	WriteOnly types.List
+	Version   types.Int64
 	// Fields is null in configurations.
-	Fields          types.Map    `tfsdk:"fields"`
-	FieldValidation types.String `tfsdk:"field_validation"`
+	Fields          types.Map
+	FieldValidation types.String
 	// SensitiveFields are paths of fields that are not to be shown.
-	SensitiveFields types.Set `tfsdk:"sensitive_fields"`
+	SensitiveFields types.Set
 }
 
 // None has no object.
@@ -52,27 +53,43 @@ func None() Content {
 
 // Of is the content that a configuration, a plan or a state has.
 func Of(ctx context.Context, from crud.Source, diags *diag.Diagnostics) Content {
-	var c Content
-	diags.Append(from.GetAttribute(ctx, path.Root("manifests"), &c.Manifests)...)
-	diags.Append(from.GetAttribute(ctx, path.Root("objects"), &c.Objects)...)
-	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
-	diags.Append(from.GetAttribute(ctx, path.Root("manifests_wo_version"), &c.Version)...)
-	diags.Append(from.GetAttribute(ctx, path.Root("fields"), &c.Fields)...)
-	diags.Append(from.GetAttribute(ctx, path.Root("field_validation"), &c.FieldValidation)...)
-	diags.Append(from.GetAttribute(ctx, path.Root("sensitive_fields"), &c.SensitiveFields)...)
+	var all types.Object
+	diags.Append(from.GetAttribute(ctx, path.Empty(), &all)...)
+	return ContentOf(all.Attributes())
+}
+
+// ContentOf is the content that a plan or a state has.
+func ContentOf(values attribute.Values) Content {
+	c := None()
+	take(values["manifests"], &c.Manifests)
+	take(values["objects"], &c.Objects)
+	take(values["manifests_wo"], &c.WriteOnly)
+	take(values["manifests_wo_version"], &c.Version)
+	take(values["fields"], &c.Fields)
+	take(values["field_validation"], &c.FieldValidation)
+	take(values["sensitive_fields"], &c.SensitiveFields)
 	return c
+}
+
+func take[V attr.Value](value attr.Value, into *V) {
+	if of, ok := value.(V); ok {
+		*into = of
+	}
+}
+
+// keep puts into values what a read or an import changes of the content.
+func (c Content) keep(values attribute.Values) {
+	values["manifests"], values["objects"], values["fields"] = c.Manifests, c.Objects, c.Fields
 }
 
 // Put writes the content into an object of the hub that is about to be written.
 // The write-only manifests are in the configuration alone. On the object it notes
 // which of its manifests must not be read back, so that an import and a data
 // source know it too.
-func (c Content) Put(ctx context.Context, config crud.Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
-	c.PutBy(ctx, ofWorks(), config, object, template, diags)
-}
-
-// PutBy is Put by other rules than those of works.
-func (c Content) PutBy(ctx context.Context, rules Rules, config crud.Source, object metav1.Object, template *workv1.ManifestsTemplate, diags *diag.Diagnostics) {
+func (c Content) Put(
+	ctx context.Context, rules Rules, config crud.Source, object metav1.Object, template *workv1.ManifestsTemplate,
+	diags *diag.Diagnostics,
+) {
 	diags.Append(config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly)...)
 	if diags.HasError() {
 		return
@@ -109,12 +126,8 @@ func (c Content) put(rules Rules, object metav1.Object, template *workv1.Manifes
 	if err != nil {
 		return fmt.Errorf("write the annotation %s: %w", work.WriteOnlyAnnotation, err)
 	}
-	annotations := map[string]string{work.WriteOnlyAnnotation: string(text)}
-	for key, value := range object.GetAnnotations() {
-		if key != work.WriteOnlyAnnotation {
-			annotations[key] = value
-		}
-	}
+	annotations := attribute.OrEmpty(maps.Clone(object.GetAnnotations()))
+	annotations[work.WriteOnlyAnnotation] = string(text)
 	object.SetAnnotations(annotations)
 	return nil
 }

@@ -85,7 +85,7 @@ func TestInputsAreCheckedTogether(t *testing.T) {
 		"unknown element":             {unknownElement, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			diags := test.content.Check()
+			diags := test.content.Check(OfWorks())
 			if test.want == "" {
 				if diags.HasError() {
 					t.Errorf("got %v", diags)
@@ -104,7 +104,7 @@ func TestErrorsOfWriteOnlyManifestsQuoteNothing(t *testing.T) {
 	for _, text := range []string{secret + ": [" + secret, "a: *" + secret, "a: !!int " + secret, secret + ": 1\n" + secret + ": 2", secret, "- " + secret} {
 		content := None()
 		content.WriteOnly = attribute.StringListValue([]string{text})
-		diags := content.Check()
+		diags := content.Check(OfWorks())
 		if !diags.HasError() {
 			t.Errorf("%q passes", text)
 		}
@@ -233,7 +233,7 @@ func TestObjectsAreCheckedByTheirKinds(t *testing.T) {
 		if test.validation != "" {
 			content.FieldValidation = types.StringValue(test.validation)
 		}
-		diags := content.Check()
+		diags := content.Check(OfWorks())
 		switch {
 		case test.want == "" && len(diags) == 0:
 		case len(diags) != 1 || !strings.Contains(diags[0].Detail(), test.want) || diags.HasError() != test.isError || strings.Contains(diags[0].Detail(), "hunter2"):

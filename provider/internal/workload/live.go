@@ -7,11 +7,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -162,18 +159,4 @@ func (c *Content) observedFields(before Content, hidden []Object) types.Map {
 		fields.AddWriteOnly(object.Key(), c.version())
 	}
 	return FieldsValue(fields)
-}
-
-// ImportMetadata are the labels and annotations that an import takes over: those that the
-// provider has written, or else all that people have set.
-func ImportMetadata(object metav1.Object) (labels, annotations types.Map) {
-	owned := crud.FieldsOf(object, hub.FieldManager)
-	all := func(string) bool { return true }
-	ours := func(key string) bool {
-		return key != work.WriteOnlyAnnotation && attribute.ImportableAnnotation(key)
-	}
-	labels = attribute.ImportedMap(owned.Keys("metadata", "labels"), owned.None(), object.GetLabels(), all)
-	annotations = attribute.ImportedMap(
-		owned.Keys("metadata", "annotations"), owned.None(), object.GetAnnotations(), ours)
-	return labels, annotations
 }

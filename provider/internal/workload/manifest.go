@@ -26,33 +26,29 @@ type Object struct {
 
 // String is the object in words, such as Deployment apps/v1 shop/web.
 func (o Object) String() string {
-	name := o.Name
-	if o.Namespace != "" {
-		name = o.Namespace + "/" + name
-	}
-	return fmt.Sprintf("%s %s (%s)", o.Kind, name, o.APIVersion)
+	return fmt.Sprintf("%s %s (%s)", o.Kind, Qualified(o.Namespace, o.Name), o.APIVersion)
 }
 
 // Key names the object where it stands among others: its apiVersion and kind,
 // then its namespace and name, such as apps/v1/Deployment shop/web. Without a
 // namespace there is only the name.
 func (o Object) Key() string {
-	name := o.Name
-	if o.Namespace != "" {
-		name = o.Namespace + "/" + name
-	}
-	return o.APIVersion + "/" + o.Kind + " " + name
+	return o.APIVersion + "/" + o.Kind + " " + Qualified(o.Namespace, o.Name)
 }
 
 // objectIdentity tells objects apart: two with the same would fight over one object.
 type objectIdentity struct{ group, kind, namespace, name string }
 
 func (o Object) identity() objectIdentity {
-	group, _, found := strings.Cut(o.APIVersion, "/")
-	if !found {
-		group = ""
+	return objectIdentity{o.Group(), o.Kind, o.Namespace, o.Name}
+}
+
+// Group is the object's API group; empty for the core group.
+func (o Object) Group() string {
+	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
+		return group
 	}
-	return objectIdentity{group, o.Kind, o.Namespace, o.Name}
+	return ""
 }
 
 // NewObject makes an object of a value in JSON's terms: maps with text keys, lists,

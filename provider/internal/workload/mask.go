@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 )
@@ -149,17 +150,26 @@ func (m Masker) Text(text string) string {
 		case strings.HasSuffix(value, "}") || strings.HasSuffix(value, "]"):
 			value = "(left out)"
 		case err == nil && m.shown[plain], value != "" && m.shown[value]:
-			value = sensitive
+			value = Hidden
 		}
 		out.WriteString(value)
 	}
 }
 
+// Conditions are conditions without what is not to be shown.
+func (m Masker) Conditions(conditions []metav1.Condition) []metav1.Condition {
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		conditions[i].Message = m.Text(conditions[i].Message)
+	}
+	return conditions
+}
+
 const (
 	// invalidValue is what API servers write before a value that they refuse.
 	invalidValue = "nvalid value: "
-	// sensitive stands for what is not to be shown.
-	sensitive = "(sensitive)"
+	// Hidden stands for what is not to be shown.
+	Hidden = "(sensitive)"
 )
 
 // valueAt is the value at the beginning of a text, as API servers write it: a text in
@@ -207,7 +217,7 @@ func replacing(secrets []string) *strings.Replacer {
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
 	var pairs []string
 	for _, secret := range slices.Compact(all) {
-		pairs = append(pairs, secret, sensitive)
+		pairs = append(pairs, secret, Hidden)
 	}
 	return strings.NewReplacer(pairs...)
 }

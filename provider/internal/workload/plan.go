@@ -5,13 +5,12 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 )
 
 // What is decided of the content while planning.
@@ -56,58 +55,38 @@ func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.Mo
 }
 
 // PlanReports plans what is only known after the write: the generation, when the
-// specification changes, and whether the wait is met, when one is due. The reports stay
-// as they were read last, unless the apply waits for others. unknown are the attributes
-// that hold reports, as they are while planning; those in current say something of the
-// present specification, so that none of an earlier one stays.
+// specification changes, and whether the wait is met, when one is due. What is reported
+// stays as it was read last, unless the apply waits for other reports. Attributes in
+// current say something of the present specification, so that none of an earlier one stays.
 func PlanReports(
-	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, respecified bool, unknown map[string]attr.Value, current ...string,
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	respecified bool, reported []string, current ...string,
 ) {
 	var waits, waited types.Object
 	var was types.Bool
-	var generation types.Int64
 	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
-	set := func(name string, value any) {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
-	}
 	creating := req.State.Raw.IsNull()
 	if !creating {
 		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("wait"), &waited)...)
 		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &was)...)
-		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("generation"), &generation)...)
+		crud.KeepReported(req, resp, slices.Concat([]string{"ready", "generation"}, reported, current)...)
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	unmet := !was.IsNull() && !was.ValueBool()
+	var open []string
+	if respecified {
+		open = append(current, "generation")
+	}
 	switch {
 	case waits.IsNull():
-		set("ready", types.BoolNull())
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), types.BoolNull())...)
 	case respecified || unmet || !waits.Equal(waited):
-		set("ready", types.BoolUnknown())
-	default:
-		set("ready", was)
+		open = append(open, "ready")
 	}
-	if respecified {
-		generation = types.Int64Unknown()
+	if creating || (respecified || unmet) && !waits.IsNull() {
+		open = slices.Concat(open, reported, current)
 	}
-	set("generation", generation)
-	due := creating || (respecified || unmet) && !waits.IsNull()
-	state := map[string]tftypes.Value{}
-	if !creating {
-		if err := req.State.Raw.As(&state); err != nil {
-			resp.Diagnostics.AddError("Cannot read the state", err.Error())
-			return
-		}
-	}
-	for name, value := range unknown {
-		if !due && (!respecified || !slices.Contains(current, name)) {
-			var err error
-			if value, err = value.Type(ctx).ValueFromTerraform(ctx, state[name]); err != nil {
-				resp.Diagnostics.AddError("Cannot read the state", name+": "+err.Error())
-				return
-			}
-		}
-		set(name, value)
-	}
+	crud.PlanUnknown(resp, open...)
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
@@ -21,6 +23,37 @@ func Texts(objects []Object) (types.List, error) {
 		texts = append(texts, text)
 	}
 	return attribute.StringListValue(texts), nil
+}
+
+// TextsOf is the attribute manifests of a data source: objects as YAML, by Live.Texts.
+// whose begins the sentence, and resource writes them.
+func TextsOf[P any](whose, resource string) attribute.Field[P] {
+	return attribute.ByHooks[P]("manifests", schema.ListAttribute{
+		MarkdownDescription: whose + " as YAML, except those that `" + resource + "` wrote from `manifests_wo`. " +
+			"Secrets among them are read in full, and are then in the state.",
+		Computed: true, Sensitive: true, ElementType: types.StringType,
+	})
+}
+
+// Texts are the objects that may be read, as a list of YAML.
+func (l Live) Texts() (types.List, error) {
+	open, _, err := l.Read(nil)
+	if err != nil {
+		return types.ListNull(types.StringType), err
+	}
+	return Texts(open)
+}
+
+// Conditions is the attribute conditions of a resource: without their times, which would
+// make a difference where nothing has happened. kinds ends the description of their types.
+func Conditions[P any](description, kinds string, read func(P) []metav1.Condition) attribute.Field[P] {
+	type condition = metav1.Condition
+	return attribute.ReportedObjects("conditions", description, read,
+		attribute.ReportedText("type", "Type of the condition"+kinds+".", func(c condition) string { return c.Type }),
+		attribute.ReportedText("status", "`True`, `False` or `Unknown`.",
+			func(c condition) metav1.ConditionStatus { return c.Status }),
+		attribute.ReportedText("reason", "Reason in one word.", func(c condition) string { return c.Reason }),
+		attribute.ReportedText("message", "Reason in a sentence.", func(c condition) string { return c.Message }))
 }
 
 // SameManifests reports whether two lists of manifests, both known, mean the

@@ -306,6 +306,29 @@ func Model[P, M any](name string, s schema.Attribute, write func(model M, to P),
 	}
 }
 
+// ByHooks is an attribute that hooks of the kind write and read.
+func ByHooks[P any](name string, s schema.Attribute) Field[P] {
+	return Field[P]{name: name, schema: s, write: func(attr.Value, P) {}}
+}
+
+// Within is a field of an object that is there only when the attribute is set.
+func Within[P, E any](at func(P) **E, of Field[*E]) Field[P] {
+	f := Field[P]{name: of.name, schema: of.schema}
+	f.write = func(value attr.Value, to P) {
+		if *at(to) == nil {
+			*at(to) = new(E)
+		}
+		of.write(value, *at(to))
+	}
+	f.read = func(from P) attr.Value {
+		if *at(from) == nil {
+			return of.null()
+		}
+		return of.read(*at(from))
+	}
+	return f
+}
+
 // Local is an attribute that the hub knows nothing of.
 func Local[P any](name string, s schema.Attribute) Field[P] { return Field[P]{name: name, schema: s} }
 

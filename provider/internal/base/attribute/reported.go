@@ -54,6 +54,16 @@ func ReportedTextMap[P any](name, description string, read func(P) map[string]st
 	return Reported(name, s, func(from P) types.Map { return StringMapValue(OrEmpty(read(from))) })
 }
 
+// ReportedObject is an object.
+func ReportedObject[P, E any](name, description string, read func(P) E, fields ...Field[E]) Field[P] {
+	table := Table[E](fields)
+	s := schema.SingleNestedAttribute{
+		MarkdownDescription: description, Computed: true, Attributes: table.Attributes(),
+	}
+	return Reported(name, s,
+		func(from P) types.Object { return types.ObjectValueMust(table.Types(), table.Read(read(from))) })
+}
+
 // ReportedObjects are objects in order; an empty list for none.
 func ReportedObjects[P, E any](name, description string, read func(P) []E, fields ...Field[E]) Field[P] {
 	table := Table[E](fields)

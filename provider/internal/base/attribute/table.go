@@ -134,6 +134,13 @@ func (f Field[P]) LeftToOthers(imported func(owned Owned, from P) bool) Field[P]
 	return f
 }
 
+// Keeping says what a read makes of the hub's value where neither that nor prior, the
+// value until now, is null: prior where it means the same, in whole or in part.
+func (f Field[P]) Keeping(keep func(prior, live attr.Value) attr.Value) Field[P] {
+	f.observe = func(prior attr.Value, _, live P) attr.Value { return keep(prior, f.value(live)) }
+	return f
+}
+
 func (f Field[P]) kind() attr.Type { return f.schema.GetType() }
 
 func (f Field[P]) path() []string {

@@ -51,7 +51,7 @@ func ValidText(description string, check func(at path.Path, text string) (summar
 // "namespace".
 func ValidName(what string) validator.String {
 	return ValidText(labelDescription(what), func(_ path.Path, name string) (summary, detail string) {
-		return checkLabel(what, name)
+		return CheckLabel(what, name)
 	})
 }
 
@@ -60,7 +60,7 @@ func ValidName(what string) validator.String {
 func ValidClusterName() validator.String {
 	const what = "cluster name"
 	return ValidText(labelDescription(what), func(at path.Path, name string) (summary, detail string) {
-		if summary, detail := checkLabel(what, name); summary != "" {
+		if summary, detail := CheckLabel(what, name); summary != "" {
 			return summary, detail
 		}
 		if err := cluster.ReservedName(name); err != nil {
@@ -74,7 +74,8 @@ func labelDescription(what string) string {
 	return what + " is a DNS label: at most 63 lower-case letters, digits and hyphens, with a letter or digit at both ends"
 }
 
-func checkLabel(what, name string) (summary, detail string) {
+// CheckLabel says why a name can't be that of what, which takes a DNS label.
+func CheckLabel(what, name string) (summary, detail string) {
 	if len(validation.IsDNS1123Label(name)) == 0 {
 		return "", ""
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // Follow is what comes after an object was written: the wait for it, if the
@@ -88,6 +90,13 @@ func (f Follow) run(waiting context.Context, due bool) (summary, problem string)
 		f.Report()
 	}
 	return summary, problem
+}
+
+// StayReady brings the attribute ready of values up to date at a refresh, as StillReady
+// says.
+func StayReady(values attribute.Values, met func() bool) {
+	was, _ := values["ready"].(types.Bool)
+	values["ready"] = StillReady(was, values.IsSet("wait"), met)
 }
 
 // StillReady is the attribute ready at a refresh: null without a wait, and once it was

@@ -129,6 +129,12 @@ type Hooks[M any, O kube.Object] struct {
 	Own func(m *M, o *Owned)
 	// Complete puts into the object what only the configuration has, for a plan, too.
 	Complete func(ctx context.Context, m *M, config tfsdk.Config, object O, diags *diag.Diagnostics)
+	// Imported sets attributes of an object that is imported, before those that the table
+	// reads.
+	Imported func(m *M, live O) error
+	// Shown is the object as the state may show it: a copy whose reports have no secrets.
+	// m is the plan or the state. It is for kinds with a table.
+	Shown func(m *M, live O) O
 	// Mask hides in diagnostics what is secret. from is the plan or the state; config is
 	// the state, too, where there is no configuration.
 	Mask func(ctx context.Context, from, config Source, diags *diag.Diagnostics)
@@ -175,6 +181,10 @@ type Change[M any, O kube.Object] struct {
 	// Object is what is written, and then what the hub has.
 	Object O
 	Client *kube.Client
+	// TakeReports takes over what the hub reports of Object, where the plan left it open;
+	// nil in a deletion. It is called after the write, and after the wait where Follow has
+	// no Report of its own.
+	TakeReports func()
 	// Timeout is how long the operation may take, since Began.
 	Timeout     time.Duration
 	Began       time.Time

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -24,6 +25,8 @@ type Data[O kube.Object] struct {
 	Description string
 	// Table are attributes beside those of the kind's table, or in place of them.
 	Table attribute.Table[O]
+	// Also reads values of Table that take more than the object.
+	Also func(ctx context.Context, client *kube.Client, live O) (attribute.Values, error)
 	// Without are attributes of the kind's table that the data source does not have.
 	Without []string
 	// Model is the whole state, as a model with tfsdk tags, and Attributes are its
@@ -98,22 +101,25 @@ func (d *kindDataSource[M, O]) Read(ctx context.Context, req datasource.ReadRequ
 		resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, d.value(resp.State.Schema.Type(), keys, object))...)
+	values := d.table().Read(object)
+	if k.Data.Also != nil {
+		also, err := k.Data.Also(ctx, client, object)
+		if err != nil {
+			hub.AddAPIError(&resp.Diagnostics, client, "read "+what, err)
+			return
+		}
+		maps.Copy(values, also)
+	}
+	for n, key := range k.Keys {
+		values[key.Name] = types.StringValue(keys[n])
+	}
+	kinds, _ := resp.State.Schema.Type().(attr.TypeWithAttributeTypes)
+	resp.Diagnostics.Append(resp.State.Set(ctx, types.ObjectValueMust(kinds.AttributeTypes(), values))...)
 }
 
 // table are the attributes beside the keys.
 func (d *kindDataSource[M, O]) table() attribute.Table[O] {
 	return append(d.kind.Table.Shown(d.kind.Data.Without...), d.kind.Data.Table...)
-}
-
-// value is what the data source has of an object.
-func (d *kindDataSource[M, O]) value(of attr.Type, keys []string, object O) types.Object {
-	values := d.table().Read(object)
-	for n, key := range d.kind.Keys {
-		values[key.Name] = types.StringValue(keys[n])
-	}
-	kinds, _ := of.(attr.TypeWithAttributeTypes)
-	return types.ObjectValueMust(kinds.AttributeTypes(), values)
 }
 
 // DataSource is what all data sources have in common: the hub.

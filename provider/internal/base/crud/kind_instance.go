@@ -2,6 +2,7 @@ package crud
 
 import (
 	"context"
+	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -115,15 +116,23 @@ func (i *instance[M, O]) observe(live O) error {
 	if !ok {
 		return i.kind.Model.Observe(i.model, live)
 	}
-	i.kind.Table.Observe(*values, i.object(), live)
+	i.kind.Table.Observe(*values, i.object(), i.shown(live))
 	return nil
 }
 
 // report takes over what only the hub says, where the plan left it open.
 func (i *instance[M, O]) report(live O) {
 	if values, ok := i.values(); ok {
-		i.kind.Table.Report(*values, i.all, live)
+		i.kind.Table.Report(*values, i.all, i.shown(live))
 	}
+}
+
+// shown is an object as the state may show it.
+func (i *instance[M, O]) shown(live O) O {
+	if i.kind.Shown == nil {
+		return live
+	}
+	return i.kind.Shown(i.model, live)
 }
 
 // unwanted are the places where the hub has what contradicts the configuration.
@@ -146,7 +155,15 @@ func (k *Kind[M, O]) imported(object O) (Model, error) {
 		}
 	}
 	if values, ok := i.values(); ok {
-		*values = k.Table.Import(FieldsOf(object, hub.FieldManager), object)
+		*values = attribute.Values{}
+		if k.Imported != nil {
+			if err := k.Imported(i.model, object); err != nil {
+				return i, err
+			}
+		}
+		beside := *values
+		*values = k.Table.Import(FieldsOf(object, hub.FieldManager), i.shown(object))
+		maps.Copy(*values, beside)
 		return i, nil
 	}
 	model, err := k.Model.Import(object)

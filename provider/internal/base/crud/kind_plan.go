@@ -69,13 +69,13 @@ func (k *Kind[M, O]) leaveOpen(
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
 	}
 	if writes || again { // What was reported stays when only a wait is new, as after an import.
-		planUnknown(resp, reported...)
+		PlanUnknown(resp, reported...)
 	}
 	return writes
 }
 
-// planUnknown plans attributes as known after the apply.
-func planUnknown(resp *resource.ModifyPlanResponse, attributes ...string) {
+// PlanUnknown plans attributes as known after the apply.
+func PlanUnknown(resp *resource.ModifyPlanResponse, attributes ...string) {
 	var planned map[string]tftypes.Value
 	if err := resp.Plan.Raw.As(&planned); err != nil {
 		resp.Diagnostics.AddError("Cannot read the plan", err.Error())

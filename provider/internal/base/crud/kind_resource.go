@@ -190,6 +190,7 @@ func (r *kindResource[M, O]) change(plan, state *instance[M, O], diags *diag.Dia
 	}
 	if plan != nil {
 		c.Plan, c.What, c.Keys = plan.model, plan.What(), plan.keys
+		c.TakeReports = func() { plan.report(c.Object) }
 		if !diags.HasError() {
 			c.Object = plan.object()
 		}
@@ -242,7 +243,7 @@ func (r *kindResource[M, O]) write(
 func (r *kindResource[M, O]) follow(ctx context.Context, plan *instance[M, O], c *Change[M, O]) Follow {
 	f := r.kind.Follow(ctx, c)
 	if f.Report == nil {
-		f.Report = func() { plan.report(c.Object) }
+		f.Report = c.TakeReports
 	}
 	if values, ok := plan.values(); ok && f.Ready == nil {
 		f.Ready = new(types.Bool)
