@@ -108,7 +108,8 @@ const (
 
 func fieldValidationAttribute() schema.StringAttribute {
 	return schema.StringAttribute{
-		MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which needs no cluster: for fields and kinds that Kubernetes " + KubernetesRelease + " does not have, wrong types, " +
+		MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which needs " +
+			"no cluster: for fields and kinds that Kubernetes " + KubernetesRelease + " does not have, wrong types, " +
 			"and what no API server accepts, such as a selector that does not match its template. `Strict`: all that " +
 			"is an error. `Warn`: what only a later release may know, a field or a kind, is a warning. " +
 			"`Ignore`: nothing is checked. Defaults to `Strict`. Custom resources are never checked.",

@@ -57,7 +57,8 @@ func (c Content) Check(rules Rules) diag.Diagnostics {
 	k.kinds(c.FieldValidation)
 	k.sensitive(c.SensitiveFields)
 	if i := DuplicateOf(k.found); i >= 0 {
-		k.diags.AddAttributeError(k.at[i], "Duplicate manifest", fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
+		k.diags.AddAttributeError(k.at[i], "Duplicate manifest",
+			fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
 	}
 	if rules.Each != nil {
 		k.each()
@@ -139,8 +140,9 @@ func (k *checker) objects(objects types.Dynamic) {
 	for i, element := range list {
 		k.count++
 		if hasSecret(element) {
-			k.diags.AddAttributeError(root, "Secret in objects", fmt.Sprintf("objects[%d] has a Secret with values, and plans show what is in objects. "+
-				"Put it into manifests, as yamlencode({ ... }), which plans hide, or into manifests_wo, which keeps it out of the state too.", i))
+			k.diags.AddAttributeError(root, "Secret in objects", fmt.Sprintf("objects[%d] has a Secret with values, "+
+				"and plans show what is in objects. Put it into manifests, as yamlencode({ ... }), which plans hide, "+
+				"or into manifests_wo, which keeps it out of the state too.", i))
 		}
 		object, err := objectManifest(element)
 		switch {
@@ -182,15 +184,19 @@ func (k *checker) kinds(validation types.String) {
 		}
 		subject := fmt.Sprintf("%s, %s", k.places[i], object)
 		if len(wrong) > 0 {
-			k.diags.AddAttributeError(k.at[i], "Invalid manifest", fmt.Sprintf("No cluster would accept %s:\n%s", subject, listed(wrong)))
+			k.diags.AddAttributeError(k.at[i], "Invalid manifest",
+				fmt.Sprintf("No cluster would accept %s:\n%s", subject, listed(wrong)))
 		}
-		switch {
-		case len(unknown) == 0:
-		case validation.ValueString() == fieldsWarned:
-			k.diags.AddAttributeWarning(k.at[i], "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s", subject, listed(unknown)))
-		default:
-			k.diags.AddAttributeError(k.at[i], "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s\nIf your clusters are of a later release, which has it, set field_validation = %q.", subject, listed(unknown), fieldsWarned))
+		if len(unknown) == 0 {
+			continue
 		}
+		summary, detail := "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s", subject, listed(unknown))
+		if validation.ValueString() == fieldsWarned {
+			k.diags.AddAttributeWarning(k.at[i], summary, detail)
+			continue
+		}
+		k.diags.AddAttributeError(k.at[i], summary, fmt.Sprintf("%s\nIf your clusters are of a later release, which "+
+			"has it, set field_validation = %q.", detail, fieldsWarned))
 	}
 }
 
@@ -210,7 +216,8 @@ func (k *checker) sensitive(paths types.Set) {
 		return
 	}
 	for _, i := range s.Idle(k.found) {
-		k.diags.AddAttributeWarning(at, "No such field", fmt.Sprintf("%q in sensitive_fields is no field of any of the objects, so that nothing is hidden by it. Correct the path, or remove it.", texts[i]))
+		k.diags.AddAttributeWarning(at, "No such field", fmt.Sprintf("%q in sensitive_fields is no field of any of "+
+			"the objects, so that nothing is hidden by it. Correct the path, or remove it.", texts[i]))
 	}
 }
 
@@ -224,7 +231,8 @@ func (k *checker) each() {
 			k.diags.AddAttributeError(k.at[i], "Invalid manifest", fmt.Sprintf("%s:\n%s", subject, listed(problems)))
 		}
 		if len(warnings) > 0 {
-			k.diags.AddAttributeWarning(k.at[i], "Manifest without effect", fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
+			k.diags.AddAttributeWarning(k.at[i], "Manifest without effect",
+				fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
 		}
 	}
 }

@@ -46,8 +46,8 @@ type Content struct {
 // None has no object.
 func None() Content {
 	return Content{
-		Manifests: types.ListNull(types.StringType), Objects: types.DynamicNull(), WriteOnly: types.ListNull(types.StringType),
-		Version: types.Int64Null(), Fields: types.MapNull(FieldsElement()), SensitiveFields: types.SetNull(types.StringType),
+		Manifests: types.ListNull(types.StringType), WriteOnly: types.ListNull(types.StringType),
+		Fields: types.MapNull(FieldsElement()), SensitiveFields: types.SetNull(types.StringType),
 	}
 }
 
@@ -113,7 +113,8 @@ func (c Content) put(rules Rules, object metav1.Object, template *workv1.Manifes
 	}
 	template.Manifests = nil
 	for _, x := range slices.Concat(open, closed) {
-		template.Manifests = append(template.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: x.JSON}})
+		raw := runtime.RawExtension{Raw: x.JSON}
+		template.Manifests = append(template.Manifests, workv1.Manifest{RawExtension: raw})
 	}
 	if len(closed) == 0 {
 		return nil
@@ -132,22 +133,24 @@ func (c Content) put(rules Rules, object metav1.Object, template *workv1.Manifes
 	return nil
 }
 
-// open are the objects that may be read back: those of Manifests and Objects.
-// It is ErrUnknown's if anything of them is unknown.
-func (c Content) open() ([]Object, error) {
+// texts are the objects of Manifests. It is ErrUnknown's if anything of them is unknown.
+func (c Content) texts() ([]Object, error) {
 	if !attribute.Known(c.Manifests) {
 		return nil, ErrUnknown
 	}
-	texts, err := ParseAllYAML(attribute.StringList(c.Manifests))
+	return ParseAllYAML(attribute.StringList(c.Manifests))
+}
+
+// open are the objects that may be read back: those of Manifests and Objects.
+// It is ErrUnknown's if anything of them is unknown.
+func (c Content) open() ([]Object, error) {
+	texts, err := c.texts()
 	if err != nil {
 		return nil, err
 	}
 	objects, err := objectManifests(c.Objects)
-	if err != nil {
-		return nil, err
-	}
-	if c.imported() {
-		return texts, nil
+	if err != nil || c.imported() {
+		return texts, err
 	}
 	return slices.Concat(texts, objects), nil
 }
@@ -155,24 +158,15 @@ func (c Content) open() ([]Object, error) {
 // listed are the objects that fields lists: those of Manifests. What Objects has is shown
 // there, by Terraform, which hides what is sensitive in it.
 func (c Content) listed() ([]Object, error) {
-	if !attribute.Known(c.Manifests) {
-		return nil, ErrUnknown
-	}
-	texts, err := ParseAllYAML(attribute.StringList(c.Manifests))
-	if err != nil {
-		return nil, err
-	}
+	texts, err := c.texts()
 	shown := c.shown()
-	return slices.DeleteFunc(texts, func(x Object) bool { return shown[x.Key()] }), nil
+	return slices.DeleteFunc(texts, func(x Object) bool { return shown[x.Key()] }), err
 }
 
 // shown are the keys of the objects that Objects has, as far as they are known.
 func (c Content) shown() map[string]bool {
 	keys := map[string]bool{}
-	objects, err := objectManifests(c.Objects)
-	if err != nil {
-		return keys
-	}
+	objects, _ := objectManifests(c.Objects)
 	for _, x := range objects {
 		keys[x.Key()] = true
 	}
@@ -182,10 +176,7 @@ func (c Content) shown() map[string]bool {
 // sensitive are the fields that are not to be shown. Paths that are none were refused
 // when the configuration was checked.
 func (c Content) sensitive() Sensitive {
-	s, err := ParseSensitive(attribute.StringList(c.SensitiveFields))
-	if err != nil {
-		return Sensitive{}
-	}
+	s, _ := ParseSensitive(attribute.StringList(c.SensitiveFields))
 	return s
 }
 
@@ -194,10 +185,10 @@ func (c Content) sensitive() Sensitive {
 // them all, and Objects has them too, or none when some may be secret. No
 // configuration can say so, for objects must not appear twice.
 func (c Content) imported() bool {
-	if c.Manifests.IsNull() || isNull(c.Objects) || !attribute.Known(c.Manifests) {
+	if c.Manifests.IsNull() || isNull(c.Objects) {
 		return false
 	}
-	x, err := ParseAllYAML(attribute.StringList(c.Manifests))
+	x, err := c.texts()
 	if err != nil || len(x) == 0 {
 		return false
 	}
@@ -241,10 +232,7 @@ func (c Content) Planned(before Content) (types.Map, error) {
 	if err != nil || c.SensitiveFields.IsUnknown() {
 		return UnknownFields(), ErrUnknown
 	}
-	was, err := before.open()
-	if err != nil {
-		was = nil // A state that can't be read any more has no versions either.
-	}
+	was, _ := before.open() // A state that can't be read any more has no versions either.
 	past := FieldsFrom(before.Fields)
 	fields := ListFields(listed, was, past, c.sensitive())
 	if c.WriteOnly.IsNull() {
@@ -298,14 +286,12 @@ func (c Content) sameAs(other Content) bool {
 // Same reports whether two plans or states bring the same objects to clusters. Of
 // the write-only ones only the versions are compared.
 func (c Content) Same(other Content) bool {
-	return c.sameAs(other) && !c.Fields.IsUnknown() && maps.Equal(FieldsFrom(c.Fields).WriteOnly(), FieldsFrom(other.Fields).WriteOnly())
+	return c.sameAs(other) && !c.Fields.IsUnknown() &&
+		maps.Equal(FieldsFrom(c.Fields).WriteOnly(), FieldsFrom(other.Fields).WriteOnly())
 }
 
 // isEmpty reports whether no input has an object.
 func (c Content) isEmpty() bool {
-	k := &checker{}
-	k.texts("manifests", c.Manifests, discreet)
-	k.objects(c.Objects)
-	k.texts("manifests_wo", c.WriteOnly, discreet)
+	k := c.read(discreet)
 	return k.count == 0 && !k.unknown
 }

@@ -3,10 +3,12 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -20,6 +22,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 )
@@ -62,31 +66,28 @@ func CheckObject(object map[string]any) []Problem {
 	known := kindsOf(apiVersion)
 	if known == nil {
 		if better, removed := replacedBy(apiVersion, kind); removed {
-			return []Problem{{Path: "apiVersion", Text: fmt.Sprintf("is %s, which no supported release of Kubernetes has for the kind %s: use %s", apiVersion, kind, better)}}
+			return []Problem{{Path: "apiVersion", Text: fmt.Sprintf("is %s, which no supported release of Kubernetes "+
+				"has for the kind %s: use %s", apiVersion, kind, better)}}
 		}
 		return nil
 	}
-	sample, found := known[kind]
-	if !found {
+	found, ok := known[kind]
+	if !ok {
 		return []Problem{{Path: "kind", Text: unknownKind(apiVersion, kind, known), Unknown: true}}
 	}
 	d := &decoder{}
-	d.decode("", object, sample)
+	d.value("", object, found.of)
 	problems := d.problems
 	if !slices.ContainsFunc(problems, func(p Problem) bool { return !p.Unknown }) {
-		problems = append(problems, required(kind, object)...)
+		problems = append(problems, required(kind, found.clusterWide, object)...)
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return problems
 }
 
-func unknownKind(apiVersion, kind string, known map[string]any) string {
-	names := make([]string, 0, len(known))
-	for name := range known {
-		names = append(names, name)
-	}
+func unknownKind(apiVersion, kind string, known map[string]coreKind) string {
 	text := fmt.Sprintf("is %s, which %s of Kubernetes %s does not have", kind, apiVersion, KubernetesRelease)
-	if near := suggest.Name(kind, names); near != "" {
+	if near := suggest.Name(kind, slices.Collect(maps.Keys(known))); near != "" {
 		return text + fmt.Sprintf("; did you mean %s?", near)
 	}
 	for _, other := range coreGroups() {
@@ -101,76 +102,85 @@ func unknownKind(apiVersion, kind string, known map[string]any) string {
 
 // coreGroups are the API versions that kindsOf knows.
 func coreGroups() []string {
-	return []string{"v1", "apps/v1", "batch/v1", "autoscaling/v1", "autoscaling/v2", "policy/v1", "rbac.authorization.k8s.io/v1", "networking.k8s.io/v1", "storage.k8s.io/v1",
-		"coordination.k8s.io/v1", "scheduling.k8s.io/v1", "discovery.k8s.io/v1", "admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1"}
+	return []string{
+		"v1", "apps/v1", "batch/v1", "autoscaling/v1", "autoscaling/v2", "policy/v1", "rbac.authorization.k8s.io/v1",
+		"networking.k8s.io/v1", "storage.k8s.io/v1", "coordination.k8s.io/v1", "scheduling.k8s.io/v1",
+		"discovery.k8s.io/v1", "admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1",
+	}
+}
+
+// coreKind is one of Kubernetes' own kinds.
+type coreKind struct {
+	of          reflect.Type
+	clusterWide bool
 }
 
 // kindsOf are the kinds of one of Kubernetes' own API versions that can be objects
-// of a work, each with a value of its type; nil for other API versions.
-func kindsOf(apiVersion string) map[string]any {
-	switch apiVersion {
-	case "v1":
-		return map[string]any{
-			"ConfigMap": corev1.ConfigMap{}, "Endpoints": corev1.Endpoints{}, "Event": corev1.Event{}, "LimitRange": corev1.LimitRange{}, //nolint:staticcheck // works may still have endpoints
-			"Namespace": corev1.Namespace{}, "Node": corev1.Node{}, "PersistentVolume": corev1.PersistentVolume{},
-			"PersistentVolumeClaim": corev1.PersistentVolumeClaim{}, "Pod": corev1.Pod{}, "PodTemplate": corev1.PodTemplate{},
-			"ReplicationController": corev1.ReplicationController{}, "ResourceQuota": corev1.ResourceQuota{}, "Secret": corev1.Secret{},
-			"Service": corev1.Service{}, "ServiceAccount": corev1.ServiceAccount{},
-		}
-	case "apps/v1":
-		return map[string]any{
-			"ControllerRevision": appsv1.ControllerRevision{}, "DaemonSet": appsv1.DaemonSet{}, "Deployment": appsv1.Deployment{},
-			"ReplicaSet": appsv1.ReplicaSet{}, "StatefulSet": appsv1.StatefulSet{},
-		}
-	case "batch/v1":
-		return map[string]any{"CronJob": batchv1.CronJob{}, "Job": batchv1.Job{}}
-	case "autoscaling/v1":
-		return map[string]any{"HorizontalPodAutoscaler": autoscalingv1.HorizontalPodAutoscaler{}}
-	case "autoscaling/v2":
-		return map[string]any{"HorizontalPodAutoscaler": autoscalingv2.HorizontalPodAutoscaler{}}
-	case "policy/v1":
-		return map[string]any{"PodDisruptionBudget": policyv1.PodDisruptionBudget{}}
-	case "rbac.authorization.k8s.io/v1":
-		return map[string]any{
-			"ClusterRole": rbacv1.ClusterRole{}, "ClusterRoleBinding": rbacv1.ClusterRoleBinding{}, "Role": rbacv1.Role{}, "RoleBinding": rbacv1.RoleBinding{},
-		}
-	case "networking.k8s.io/v1":
-		return map[string]any{
-			"IPAddress": networkingv1.IPAddress{}, "Ingress": networkingv1.Ingress{}, "IngressClass": networkingv1.IngressClass{},
-			"NetworkPolicy": networkingv1.NetworkPolicy{}, "ServiceCIDR": networkingv1.ServiceCIDR{},
-		}
-	case "storage.k8s.io/v1":
-		return map[string]any{
-			"CSIDriver": storagev1.CSIDriver{}, "CSINode": storagev1.CSINode{}, "CSIStorageCapacity": storagev1.CSIStorageCapacity{},
-			"StorageClass": storagev1.StorageClass{}, "VolumeAttachment": storagev1.VolumeAttachment{}, "VolumeAttributesClass": storagev1.VolumeAttributesClass{},
-		}
-	case "coordination.k8s.io/v1":
-		return map[string]any{"Lease": coordinationv1.Lease{}}
-	case "scheduling.k8s.io/v1":
-		return map[string]any{"PriorityClass": schedulingv1.PriorityClass{}}
-	case "discovery.k8s.io/v1":
-		return map[string]any{"EndpointSlice": discoveryv1.EndpointSlice{}}
-	case "admissionregistration.k8s.io/v1":
-		return map[string]any{
-			"MutatingWebhookConfiguration": admissionregistrationv1.MutatingWebhookConfiguration{}, "ValidatingWebhookConfiguration": admissionregistrationv1.ValidatingWebhookConfiguration{},
-			"ValidatingAdmissionPolicy": admissionregistrationv1.ValidatingAdmissionPolicy{}, "ValidatingAdmissionPolicyBinding": admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
-			"MutatingAdmissionPolicy": admissionregistrationv1.MutatingAdmissionPolicy{}, "MutatingAdmissionPolicyBinding": admissionregistrationv1.MutatingAdmissionPolicyBinding{},
-		}
-	case "apiextensions.k8s.io/v1":
-		return map[string]any{"CustomResourceDefinition": apiextensionsv1.CustomResourceDefinition{}}
+// of a work; nil for other API versions.
+func kindsOf(apiVersion string) map[string]coreKind {
+	namespaced, clusterWide := coreTypes(apiVersion)
+	if namespaced == nil && clusterWide == nil {
+		return nil
 	}
-	return nil
+	kinds := map[string]coreKind{}
+	for _, sample := range namespaced {
+		kinds[reflect.TypeOf(sample).Name()] = coreKind{of: reflect.TypeOf(sample)}
+	}
+	for _, sample := range clusterWide {
+		kinds[reflect.TypeOf(sample).Name()] = coreKind{reflect.TypeOf(sample), true}
+	}
+	return kinds
 }
 
-// isClusterWide reports whether a kind has no namespace.
-func isClusterWide(kind string) bool {
-	switch kind {
-	case "Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "IPAddress", "IngressClass", "ServiceCIDR", "CSIDriver", "CSINode",
-		"StorageClass", "VolumeAttachment", "VolumeAttributesClass", "PriorityClass", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "CustomResourceDefinition":
-		return true
+// coreTypes are the types of kindsOf, which have the kinds' names.
+func coreTypes(apiVersion string) (namespaced, clusterWide []any) {
+	switch apiVersion {
+	case "v1":
+		return []any{
+			corev1.ConfigMap{}, corev1.Event{}, corev1.LimitRange{}, corev1.PersistentVolumeClaim{}, corev1.Pod{},
+			corev1.Endpoints{}, //nolint:staticcheck // works may still have endpoints
+			corev1.PodTemplate{}, corev1.ReplicationController{}, corev1.ResourceQuota{}, corev1.Secret{},
+			corev1.Service{}, corev1.ServiceAccount{},
+		}, []any{corev1.Namespace{}, corev1.Node{}, corev1.PersistentVolume{}}
+	case "apps/v1":
+		return []any{
+			appsv1.ControllerRevision{}, appsv1.DaemonSet{}, appsv1.Deployment{}, appsv1.ReplicaSet{},
+			appsv1.StatefulSet{},
+		}, nil
+	case "batch/v1":
+		return []any{batchv1.CronJob{}, batchv1.Job{}}, nil
+	case "autoscaling/v1":
+		return []any{autoscalingv1.HorizontalPodAutoscaler{}}, nil
+	case "autoscaling/v2":
+		return []any{autoscalingv2.HorizontalPodAutoscaler{}}, nil
+	case "policy/v1":
+		return []any{policyv1.PodDisruptionBudget{}}, nil
+	case "rbac.authorization.k8s.io/v1":
+		return []any{rbacv1.Role{}, rbacv1.RoleBinding{}}, []any{rbacv1.ClusterRole{}, rbacv1.ClusterRoleBinding{}}
+	case "networking.k8s.io/v1":
+		return []any{networkingv1.Ingress{}, networkingv1.NetworkPolicy{}},
+			[]any{networkingv1.IPAddress{}, networkingv1.IngressClass{}, networkingv1.ServiceCIDR{}}
+	case "storage.k8s.io/v1":
+		return []any{storagev1.CSIStorageCapacity{}}, []any{
+			storagev1.CSIDriver{}, storagev1.CSINode{}, storagev1.StorageClass{}, storagev1.VolumeAttachment{},
+			storagev1.VolumeAttributesClass{},
+		}
+	case "coordination.k8s.io/v1":
+		return []any{coordinationv1.Lease{}}, nil
+	case "scheduling.k8s.io/v1":
+		return nil, []any{schedulingv1.PriorityClass{}}
+	case "discovery.k8s.io/v1":
+		return []any{discoveryv1.EndpointSlice{}}, nil
+	case "admissionregistration.k8s.io/v1":
+		return nil, []any{
+			admissionv1.MutatingWebhookConfiguration{}, admissionv1.ValidatingWebhookConfiguration{},
+			admissionv1.ValidatingAdmissionPolicy{}, admissionv1.ValidatingAdmissionPolicyBinding{},
+			admissionv1.MutatingAdmissionPolicy{}, admissionv1.MutatingAdmissionPolicyBinding{},
+		}
+	case "apiextensions.k8s.io/v1":
+		return nil, []any{apiextensionsv1.CustomResourceDefinition{}}
 	}
-	return false
+	return nil, nil
 }
 
 // replacedBy is the API version that took the place of one that supported releases
@@ -207,14 +217,6 @@ func ResourceOf(apiVersion, kind string) (plural string, known bool) {
 	if _, known = kindsOf(apiVersion)[kind]; !known {
 		return "", false
 	}
-	name := strings.ToLower(kind)
-	switch {
-	case strings.HasSuffix(name, "endpoints"):
-		return name, true
-	case strings.HasSuffix(name, "s"):
-		return name + "es", true
-	case strings.HasSuffix(name, "y"):
-		return strings.TrimSuffix(name, "y") + "ies", true
-	}
-	return name + "s", true
+	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(apiVersion, kind))
+	return resource.Resource, true
 }

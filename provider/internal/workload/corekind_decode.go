@@ -4,8 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +22,9 @@ import (
 // decoding does, and goes on after a problem.
 type decoder struct{ problems []Problem }
 
-func (d *decoder) decode(at string, value, sample any) { d.value(at, value, reflect.TypeOf(sample)) }
-
 func (d *decoder) wrong(at, want string, value any) {
-	d.problems = append(d.problems, Problem{Path: at, Text: fmt.Sprintf("has to be %s, and is %s", want, jsonTypeOf(value)), Typed: true})
+	text := fmt.Sprintf("has to be %s, and is %s", want, jsonTypeOf(value))
+	d.problems = append(d.problems, Problem{Path: at, Text: text, Typed: true})
 }
 
 // unread is wrong for what is written as a text, which may be one of another form.
@@ -72,7 +72,8 @@ func (d *decoder) value(at string, value any, want reflect.Type) {
 		if _, ok := value.(bool); !ok {
 			d.wrong(at, "true or false", value)
 		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		d.whole(at, value, want)
 	case reflect.Float32, reflect.Float64:
 		if _, ok := value.(json.Number); !ok {
@@ -92,7 +93,8 @@ func (d *decoder) whole(at string, value any, want reflect.Type) {
 		d.wrong(at, "a whole number", value)
 		return
 	}
-	if bits := want.Bits(); bits < 64 && (float >= float64(uint64(1)<<(bits-1)) || float < -float64(uint64(1)<<(bits-1))) {
+	bits := want.Bits()
+	if limit := float64(uint64(1) << (bits - 1)); bits < 64 && (float >= limit || float < -limit) {
 		d.problems = append(d.problems, Problem{Path: at, Text: fmt.Sprintf("has to fit into %d bits", bits)})
 	}
 }
@@ -146,12 +148,8 @@ func (d *decoder) object(at string, value any, want reflect.Type) {
 			d.value(JoinPath(at, name), field, kind)
 			continue
 		}
-		names := make([]string, 0, len(known))
-		for name := range known {
-			names = append(names, name)
-		}
 		text := "is unknown, so that clusters drop it"
-		if near := suggest.Name(name, names); near != "" {
+		if near := suggest.Name(name, slices.Collect(maps.Keys(known))); near != "" {
 			text += fmt.Sprintf("; did you mean %s?", near)
 		}
 		d.problems = append(d.problems, Problem{Path: JoinPath(at, name), Text: text, Unknown: true})
@@ -171,17 +169,6 @@ func structFields(t reflect.Type, known map[string]reflect.Type) {
 			known[name] = field.Type
 		}
 	}
-}
-
-// JoinPath adds a key to a path, as the paths of problems have it.
-func JoinPath(path, key string) string {
-	if key == "" || strings.ContainsAny(key, ".[]\"' \t\n/") {
-		return path + "[" + strconv.Quote(key) + "]"
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }
 
 // jsonTypeOf is what a value in JSON's terms is. Values themselves may be secret.

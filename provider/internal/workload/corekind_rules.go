@@ -16,9 +16,9 @@ import (
 // short list of what people get wrong.
 
 // required lists what an object lacks, and values that can't be valid.
-func required(kind string, object map[string]any) []Problem {
+func required(kind string, clusterWide bool, object map[string]any) []Problem {
 	r := &kindRules{}
-	r.metadata(kind, mapAt(object, "metadata"))
+	r.metadata(kind, clusterWide, mapAt(object, "metadata"))
 	spec := mapAt(object, "spec")
 	switch kind {
 	case "Pod":
@@ -89,7 +89,7 @@ func (r *kindRules) oneOf(at string, value any, allowed ...string) {
 	r.add(at, "has to be one of %s%s", strings.Join(allowed, ", "), hint)
 }
 
-func (r *kindRules) metadata(kind string, metadata map[string]any) {
+func (r *kindRules) metadata(kind string, clusterWide bool, metadata map[string]any) {
 	name, _ := metadata["name"].(string)
 	var faults []string
 	switch kind {
@@ -110,16 +110,17 @@ func (r *kindRules) metadata(kind string, metadata map[string]any) {
 	}
 	namespace, _ := metadata["namespace"].(string)
 	switch {
-	case namespace == "" && !isClusterWide(kind):
+	case namespace == "" && !clusterWide:
 		r.add("metadata.namespace", "is missing; a %s has one", kind)
-	case namespace != "" && !isClusterWide(kind):
+	case namespace != "" && !clusterWide:
 		if faults := validation.IsDNS1123Label(namespace); len(faults) > 0 {
 			r.add("metadata.namespace", "is %q: %s", namespace, faults[0])
 		}
 	}
 	for key, value := range mapAt(metadata, "labels") {
 		text, _ := value.(string)
-		if faults := append(validation.IsQualifiedName(strings.TrimSuffix(key, "-")), validation.IsValidLabelValue(text)...); len(faults) > 0 {
+		faults := validation.IsQualifiedName(strings.TrimSuffix(key, "-"))
+		if faults = append(faults, validation.IsValidLabelValue(text)...); len(faults) > 0 {
 			r.add(JoinPath("metadata.labels", key), "is no valid label: %s", faults[0])
 		}
 	}
@@ -141,7 +142,8 @@ func (r *kindRules) selector(spec map[string]any) {
 	labels := mapAt(spec, "template", "metadata", "labels")
 	for key, value := range matchLabels {
 		if labels[key] != value {
-			r.add(JoinPath("spec.selector.matchLabels", key), "is not among spec.template.metadata.labels with the same value, so that the selector would not select its own pods")
+			r.add(JoinPath("spec.selector.matchLabels", key), "is not among spec.template.metadata.labels with the "+
+				"same value, so that the selector would not select its own pods")
 		}
 	}
 }

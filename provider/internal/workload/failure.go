@@ -45,7 +45,7 @@ type Refused struct {
 // RefusedObjects lists the objects of a work's present generation that the agent can't apply.
 func RefusedObjects(w *workv1.ManifestWork) []Refused {
 	applied := meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied)
-	if applied == nil || applied.Status != metav1.ConditionFalse || applied.ObservedGeneration != 0 && applied.ObservedGeneration < w.Generation {
+	if applied == nil || applied.Status != metav1.ConditionFalse || isOld(applied, w) {
 		return nil
 	}
 	var list []Refused
@@ -61,11 +61,7 @@ func RefusedObjects(w *workv1.ManifestWork) []Refused {
 // Troubles are why a wait for a work may end before its time; none for a failure that
 // may pass, and for a work that the agent has yet to look at.
 func Troubles(w *workv1.ManifestWork) []kube.Trouble {
-	text, s := judgeWork(w)
-	if text == "" || s == passing {
-		return nil
-	}
-	return []kube.Trouble{{Text: text, After: s.patience()}}
+	return troubleOf(judgeWork(w))
 }
 
 // TroublesIn are Troubles with the name of the work, which tells them from those of
@@ -81,11 +77,17 @@ func TroublesIn(w *workv1.ManifestWork) []kube.Trouble {
 // TroubleOf is why a wait may end before its time, for a single message of a cluster's
 // API server; none for one that may pass.
 func TroubleOf(message string) []kube.Trouble {
-	s := severityOf(message)
-	if message == "" || s == passing {
+	return troubleOf(message, severityOf(message))
+}
+
+func troubleOf(text string, s severity) []kube.Trouble {
+	switch {
+	case text == "" || s == passing:
 		return nil
+	case s == definite:
+		return []kube.Trouble{{Text: text, After: DefinitePatience}}
 	}
-	return []kube.Trouble{{Text: message, After: s.patience()}}
+	return []kube.Trouble{{Text: text, After: LastingPatience}}
 }
 
 // judgeWork is what the agent says of the objects that it can't apply, one in a line, and
@@ -108,24 +110,23 @@ func judgeWork(w *workv1.ManifestWork) (string, severity) {
 	return strings.Join(lines, "\n"), worst
 }
 
-// patience is how long a failure is waited out.
-func (s severity) patience() time.Duration {
-	if s == definite {
-		return DefinitePatience
-	}
-	return LastingPatience
-}
-
 // IsFinished reports whether a work was Complete before its last change, and stays so.
 func IsFinished(w *workv1.ManifestWork) bool {
 	c := meta.FindStatusCondition(w.Status.Conditions, work.ConditionComplete)
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration != 0 && c.ObservedGeneration < w.Generation && CanComplete(w.Spec.ManifestConfigs)
+	return c != nil && c.Status == metav1.ConditionTrue && isOld(c, w) && CanComplete(w.Spec.ManifestConfigs)
+}
+
+// isOld reports whether a condition of a work is about an earlier generation.
+func isOld(c *metav1.Condition, w *workv1.ManifestWork) bool {
+	return c.ObservedGeneration != 0 && c.ObservedGeneration < w.Generation
 }
 
 // CanComplete reports whether options have a rule by which a work becomes Complete.
 func CanComplete(options []workv1.ManifestConfigOption) bool {
 	return slices.ContainsFunc(options, func(o workv1.ManifestConfigOption) bool {
-		return slices.ContainsFunc(o.ConditionRules, func(r workv1.ConditionRule) bool { return r.Condition == work.ConditionComplete })
+		return slices.ContainsFunc(o.ConditionRules, func(r workv1.ConditionRule) bool {
+			return r.Condition == work.ConditionComplete
+		})
 	})
 }
 
@@ -133,9 +134,12 @@ func CanComplete(options []workv1.ManifestConfigOption) bool {
 func Remedies(message string) []string {
 	switch {
 	case strings.Contains(message, "Apply failed with "):
-		return []string{"To take the fields over from their other managers, set force = true in the object's update_strategy.server_side_apply; to leave them alone, leave them out of the manifest, or name them in ignore_fields."}
+		return []string{"To take the fields over from their other managers, set force = true in the object's " +
+			"update_strategy.server_side_apply; to leave them alone, leave them out of the manifest, or name them in " +
+			"ignore_fields."}
 	case strings.Contains(message, "field is immutable"):
-		return []string{"A field that may not change takes another object: give it another name, or let the work be replaced (terraform apply -replace), which deletes and creates all of its objects."}
+		return []string{"A field that may not change takes another object: give it another name, or let the work be " +
+			"replaced (terraform apply -replace), which deletes and creates all of its objects."}
 	}
 	return nil
 }
@@ -157,17 +161,6 @@ func (c Causes) Add(cluster, cause string) {
 	}
 }
 
-// Clusters is in how many clusters something is wrong.
-func (c Causes) Clusters() int {
-	all := map[string]bool{}
-	for _, clusters := range c {
-		for _, cluster := range clusters {
-			all[cluster] = true
-		}
-	}
-	return len(all)
-}
-
 // Lines list the causes, those of most clusters first: "in 37 clusters (a, b, c and 34
 // more): …". Where there are many, the last line counts the rest.
 func (c Causes) Lines() []string {
@@ -180,16 +173,18 @@ func (c Causes) Lines() []string {
 		return cmp.Or(cmp.Compare(len(c[b]), len(c[a])), strings.Compare(c[a][0], c[b][0]), strings.Compare(a, b))
 	})
 	var lines []string
+	rest := map[string]bool{}
 	for i, text := range texts {
-		if i == shownCauses {
-			rest := Causes{}
-			for _, text := range texts[i:] {
-				rest[text] = c[text]
-			}
-			lines = append(lines, fmt.Sprintf("  and %d more, in %s", len(rest), countedClusters(rest.Clusters())))
-			break
+		if i < shownCauses {
+			lines = append(lines, "  in "+namedClusters(c[text])+": "+text)
+			continue
 		}
-		lines = append(lines, "  in "+namedClusters(c[text])+": "+text)
+		for _, cluster := range c[text] {
+			rest[cluster] = true
+		}
+	}
+	if len(rest) > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more, in %s", len(texts)-shownCauses, countedClusters(len(rest))))
 	}
 	return lines
 }
@@ -225,12 +220,7 @@ const (
 // severityOf judges the words of a cluster's API server, as the agent reports them.
 func severityOf(message string) severity {
 	says := func(phrases ...string) bool {
-		for _, phrase := range phrases {
-			if strings.Contains(message, phrase) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 	}
 	unknownKind := noSuchKind.FindStringSubmatch(message)
 	switch {
@@ -238,12 +228,14 @@ func severityOf(message string) severity {
 		return definite
 	case unknownKind != nil, says("denied the request", "exceeded quota", "failed quota"):
 		return lasting
-	case says("failed calling webhook", "because it is being terminated", "error looking up service account", "not yet ready to handle request",
-		"could not find the requested resource", "connection refused", "timeout", "timed out", "deadline exceeded", "Internal error", "EOF",
-		"Too many requests", "too many requests", "currently unable to handle the request", "no endpoints available", "the object has been modified"):
+	case says("failed calling webhook", "because it is being terminated", "error looking up service account",
+		"not yet ready to handle request", "could not find the requested resource", "connection refused", "timeout",
+		"timed out", "deadline exceeded", "Internal error", "EOF", "Too many requests", "too many requests",
+		"currently unable to handle the request", "no endpoints available", "the object has been modified"):
 		return passing
-	case says(" is invalid: ", " is forbidden: ", "strict decoding error", "cannot unmarshal", "unable to decode", "cannot be handled as a",
-		"failed to create typed patch object", "field not declared in schema", "unknown field", "does not match the namespace"):
+	case says(" is invalid: ", " is forbidden: ", "strict decoding error", "cannot unmarshal", "unable to decode",
+		"cannot be handled as a", "failed to create typed patch object", "field not declared in schema",
+		"unknown field", "does not match the namespace"):
 		return definite
 	case says("not found"):
 		return passing
@@ -258,11 +250,7 @@ var noSuchKind = regexp.MustCompile(`no matches for kind "[^"]*" in version "([^
 // isKubernetesOwn reports whether an API is Kubernetes' own, which no definition
 // adds to.
 func isKubernetesOwn(apiVersion string) bool {
-	group, _, found := strings.Cut(apiVersion, "/")
-	switch group {
-	case "apps", "autoscaling", "batch", "policy", "rbac.authorization.k8s.io", "networking.k8s.io", "storage.k8s.io", "coordination.k8s.io",
-		"scheduling.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io":
-		return true
-	}
-	return !found
+	group := groupOf(apiVersion)
+	return group == "apiregistration.k8s.io" ||
+		slices.ContainsFunc(coreGroups(), func(known string) bool { return groupOf(known) == group })
 }

@@ -119,7 +119,7 @@ func TestCauses(t *testing.T) {
 		c.Add("bern", fmt.Sprint("cause ", i))
 	}
 	lines := c.Lines()
-	if len(lines) != shownCauses+1 || lines[shownCauses] != "  and 13 more, in 2 clusters" || c.Clusters() != 41 {
-		t.Errorf("got %d clusters, %q", c.Clusters(), lines)
+	if len(lines) != shownCauses+1 || lines[shownCauses] != "  and 13 more, in 2 clusters" {
+		t.Errorf("got %q", lines)
 	}
 }

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -121,7 +120,7 @@ func leaves(object Object, sensitive Sensitive) foundFields {
 // further inside, as a template does.
 func (f foundFields) object(path string, fields map[string]any, secret bool) {
 	for name, value := range fields {
-		at := joinField(path, name)
+		at := JoinPath(path, name)
 		switch {
 		case !secret:
 			f.value(at, value, soundsSecret(fields, name))
@@ -143,14 +142,14 @@ func (f foundFields) secretMetadata(path string, value any) {
 		return
 	}
 	for name, value := range metadata {
-		at := joinField(path, name)
+		at := JoinPath(path, name)
 		annotations, ok := value.(map[string]any)
 		if name != "annotations" || !ok {
 			f.value(at, value, false)
 			continue
 		}
 		for key, value := range annotations {
-			f.value(joinField(at, key), value, key == lastApplied)
+			f.value(JoinPath(at, key), value, key == lastApplied)
 		}
 	}
 }
@@ -165,7 +164,7 @@ func (f foundFields) value(path string, value any, secret bool) {
 		}
 		if secret {
 			for name, value := range value {
-				f.value(joinField(path, name), value, true)
+				f.value(JoinPath(path, name), value, true)
 			}
 			return
 		}
@@ -191,9 +190,9 @@ func (f foundFields) value(path string, value any, secret bool) {
 	}
 }
 
-// joinField adds a key to a path. Keys that would not read as one word stand in
+// JoinPath adds a key to a path. Keys that would not read as one word stand in
 // brackets.
-func joinField(path, key string) string {
+func JoinPath(path, key string) string {
 	if key == "" || strings.ContainsAny(key, ".[]\"' \t\n") {
 		return path + "[" + strconv.Quote(key) + "]"
 	}
@@ -240,5 +239,5 @@ func shorten(text string) string {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("%s… (%d characters, sha256 %s)", string([]rune(text)[:shownText]), length, hex.EncodeToString(sum[:4]))
+	return fmt.Sprintf("%s… (%d characters, sha256 %x)", string([]rune(text)[:shownText]), length, sum[:4])
 }

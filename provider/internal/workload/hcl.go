@@ -53,7 +53,8 @@ func JSONValue(value attr.Value) (any, error) {
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("it is a %T, which has no form in JSON; write texts, numbers, truth values, lists and objects", value)
+		return nil, fmt.Errorf("it is a %T, which has no form in JSON; write texts, numbers, truth values, lists and "+
+			"objects", value)
 	}
 }
 
@@ -147,7 +148,8 @@ func elementsOf(value types.Dynamic) ([]attr.Value, error) {
 	if list, ok := value.UnderlyingValue().(attribute.Elements); ok {
 		return list.Elements(), nil
 	}
-	return nil, fmt.Errorf("it is %s and not a list of objects; put a single object in brackets", hclKind(value.UnderlyingValue()))
+	return nil, fmt.Errorf("it is %s and not a list of objects; put a single object in brackets",
+		hclKind(value.UnderlyingValue()))
 }
 
 func hclKind(value attr.Value) string {

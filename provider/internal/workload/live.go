@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,16 +60,13 @@ func IsWriteOnly(annotations map[string]string, reported workv1.ManifestResource
 func Import(live Live) (Content, error) {
 	content := None()
 	open, hidden, err := live.Read(nil)
-	if err != nil {
-		return content, err
+	if err == nil && len(open) > 0 {
+		err = content.adoptTwice(open)
 	}
-	if len(open) > 0 {
-		if err := content.adoptTwice(open); err != nil {
-			return content, err
-		}
+	if err == nil {
+		content.Fields = content.observedFields(None(), hidden)
 	}
-	content.Fields = content.observedFields(None(), hidden)
-	return content, nil
+	return content, err
 }
 
 // Observe brings the content up to date with what the hub has, and keeps its
@@ -97,10 +95,7 @@ func (c *Content) adopt(live []Object) error {
 	if c.imported() {
 		return c.adoptTwice(live)
 	}
-	mine, err := objectManifests(c.Objects)
-	if err != nil {
-		mine = nil // A state that can't be read any more differs.
-	}
+	mine, _ := objectManifests(c.Objects) // A state that can't be read any more differs.
 	var texts, values []Object
 	for _, object := range live {
 		i := slices.IndexFunc(mine, func(x Object) bool { return x.Key() == object.Key() })
@@ -112,30 +107,27 @@ func (c *Content) adopt(live []Object) error {
 			texts = append(texts, object)
 		}
 	}
-	if own, err := ParseAllYAML(attribute.StringList(c.Manifests)); err != nil || !same(own, texts) {
+	own, err := ParseAllYAML(attribute.StringList(c.Manifests))
+	if err != nil || !same(own, texts) {
 		if c.Manifests, err = Texts(texts); err != nil {
 			return err
 		}
 	}
 	if !isNull(c.Objects) && !same(mine, values) {
 		c.Objects, err = hclObjects(values)
-		return err
 	}
-	return nil
+	return err
 }
 
 // adoptTwice is adopt for an import: see imported.
 func (c *Content) adoptTwice(live []Object) error {
-	texts, err := Texts(live)
-	if err != nil {
-		return err
-	}
 	shown := live
 	if slices.ContainsFunc(live, Object.MayBeSecret) {
 		shown = nil
 	}
-	values, err := hclObjects(shown)
-	if err != nil {
+	texts, err := Texts(live)
+	values, problem := hclObjects(shown)
+	if err := errors.Join(err, problem); err != nil {
 		return err
 	}
 	c.Manifests, c.Objects = texts, values
@@ -150,10 +142,7 @@ func (c *Content) observedFields(before Content, hidden []Object) types.Map {
 	// An object of Objects that somebody else has made secret is in Manifests, as it is now.
 	shown := before.shown()
 	listed = slices.DeleteFunc(listed, func(x Object) bool { return shown[x.Key()] })
-	was, err := before.open()
-	if err != nil {
-		was = nil
-	}
+	was, _ := before.open()
 	fields := ListFields(listed, was, FieldsFrom(before.Fields), c.sensitive())
 	for _, object := range hidden {
 		fields.AddWriteOnly(object.Key(), c.version())

@@ -44,8 +44,10 @@ func (o Object) identity() objectIdentity {
 }
 
 // Group is the object's API group; empty for the core group.
-func (o Object) Group() string {
-	if group, _, found := strings.Cut(o.APIVersion, "/"); found {
+func (o Object) Group() string { return groupOf(o.APIVersion) }
+
+func groupOf(apiVersion string) string {
+	if group, _, found := strings.Cut(apiVersion, "/"); found {
 		return group
 	}
 	return ""
@@ -76,9 +78,11 @@ func NewObject(value any) (Object, error) {
 	case object.Kind == "":
 		return Object{}, fmt.Errorf("it has no kind; add one, such as ConfigMap, to %q", object.Name)
 	case object.Name == "" && metadata["generateName"] != nil:
-		return Object{}, fmt.Errorf("%s has metadata.generateName and no metadata.name; an object that is to be kept as described needs a fixed name", object.Kind)
+		return Object{}, fmt.Errorf("%s has metadata.generateName and no metadata.name; an object that is to be kept "+
+			"as described needs a fixed name", object.Kind)
 	case object.Name == "" && metadata["name"] != nil:
-		return Object{}, fmt.Errorf("%s has the metadata.name %v, which is not text; put it in quotes", object.Kind, metadata["name"])
+		return Object{}, fmt.Errorf("%s has the metadata.name %v, which is not text; put it in quotes",
+			object.Kind, metadata["name"])
 	case object.Name == "":
 		return Object{}, fmt.Errorf("%s has no metadata.name; add one", object.Kind)
 	}

@@ -20,16 +20,23 @@ import (
 // messages. Shorter ones would mask half of every sentence.
 const minSecret = 3
 
+// Mask hides in diagnostics about a plan or a state what its objects and the write-only
+// ones of the configuration have of secrets.
+func Mask(ctx context.Context, of, config crud.Source, diags *diag.Diagnostics) {
+	if len(*diags) > 0 {
+		Of(ctx, of, &diag.Diagnostics{}).with(ctx, config).Mask(diags)
+	}
+}
+
 // Mask replaces in diagnostics what fields masks, and all values of the write-only
 // manifests: a server or an agent may quote them.
 func (c Content) Mask(diags *diag.Diagnostics) {
-	if len(*diags) == 0 {
-		return
-	}
 	masker := c.masker()
-	var masked diag.Diagnostics
-	for _, d := range *diags {
+	for i, d := range *diags {
 		summary, detail := masker.Text(d.Summary()), masker.Text(d.Detail())
+		if summary == d.Summary() && detail == d.Detail() {
+			continue
+		}
 		var replaced diag.Diagnostic = diag.NewErrorDiagnostic(summary, detail)
 		if d.Severity() == diag.SeverityWarning {
 			replaced = diag.NewWarningDiagnostic(summary, detail)
@@ -37,38 +44,22 @@ func (c Content) Mask(diags *diag.Diagnostics) {
 		if at, ok := d.(diag.DiagnosticWithPath); ok {
 			replaced = diag.WithPath(at.Path(), replaced)
 		}
-		if summary == d.Summary() && detail == d.Detail() {
-			replaced = d
-		}
-		masked = append(masked, replaced)
+		(*diags)[i] = replaced
 	}
-	*diags = masked
 }
 
-// MaskWith is Mask with the write-only manifests of a configuration.
-func (c Content) MaskWith(ctx context.Context, config crud.Source, diags *diag.Diagnostics) {
-	if len(*diags) == 0 {
-		return
-	}
+// with is the content with the write-only manifests of a configuration.
+func (c Content) with(ctx context.Context, config crud.Source) Content {
 	if config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly).HasError() {
 		c.WriteOnly = None().WriteOnly
 	}
-	c.Mask(diags)
-}
-
-// Mask hides in diagnostics about a plan or a state what its objects and the write-only
-// ones of the configuration have of secrets.
-func Mask(ctx context.Context, of, config crud.Source, diags *diag.Diagnostics) {
-	Of(ctx, of, &diag.Diagnostics{}).MaskWith(ctx, config, diags)
+	return c
 }
 
 // Masked is a message about a work whose content only the hub knows here: any value that
 // a server refuses may be one that Terraform hides elsewhere, so none is quoted.
 func (l Live) Masked(message string) string {
-	open, hidden, err := l.Read(nil)
-	if err != nil {
-		return maskerOf(nil, nil, nil, Sensitive{}).Text(message)
-	}
+	open, hidden, _ := l.Read(nil)
 	return maskerOf(open, open, hidden, Sensitive{}).Text(message)
 }
 
@@ -80,25 +71,16 @@ func (l Live) Masker(c Content) Masker {
 		return maskerOf(nil, nil, nil, Sensitive{})
 	}
 	keys := c.shown()
-	shown := slices.Clone(open)
-	shown = slices.DeleteFunc(shown, func(x Object) bool { return !keys[x.Key()] })
+	shown := slices.DeleteFunc(slices.Clone(open), func(x Object) bool { return !keys[x.Key()] })
 	return maskerOf(open, shown, hidden, c.sensitive())
 }
 
 // masker hides what is not to be shown of the content.
 func (c Content) masker() Masker {
-	open, err := c.open()
-	if err != nil {
-		open = nil
-	}
-	shown, err := objectManifests(c.Objects)
-	if err != nil {
-		shown = nil
-	}
-	closed, err := c.closed()
-	if err != nil {
-		closed = nil
-	}
+	// What can't be read has nothing to hide.
+	open, _ := c.open()
+	shown, _ := objectManifests(c.Objects)
+	closed, _ := c.closed()
 	return maskerOf(open, shown, closed, c.sensitive())
 }
 
@@ -204,7 +186,9 @@ func valueAt(text string) string {
 func replacing(secrets []string) *strings.Replacer {
 	var all []string
 	for _, secret := range secrets {
-		forms := []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(strconv.Quote(secret), `"`)}
+		forms := []string{
+			secret, base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(strconv.Quote(secret), `"`),
+		}
 		if decoded, err := base64.StdEncoding.DecodeString(secret); err == nil {
 			forms = append(forms, string(decoded))
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework/path"
-
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -29,10 +27,7 @@ func (c Content) Places() Places {
 
 // PlacesWith are Places with the write-only manifests of a configuration.
 func (c Content) PlacesWith(ctx context.Context, config crud.Source) Places {
-	if config.GetAttribute(ctx, path.Root("manifests_wo"), &c.WriteOnly).HasError() {
-		c.WriteOnly = None().WriteOnly
-	}
-	return c.Places()
+	return c.with(ctx, config).Places()
 }
 
 // place is where an object of a text is. The number of its document is told where

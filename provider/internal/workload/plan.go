@@ -33,9 +33,9 @@ func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.Mo
 		return false
 	case empty:
 		resp.Diagnostics.AddWarning("Objects that the configuration does not have",
-			"The configuration has neither manifests nor objects nor manifests_wo, so the objects stay as they were imported. "+
-				"Terraform leaves out of generated configuration what may be secret: add the objects to manifests or "+
-				"manifests_wo.")
+			"The configuration has neither manifests nor objects nor manifests_wo, so the objects stay as they were "+
+				"imported. Terraform leaves out of generated configuration what may be secret: add the objects to "+
+				"manifests or manifests_wo.")
 	}
 	planned = planned.Keeping(before)
 	fields, err := planned.Planned(before)
@@ -48,7 +48,10 @@ func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.Mo
 	if same && planned.SensitiveFields.Equal(before.SensitiveFields) && planned.Manifests.Equal(before.Manifests) {
 		fields = before.Fields // As it was read, also by earlier versions.
 	}
-	for name, value := range map[string]any{"manifests": planned.Manifests, "objects": planned.Objects, "fields": fields} {
+	planned.Fields = fields
+	values := attribute.Values{}
+	planned.keep(values)
+	for name, value := range values {
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
 	}
 	return !same

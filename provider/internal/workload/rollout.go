@@ -1,8 +1,8 @@
 package workload
 
 import (
-	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -43,52 +43,39 @@ func RolloutAttribute(description, unlimited string) schema.SingleNestedAttribut
 		MarkdownDescription: "How a change spreads over the placement's clusters. " + description,
 		Optional:            true,
 		Attributes: map[string]schema.Attribute{
-			"type": schema.StringAttribute{
-				MarkdownDescription: "`All`: all clusters at once; failures don't stop it. `Progressive`: at most " +
-					"`max_concurrency` clusters at a time, in alphabetical order. " +
-					"`ProgressivePerGroup`: one decision group of the placement after the other.",
-				Required:   true,
-				Validators: attribute.OneOf(clusterv1alpha1.RolloutTypeAll, clusterv1alpha1.RolloutTypeProgressive, clusterv1alpha1.RolloutTypeProgressivePerGroup),
-			},
-			"progress_deadline": schema.StringAttribute{
-				MarkdownDescription: "How long a cluster may be progressing or failed before the rollout gives up on " +
-					"it, such as `10m`; it then counts as a failure and no longer as in progress. `0s` gives up at " +
-					"once, `None` never. Defaults to `None`.",
-				Optional:   true,
-				Validators: []validator.String{deadlineValidator{"a duration such as 30s, 10m or 1h30m, or None"}},
-			},
-			"min_success_time": schema.StringAttribute{
-				MarkdownDescription: "How long a cluster has to stay successful before the next may start in its " +
-					"place, such as `5m`. Not for `All`. Defaults to `0s`.",
-				Optional:   true,
-				Validators: []validator.String{successTimeValidator{"a duration such as 30s or 5m"}},
-			},
-			"max_failures": schema.StringAttribute{
-				MarkdownDescription: "How many clusters may fail before no further cluster is started: a number such " +
-					"as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the placement's clusters " +
-					"(of each group's, for `ProgressivePerGroup`). Not for `All`. Defaults to `\"0\"`: the first " +
-					"failure stops the rollout. " +
-					"**Note:** a number greater than the number of clusters counts as `0`, not as no limit. With " +
-					"five clusters `\"10\"` tolerates no failure; use `\"100%\"` to tolerate all.",
-				Optional:   true,
-				Validators: []validator.String{thresholdValidator{}},
-			},
-			"max_concurrency": schema.StringAttribute{
-				MarkdownDescription: "How many clusters may be in progress at the same time: a number such as " +
-					"`\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the " +
-					"mandatory groups. " +
-					"Clusters that have failed, or are still within `min_success_time`, keep their place. Only for `Progressive`. " + unlimited,
-				Optional:   true,
-				Validators: []validator.String{thresholdValidator{minimum: 1, zero: "would not stop the rollout: the hub takes it for no limit at all"}},
-			},
+			"type": attribute.Required("`All`: all clusters at once; failures don't stop it. `Progressive`: at most "+
+				"`max_concurrency` clusters at a time, in alphabetical order. "+
+				"`ProgressivePerGroup`: one decision group of the placement after the other.",
+				attribute.OneOf(clusterv1alpha1.RolloutTypeAll, clusterv1alpha1.RolloutTypeProgressive,
+					clusterv1alpha1.RolloutTypeProgressivePerGroup)...),
+			"progress_deadline": attribute.Optional("How long a cluster may be progressing or failed before the "+
+				"rollout gives up on it, such as `10m`; it then counts as a failure and no longer as in progress. "+
+				"`0s` gives up at once, `None` never. Defaults to `None`.", validDeadline()),
+			"min_success_time": attribute.Optional("How long a cluster has to stay successful before the next may "+
+				"start in its place, such as `5m`. Not for `All`. Defaults to `0s`.", validSuccessTime()),
+			"max_failures": attribute.Optional("How many clusters may fail before no further cluster is started: a "+
+				"number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the placement's clusters "+
+				"(of each group's, for `ProgressivePerGroup`). Not for `All`. Defaults to `\"0\"`: the first "+
+				"failure stops the rollout. "+
+				"**Note:** a number greater than the number of clusters counts as `0`, not as no limit. With "+
+				"five clusters `\"10\"` tolerates no failure; use `\"100%\"` to tolerate all.", validThreshold(0, "")),
+			"max_concurrency": attribute.Optional("How many clusters may be in progress at the same time: a number "+
+				"such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the "+
+				"mandatory groups. Clusters that have failed, or are still within `min_success_time`, keep their "+
+				"place. Only for `Progressive`. "+unlimited,
+				validThreshold(1, "would not stop the rollout: the hub takes it for no limit at all")),
 			"mandatory_decision_groups": schema.ListNestedAttribute{
 				MarkdownDescription: "Decision groups of the placement that go first, one after the other, as " +
 					"canaries. They tolerate no failure: until all of their clusters have succeeded, no other " +
 					"cluster is touched, and one that is given up blocks the rest for good. Not for `All`.",
 				Optional: true,
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"group_name":  schema.StringAttribute{MarkdownDescription: "Name of the group, as the placement's `decision_strategy` gives it.", Optional: true},
-					"group_index": schema.Int64Attribute{MarkdownDescription: "Number of the group, counted from 0. Give either this or `group_name`.", Optional: true},
+					"group_name": attribute.Optional(
+						"Name of the group, as the placement's `decision_strategy` gives it."),
+					"group_index": schema.Int64Attribute{
+						MarkdownDescription: "Number of the group, counted from 0. Give either this or `group_name`.",
+						Optional:            true,
+					},
 				}},
 			},
 		},
@@ -114,9 +101,13 @@ func (m *RolloutModel) Strategy() clusterv1alpha1.RolloutStrategy {
 	strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutType(m.Type.ValueString())}
 	switch strategy.Type {
 	case clusterv1alpha1.RolloutTypeProgressive:
-		strategy.Progressive = &clusterv1alpha1.RolloutProgressive{RolloutConfig: config, MandatoryDecisionGroups: groups, MaxConcurrency: threshold(m.MaxConcurrency)}
+		strategy.Progressive = &clusterv1alpha1.RolloutProgressive{
+			RolloutConfig: config, MandatoryDecisionGroups: groups, MaxConcurrency: threshold(m.MaxConcurrency),
+		}
 	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
-		strategy.ProgressivePerGroup = &clusterv1alpha1.RolloutProgressivePerGroup{RolloutConfig: config, MandatoryDecisionGroups: groups}
+		strategy.ProgressivePerGroup = &clusterv1alpha1.RolloutProgressivePerGroup{
+			RolloutConfig: config, MandatoryDecisionGroups: groups,
+		}
 	default:
 		strategy.All = &clusterv1alpha1.RolloutAll{RolloutConfig: config}
 	}
@@ -172,7 +163,8 @@ func rolloutEffectOf(strategy clusterv1alpha1.RolloutStrategy) rolloutEffect {
 	switch strategy.Type {
 	case clusterv1alpha1.RolloutTypeProgressive:
 		if p := strategy.Progressive; p != nil {
-			e.written, e.groups, e.concurrency = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups, thresholdText(p.MaxConcurrency)
+			e.written, e.groups = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups
+			e.concurrency = thresholdText(p.MaxConcurrency)
 		}
 	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
 		if p := strategy.ProgressivePerGroup; p != nil {
@@ -228,75 +220,63 @@ func thresholdText(value intstr.IntOrString) string {
 
 // What can be told about a strategy before the hub is asked.
 
-// deadlineValidator admits what the API admits as a progress deadline and the
+// validDeadline admits what the API admits as a progress deadline and the
 // hub can read. The API's own pattern lets more through, such as 5| and 5mm.
-type deadlineValidator struct{ attribute.Described }
-
-func (v deadlineValidator) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
-	text := req.ConfigValue.ValueString()
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() || text == clusterv1alpha1.ProgressDeadlineNone {
-		return
-	}
-	const title = "Invalid progress deadline"
-	_, err := time.ParseDuration(text)
-	switch {
-	case strings.EqualFold(text, clusterv1alpha1.ProgressDeadlineNone):
-		resp.Diagnostics.AddAttributeError(req.Path, title, fmt.Sprintf("%s = %q is not %s: write None with a capital letter.", req.Path, text, string(v.Described)))
-	case err != nil:
-		resp.Diagnostics.AddAttributeError(req.Path, title, fmt.Sprintf("%s = %q is not %s: every number needs a unit.", req.Path, text, string(v.Described)))
-	case !regexp.MustCompile(`^[0-9]+[hms]`).MatchString(text):
-		resp.Diagnostics.AddAttributeError(req.Path, title,
-			fmt.Sprintf("%s = %q is not admitted by the hub, where a deadline begins with a whole number of hours, minutes or seconds. Write 90m in place of 1.5h.", req.Path, text))
-	}
+func validDeadline() validator.String {
+	const form, none = "a duration such as 30s, 10m or 1h30m, or None", clusterv1alpha1.ProgressDeadlineNone
+	begins := regexp.MustCompile(`^[0-9]+[hms]`)
+	return attribute.ValidText(form, func(at path.Path, text string) (summary, detail string) {
+		summary = "Invalid progress deadline"
+		_, err := time.ParseDuration(text)
+		switch {
+		case text == none:
+			return "", ""
+		case strings.EqualFold(text, none):
+			return summary, fmt.Sprintf("%s = %q is not %s: write None with a capital letter.", at, text, form)
+		case err != nil:
+			return summary, fmt.Sprintf("%s = %q is not %s: every number needs a unit.", at, text, form)
+		case !begins.MatchString(text):
+			return summary, fmt.Sprintf("%s = %q is not admitted by the hub, where a deadline begins with a whole "+
+				"number of hours, minutes or seconds. Write 90m in place of 1.5h.", at, text)
+		}
+		return "", ""
+	})
 }
 
-// successTimeValidator admits what the hub can read as a success time. The API
+// validSuccessTime admits what the hub can read as a success time. The API
 // itself admits any text, with which a rollout would not begin.
-type successTimeValidator struct{ attribute.Described }
-
-func (v successTimeValidator) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
-		return
-	}
-	const title = "Invalid success time"
-	text := req.ConfigValue.ValueString()
-	switch d, err := time.ParseDuration(text); {
-	case err != nil:
-		resp.Diagnostics.AddAttributeError(req.Path, title, fmt.Sprintf("%s = %q is not %s: every number needs a unit. For no such time leave it out.", req.Path, text, string(v.Described)))
-	case d < 0:
-		resp.Diagnostics.AddAttributeError(req.Path, title, fmt.Sprintf("%s = %q lies before the success. Give %s, or leave it out.", req.Path, text, string(v.Described)))
-	}
+func validSuccessTime() validator.String {
+	const form = "a duration such as 30s or 5m"
+	return attribute.ValidText(form, func(at path.Path, text string) (summary, detail string) {
+		summary = "Invalid success time"
+		switch d, err := time.ParseDuration(text); {
+		case err != nil:
+			return summary, fmt.Sprintf("%s = %q is not %s: every number needs a unit. For no such time leave it out.",
+				at, text, form)
+		case d < 0:
+			return summary, fmt.Sprintf("%s = %q lies before the success. Give %s, or leave it out.", at, text, form)
+		}
+		return "", ""
+	})
 }
 
-// thresholdValidator admits numbers of clusters and percentages of them.
-type thresholdValidator struct {
-	minimum int64
-	// zero tells why 0 is refused, where it is.
-	zero string
-}
-
-func (v thresholdValidator) Description(context.Context) string {
-	return fmt.Sprintf("a whole number from %d, such as \"3\", or a percentage from %[1]d%% to 100%%, such as \"25%%\"", v.minimum)
-}
-
-func (v thresholdValidator) MarkdownDescription(ctx context.Context) string {
-	return v.Description(ctx)
-}
-
-func (v thresholdValidator) ValidateString(ctx context.Context, req validator.StringRequest, resp *validator.StringResponse) {
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
-		return
-	}
-	const title = "Invalid number of clusters"
-	text := req.ConfigValue.ValueString()
-	number, percent := strings.CutSuffix(text, "%")
-	value, err := strconv.ParseInt(number, 10, 32)
-	switch {
-	case err != nil, value < 0, strconv.FormatInt(value, 10) != number, percent && value > 100:
-		resp.Diagnostics.AddAttributeError(req.Path, title, fmt.Sprintf("%s = %q is no number of clusters. Give %s.", req.Path, text, v.Description(ctx)))
-	case value < v.minimum:
-		resp.Diagnostics.AddAttributeError(req.Path, title, fmt.Sprintf("%s = %q %s. Leave it out if that is meant, or give %s.", req.Path, text, v.zero, v.Description(ctx)))
-	}
+// validThreshold admits numbers of clusters and percentages of them. zero says why 0 is
+// refused, where it is.
+func validThreshold(minimum int64, zero string) validator.String {
+	form := fmt.Sprintf(`a whole number from %d, such as "3", or a percentage from %[1]d%% to 100%%, such as "25%%"`,
+		minimum)
+	return attribute.ValidText(form, func(at path.Path, text string) (summary, detail string) {
+		summary = "Invalid number of clusters"
+		number, percent := strings.CutSuffix(text, "%")
+		value, err := strconv.ParseInt(number, 10, 32)
+		switch {
+		case err != nil, value < 0, strconv.FormatInt(value, 10) != number, percent && value > 100:
+			return summary, fmt.Sprintf("%s = %q is no number of clusters. Give %s.", at, text, form)
+		case value < minimum:
+			return summary, fmt.Sprintf("%s = %q %s. Leave it out if that is meant, or give %s.", at, text, zero, form)
+		}
+		return "", ""
+	})
 }
 
 // CheckRollout reports settings that the strategy's type would ignore.
@@ -316,7 +296,8 @@ func CheckRollout(strategy types.Object, at path.Path, diags *diag.Diagnostics) 
 	for _, name := range needless {
 		if value := strategy.Attributes()[name]; value != nil && !value.IsNull() {
 			diags.AddAttributeError(at.AtName(name), "Needless setting",
-				fmt.Sprintf("%s = %s has no effect with type = %q, which %s. Remove it, or use the type Progressive.", at.AtName(name), attribute.ValueText(value), kind.ValueString(), why))
+				fmt.Sprintf("%s = %s has no effect with type = %q, which %s. Remove it, or use the type Progressive.",
+					at.AtName(name), attribute.ValueText(value), kind.ValueString(), why))
 		}
 	}
 	groups, _ := strategy.Attributes()["mandatory_decision_groups"].(types.List)
@@ -334,12 +315,15 @@ func checkMandatoryGroup(group types.Object, at path.Path, diags *diag.Diagnosti
 	case name.IsUnknown() || index.IsUnknown():
 	case name.IsNull() == index.IsNull():
 		diags.AddAttributeError(at, "Ambiguous decision group",
-			fmt.Sprintf("%s has group_name = %s and group_index = %s: a group is meant either by its name or by its number. Give exactly one of them.", at, attribute.ValueText(name), attribute.ValueText(index)))
+			fmt.Sprintf("%s has group_name = %s and group_index = %s: a group is meant either by its name or by its "+
+				"number. Give exactly one of them.", at, attribute.ValueText(name), attribute.ValueText(index)))
 	case !name.IsNull() && name.ValueString() == "":
 		diags.AddAttributeError(at.AtName("group_name"), "Invalid group name",
-			fmt.Sprintf(`%s.group_name = "" names no group, and the hub would take it for the group with the number 0. Give the name, or group_index = 0.`, at))
-	case !index.IsNull() && (index.ValueInt64() < 0 || index.ValueInt64() > 1<<31-1):
+			fmt.Sprintf(`%s.group_name = "" names no group, and the hub would take it for the group with the number `+
+				"0. Give the name, or group_index = 0.", at))
+	case !index.IsNull() && (index.ValueInt64() < 0 || index.ValueInt64() > math.MaxInt32):
 		diags.AddAttributeError(at.AtName("group_index"), "Invalid group number",
-			fmt.Sprintf("%s.group_index = %d is no number of a decision group: they count from 0. Give a number from 0 to %d.", at, index.ValueInt64(), 1<<31-1))
+			fmt.Sprintf("%s.group_index = %d is no number of a decision group: they count from 0. Give a number from "+
+				"0 to %d.", at, index.ValueInt64(), math.MaxInt32))
 	}
 }

@@ -63,12 +63,9 @@ func soundsSecret(fields map[string]any, name string) bool {
 			return false
 		}
 	}
-	for _, word := range []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "credential"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{
+		"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "credential",
+	}, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // Sensitive says which fields of objects are not to be shown, beside those whose names
@@ -82,7 +79,8 @@ func ParseSensitive(paths []string) (Sensitive, error) {
 	var s Sensitive
 	for _, path := range paths {
 		if path == "" || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
-			return Sensitive{}, fmt.Errorf("%q is not a path of a field: write it like data.password or spec.template.spec.containers[*].args", path)
+			return Sensitive{}, fmt.Errorf("%q is not a path of a field: write it like data.password or "+
+				"spec.template.spec.containers[*].args", path)
 		}
 		pattern := strings.NewReplacer(`\[\*\]`, `\[[^\]]*\]`, `\*`, `[^.\[]+`).Replace(regexp.QuoteMeta(path))
 		compiled, err := regexp.Compile(`^` + pattern + `($|[.\[])`)

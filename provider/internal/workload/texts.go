@@ -86,8 +86,12 @@ func sameObjects(a, b types.Dynamic) bool {
 // same reports whether two lists have the same objects, in any order: agents order
 // them themselves.
 func same(a, b []Object) bool {
-	byKey := func(x, y Object) int { return strings.Compare(x.Key(), y.Key()) }
-	return EqualObjects(slices.SortedStableFunc(slices.Values(a), byKey), slices.SortedStableFunc(slices.Values(b), byKey))
+	sorted := func(objects []Object) []Object {
+		return slices.SortedStableFunc(slices.Values(objects), func(x, y Object) int {
+			return strings.Compare(x.Key(), y.Key())
+		})
+	}
+	return EqualObjects(sorted(a), sorted(b))
 }
 
 // FieldsElement is the type of what fields has for one object.
