@@ -45,10 +45,12 @@ func warnOfContest(object manifestWork, places workload.Places, diags *diag.Diag
 		}
 	}
 	if len(lines) > 0 {
-		diags.AddWarning("Contested: objects of "+what(object), fmt.Sprintf("The agent of the cluster reports:\n  %s\n\n"+
+		diags.AddWarning("Contested: objects of "+what(object), fmt.Sprintf("The agent of the cluster reports:\n"+
+			"  %s\n\n"+
 			"The objects do not stay as the work has them. Look at who else writes them:\n"+
 			"  kubectl get manifestworks -n %s    # on the hub\n"+
-			"  kubectl get KIND NAME -o yaml --show-managed-fields    # in the cluster", firstOf(lines), object.Namespace))
+			"  kubectl get KIND NAME -o yaml --show-managed-fields    # in the cluster",
+			firstOf(lines), object.Namespace))
 	}
 }
 

@@ -122,8 +122,9 @@ func ManifestConfigs[P any](
 			identifierFields(func(i identifier) identifier { return i })...),
 		attribute.ObjectPointer("update_strategy",
 			schema.SingleNestedAttribute{
-				MarkdownDescription: "How the agent writes an object that exists. If omitted, it replaces what differs.",
-				Optional:            true,
+				MarkdownDescription: "How the agent writes an object that exists. If omitted, it replaces what " +
+					"differs.",
+				Optional: true,
 			},
 			func(c config) *strategy { return &c.UpdateStrategy },
 			strategyFields()...),
@@ -168,8 +169,9 @@ func strategyFields() []attribute.Field[strategy] {
 					"One entry for each condition."),
 				func(a applyConfig) *[]workv1.IgnoreField { return &a.IgnoreFields },
 				attribute.Text("condition", defaulted(workv1.IgnoreFieldsConditionOnSpokePresent,
-					"`OnSpokePresent`: the fields are set when the object is created and not again. `OnSpokeChange`: a "+
-						"change in the cluster is left alone until the manifest changes. Defaults to `OnSpokePresent`.",
+					"`OnSpokePresent`: the fields are set when the object is created and not again. `OnSpokeChange`: "+
+						"a change in the cluster is left alone until the manifest changes. Defaults to "+
+						"`OnSpokePresent`.",
 					workv1.IgnoreFieldsConditionOnSpokeChange),
 					func(i ignoreField) *workv1.IgnoreFieldsCondition { return &i.Condition }),
 				attribute.TextList("json_paths",

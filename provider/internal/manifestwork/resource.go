@@ -31,7 +31,8 @@ func Work() crud.Declared {
 			"objects.",
 		Keys: []crud.Key{
 			{
-				Name: "managed_cluster", DataDescription: "Name of the managed cluster.", Valid: attribute.ValidClusterName(),
+				Name: "managed_cluster", DataDescription: "Name of the managed cluster.",
+				Valid: attribute.ValidClusterName(),
 				Description: "Name of the managed cluster. It has to be accepted. " +
 					"Changing it moves the work: the objects are removed from the old cluster.",
 			},

@@ -63,7 +63,8 @@ func (m *waitModel) wait(
 		Conditions: func() []metav1.Condition { return object.Status.Conditions },
 		Details: func(ctx context.Context) []string {
 			now := time.Now()
-			return slices.Concat(m.describeObjects(object, now, places), describeCluster(ctx, client, object.Namespace, now))
+			away := describeCluster(ctx, client, object.Namespace, now)
+			return append(m.describeObjects(object, now, places), away...)
 		},
 	}
 }
@@ -94,8 +95,8 @@ func describeGivenUp(object manifestWork, err *kube.GaveUpError) []string {
 	if err.Text == workload.FinishedAdvice {
 		return []string{workload.FinishedAdvice}
 	}
-	lines := []string{fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait ended "+
-		"before its timeout. Correct the manifests, or what stands in their way in the cluster.", err.After)}
+	lines := []string{fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait "+
+		"ended before its timeout. Correct the manifests, or what stands in their way in the cluster.", err.After)}
 	for _, r := range workload.RefusedObjects(object) {
 		lines = append(lines, workload.Remedies(r.Message)...)
 	}

@@ -77,7 +77,8 @@ func (a *awaited) follow(ctx context.Context, look func() (bool, error)) error {
 func FollowWorks(
 	ctx context.Context, client *kube.Client, options kube.ListOptions, look func([]*workv1.ManifestWork) (bool, error),
 ) error {
-	err := client.WaitObjects(ctx, &workv1.ManifestWorkList{}, &workv1.ManifestWork{}, options, func(objects map[string]kube.Object) (bool, error) {
+	all, one := &workv1.ManifestWorkList{}, &workv1.ManifestWork{}
+	if client.WaitObjects(ctx, all, one, options, func(objects map[string]kube.Object) (bool, error) {
 		var works []*workv1.ManifestWork
 		for _, key := range slices.Sorted(maps.Keys(objects)) {
 			if w, ok := objects[key].(*workv1.ManifestWork); ok {
@@ -86,8 +87,7 @@ func FollowWorks(
 			}
 		}
 		return look(works)
-	})
-	if err == nil {
+	}) == nil {
 		return nil
 	}
 	<-ctx.Done()

@@ -16,8 +16,6 @@ import (
 
 // What is said about a replica set that isn't where it should be.
 
-const replicaSetGate = "ManifestWorkReplicaSet"
-
 // describeRollout describes the works of a replica set that is not rolled out.
 func describeRollout(ctx context.Context, client *kube.Client, object replicaSet) []string {
 	var lines []string
@@ -25,7 +23,8 @@ func describeRollout(ctx context.Context, client *kube.Client, object replicaSet
 		lines = append(lines, "", "Perhaps the hub makes no works of replica sets at all. "+replicaSetGateRemedy())
 	}
 	for _, p := range object.Status.PlacementsSummary {
-		lines = append(lines, fmt.Sprintf("Placement %s: %s; %s", p.Name, p.AvailableDecisionGroups, DescribeSummary(p.Summary)))
+		lines = append(lines, fmt.Sprintf("Placement %s: %s; %s",
+			p.Name, p.AvailableDecisionGroups, DescribeSummary(p.Summary)))
 	}
 	return append(lines, DescribeHeldUp(ctx, client, object)...)
 }
@@ -33,26 +32,33 @@ func describeRollout(ctx context.Context, client *kube.Client, object replicaSet
 // whyGivenUp tells why a wait ended before its timeout.
 func whyGivenUp(err *kube.GaveUpError) []string {
 	if strings.HasPrefix(err.Text, stoppedIn) {
-		return []string{"The rollout has stopped: too many clusters have failed, or were not done within progress_deadline. " +
-			"Clusters that it has not reached keep what they have. So the wait ended before its timeout."}
+		return []string{"The rollout has stopped: too many clusters have failed, or were not done within " +
+			"progress_deadline. Clusters that it has not reached keep what they have. So the wait ended before its " +
+			"timeout."}
 	}
 	return []string{fmt.Sprintf("An agent can't apply the manifests, and has reported the same errors for %s, "+
-		"so the wait ended before its timeout. The rollout goes on where it can. Correct the manifests, or what stands in their way in the cluster.", attribute.ShortDuration(err.After))}
+		"so the wait ended before its timeout. The rollout goes on where it can. Correct the manifests, or what "+
+		"stands in their way in the cluster.", attribute.ShortDuration(err.After))}
 }
 
 func replicaSetGateRemedy() string {
-	return fmt.Sprintf("Its feature gate has to be on: muster hub --feature-gates %s=true; on an upstream hub, in workConfiguration.featureGates of its ClusterManager.", replicaSetGate)
+	return "Its feature gate has to be on: muster hub --feature-gates ManifestWorkReplicaSet=true; on an upstream " +
+		"hub, in workConfiguration.featureGates of its ClusterManager."
 }
 
 // DescribeSummary counts works in words.
 func DescribeSummary(s workv1alpha1.ManifestWorkReplicaSetSummary) string {
-	return fmt.Sprintf("works: %d, applied %d, available %d, progressing %d, degraded %d", s.Total, s.Applied, s.Available, s.Progressing, s.Degraded)
+	return fmt.Sprintf("works: %d, applied %d, available %d, progressing %d, degraded %d",
+		s.Total, s.Applied, s.Available, s.Progressing, s.Degraded)
 }
 
 // describeReplicaSetDeletion tells what keeps a replica set that should be gone.
-func describeReplicaSetDeletion(ctx context.Context, client *kube.Client, object replicaSet, timeout time.Duration) string {
+func describeReplicaSetDeletion(
+	ctx context.Context, client *kube.Client, object replicaSet, timeout time.Duration,
+) string {
 	lines := []string{
-		fmt.Sprintf("The replica set was still there %s after its deletion was asked for.", attribute.ShortDuration(timeout)),
+		fmt.Sprintf("The replica set was still there %s after its deletion was asked for.",
+			attribute.ShortDuration(timeout)),
 		hub.DescribeDeletion(object, time.Now()),
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -62,7 +68,8 @@ func describeReplicaSetDeletion(ctx context.Context, client *kube.Client, object
 	case err != nil:
 		lines = append(lines, fmt.Sprintf("Its works could not be listed: %s.", err))
 	case len(works) == 0:
-		lines = append(lines, "None of its works is left, so that the hub only has to take its finalizer off. "+replicaSetGateRemedy())
+		lines = append(lines, "None of its works is left, so that the hub only has to take its finalizer off. "+
+			replicaSetGateRemedy())
 	default:
 		lines = append(lines, describeLeft(works, awayOf(ctx, client))...)
 	}

@@ -74,7 +74,8 @@ func keepPlacementRefs(prior, placements attr.Value) attr.Value {
 		now := attribute.As[placementRefModel](element)
 		for _, own := range before.Elements() {
 			was := attribute.As[placementRefModel](own)
-			if was.Name.Equal(now.Name) && workload.SameRollout(was.RolloutStrategy.Strategy(), now.RolloutStrategy.Strategy()) {
+			same := workload.SameRollout(was.RolloutStrategy.Strategy(), now.RolloutStrategy.Strategy())
+			if was.Name.Equal(now.Name) && same {
 				elements[i] = own
 				break
 			}

@@ -37,7 +37,8 @@ func Set() crud.Declared {
 			"Planning and applying need no managed cluster. To wait until a change has arrived everywhere, set `wait`.",
 		Keys: []crud.Key{
 			{
-				Name: "namespace", DataDescription: "Namespace of the replica set.", Valid: attribute.ValidName("namespace"),
+				Name: "namespace", DataDescription: "Namespace of the replica set.",
+				Valid: attribute.ValidName("namespace"),
 				Description: "Namespace on the hub, that of the placements. It has to exist. Changing it replaces " +
 					"the replica set.",
 			},
@@ -108,8 +109,10 @@ func specTable() attribute.Table[replicaSet] {
 // content is where a replica set has the objects of its works.
 func content() workload.Kind[replicaSet] {
 	return workload.Kind[replicaSet]{
-		Template: func(object replicaSet) *workv1.ManifestsTemplate { return &object.Spec.ManifestWorkTemplate.Workload },
-		Rules:    workload.OfWorks(),
+		Template: func(object replicaSet) *workv1.ManifestsTemplate {
+			return &object.Spec.ManifestWorkTemplate.Workload
+		},
+		Rules: workload.OfWorks(),
 	}
 }
 

@@ -19,13 +19,14 @@ import (
 
 // validName admits names that can be told apart from their namespace again.
 func validName() validator.String {
-	return attribute.ValidText("lower-case letters, digits and hyphens, with a letter or digit at both ends, and no dots",
+	const form = "lower-case letters, digits and hyphens, with a letter or digit at both ends, and no dots"
+	return attribute.ValidText(form,
 		func(_ path.Path, name string) (summary, detail string) {
 			if !strings.Contains(name, ".") {
 				return attribute.CheckLabel("replica set name", name)
 			}
-			return "Invalid replica set name", fmt.Sprintf("name = %q has dots. The works carry <namespace>.<name> as a "+
-				"label by which the hub finds the replica set again, and it reads that up to the dot. Try %q.",
+			return "Invalid replica set name", fmt.Sprintf("name = %q has dots. The works carry <namespace>.<name> as "+
+				"a label by which the hub finds the replica set again, and it reads that up to the dot. Try %q.",
 				name, attribute.SuggestName(name))
 		})
 }
@@ -74,7 +75,7 @@ func (placementRefsValidator) ValidateList(_ context.Context, req validator.List
 			}
 			seen[name.ValueString()] = i
 		}
-		if strategy, ok := object.Attributes()["rollout_strategy"].(types.Object); ok && !strategy.IsNull() && !strategy.IsUnknown() {
+		if strategy, _ := object.Attributes()["rollout_strategy"].(types.Object); len(strategy.Attributes()) > 0 {
 			workload.CheckRollout(strategy, at.AtName("rollout_strategy"), &resp.Diagnostics)
 		}
 	}

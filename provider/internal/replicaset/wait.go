@@ -45,8 +45,9 @@ func waitOf(values attribute.Values) *waitModel { return attribute.As[*waitModel
 // waitOptions are what there is to wait for.
 func waitOptions() crud.WaitOptions {
 	return crud.WaitOptions{
-		crud.WaitFlag("rolled_out", "Whether to wait until the manifests have succeeded in every cluster that the placements select, "+
-			"as `rolled_out` of the replica set reports. It also waits for placements that select no cluster."),
+		crud.WaitFlag("rolled_out", "Whether to wait until the manifests have succeeded in every cluster that the "+
+			"placements select, as `rolled_out` of the replica set reports. It also waits for placements that select "+
+			"no cluster."),
 		crud.WaitConditions("Conditions of the replica set to wait for, each as its type, which then has to be true, " +
 			"or as `type=status`, such as `ManifestworkApplied` or `PlacementVerified=True`."),
 	}
@@ -98,7 +99,8 @@ func (m *waitModel) missing(object replicaSet, written *replicaSetMark) []string
 	var missing []string
 	for _, c := range m.wanted() {
 		why := c.Unmet(have, object.Generation, "the hub")
-		if why == "" && written != nil && meta.FindStatusCondition(have, c.Type).ObservedGeneration == 0 && !written.supersededBy(object) {
+		if why == "" && written != nil && meta.FindStatusCondition(have, c.Type).ObservedGeneration == 0 &&
+			!written.supersededBy(object) {
 			why = "it was reported before the last change"
 		}
 		if why != "" {

@@ -63,7 +63,8 @@ func makeLean(w *workv1.ManifestWork) {
 // worksOf selects the works of a replica set; ok is false where no label can name it.
 func worksOf(namespace, name string) (options kube.ListOptions, ok bool) {
 	label := replicaSetLabel(namespace, name)
-	return kube.ListOptions{LabelSelector: work.ReplicaSetLabel + "=" + label}, len(validation.IsValidLabelValue(label)) == 0
+	options.LabelSelector = work.ReplicaSetLabel + "=" + label
+	return options, len(validation.IsValidLabelValue(label)) == 0
 }
 
 // WorkTrouble says why a work is not done, or "". What could not be applied is told in
@@ -95,7 +96,8 @@ func WorkTrouble(w *workv1.ManifestWork) string {
 		}
 	}
 	if len(unreported) > 0 {
-		reasons = append(reasons, "the agent has not reported on the present manifests yet ("+strings.Join(unreported, ", ")+")")
+		reasons = append(reasons, fmt.Sprintf("the agent has not reported on the present manifests yet (%s)",
+			strings.Join(unreported, ", ")))
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -167,8 +169,9 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 		text = append(text, slices.Compact(remedies)...)
 	}
 	if silent > 0 {
-		text = append(text, fmt.Sprintf("%d works are applied and available, but their agents don't report the condition Progressing. An upstream hub goes on only when it is False: "+
-			"add condition_rules that yield it.", silent))
+		text = append(text, fmt.Sprintf("%d works are applied and available, but their agents don't report the "+
+			"condition Progressing. An upstream hub goes on only when it is False: add condition_rules that yield it.",
+			silent))
 	}
 	return text
 }
@@ -193,7 +196,8 @@ func warnOfFailures(
 		return
 	}
 	if text := describeFailures(works, places); len(text) > 0 {
-		text = append(text, "", "They keep trying. Correct the objects and apply, or look at what stands in their way:", "  "+listWorks(object))
+		text = append(text, "", "They keep trying. Correct the objects and apply, or look at what stands in their way:",
+			"  "+listWorks(object))
 		diags.AddWarning("Not applied: "+what(object), attribute.JoinLines(text))
 	}
 }
@@ -218,5 +222,6 @@ func describeFailures(works []workv1.ManifestWork, places workload.Places) []str
 
 // listWorks is the command that lists the works.
 func listWorks(object replicaSet) string {
-	return fmt.Sprintf("kubectl get manifestworks -A -l %s=%s", work.ReplicaSetLabel, replicaSetLabel(object.Namespace, object.Name))
+	return fmt.Sprintf("kubectl get manifestworks -A -l %s=%s",
+		work.ReplicaSetLabel, replicaSetLabel(object.Namespace, object.Name))
 }
