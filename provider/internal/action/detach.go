@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,86 +26,61 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-var _ action.ActionWithConfigure = (*detachCluster)(nil)
-
-type detachCluster struct{ onHub }
-
-type detachClusterModel struct {
-	ManagedCluster  types.String `tfsdk:"managed_cluster"`
-	Force           types.Bool   `tfsdk:"force"`
-	ForceAfter      types.String `tfsdk:"force_after"`
-	DeleteNamespace types.Bool   `tfsdk:"delete_namespace"`
-	Kubeconfig      types.String `tfsdk:"cluster_kubeconfig"`
-	Context         types.String `tfsdk:"cluster_context"`
-	Timeout         types.String `tfsdk:"timeout"`
-}
-
-// defaultGrace is how long a cluster may clean up by itself before force does.
-const defaultGrace = time.Minute
-
-// NewDetachCluster is muster_detach_cluster.
-func NewDetachCluster() action.Action { return &detachCluster{onHub{name: "detach_cluster"}} }
-
-func (a *detachCluster) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "Takes a cluster out of the fleet: deletes its ManagedCluster, and waits until its agent has removed what its works have made, and the hub its add-ons, works and rights. " +
-			"Meanwhile it names the works and add-ons that are left, and the finalizers that hold them. The agent itself stays in the cluster: destroy its `muster_klusterlet`, or set `cluster_kubeconfig`, which removes an agent that a `muster_cluster_import` or a person has installed.\n\n" +
-			"A cluster that a `muster_managed_cluster` manages leaves with that resource: `terraform destroy`, or removing it from the configuration. The action warns of one.",
-		Attributes: map[string]schema.Attribute{
-			"managed_cluster": clusterAttribute("Name of the managed cluster. One that the hub no longer has, as its namespace shows, is detached already; a name that the hub has never had is an error."),
-			"force": schema.BoolAttribute{
-				MarkdownDescription: "Whether to take away what only the cluster's agent can take away by itself: the finalizers of the cluster's works and add-ons. This is for lost clusters. " +
-					"It begins at once when the hub no longer hears from the agent, and else after `force_after`. " +
-					"**What the works have made stays in the cluster**, and nothing will remove it; the action lists it.",
-				Optional: true,
-			},
-			"force_after": schema.StringAttribute{
-				MarkdownDescription: "How long, with `force`, a cluster whose agent still reports may clean up by itself. Defaults to `1m`.",
-				Optional:            true,
-				Validators:          []validator.String{attribute.ValidDuration(0)},
-			},
-			"delete_namespace": schema.BoolAttribute{
-				MarkdownDescription: "Whether to delete the cluster's namespace on the hub as well, with all that others have put there. Hubs keep it by default, for a cluster that comes back.",
-				Optional:            true,
-			},
-			"cluster_kubeconfig": schema.StringAttribute{
-				MarkdownDescription: "Path of a kubeconfig of the cluster. In the end the action removes from there all that was installed with the agent: its Deployment, roles, bindings, Secrets and namespaces. " +
-					"It lists what it leaves, and why, and can be run again. It leaves an agent of a `muster_klusterlet`, and one that serves another name, and begins nothing while the hub imports the cluster.",
-				Optional:   true,
-				Validators: []validator.String{attribute.NotEmpty()},
-			},
-			"cluster_context": schema.StringAttribute{
-				MarkdownDescription: "Context in `cluster_kubeconfig`. Defaults to its current one.",
-				Optional:            true,
-				Validators:          []validator.String{stringvalidator.AlsoRequires(path.MatchRoot("cluster_kubeconfig"))},
-			},
-			"timeout": timeoutAttribute("all of it", attribute.DefaultDelete),
+// detachCluster is muster_detach_cluster.
+func detachCluster() declaration {
+	return declaration{
+		name: "detach_cluster",
+		description: "Takes a cluster out of the fleet: deletes its ManagedCluster, and waits until its agent has " +
+			"removed what its works have made, and the hub its add-ons, works and rights. " +
+			"Meanwhile it names the works and add-ons that are left, and the finalizers that hold them. The agent " +
+			"itself stays in the cluster: destroy its `muster_klusterlet`, or set `cluster_kubeconfig`, which " +
+			"removes an agent that a `muster_cluster_import` or a person has installed.\n\n" +
+			"A cluster that a `muster_managed_cluster` manages leaves with that resource: `terraform destroy`, or " +
+			"removing it from the configuration. The action warns of one.",
+		attributes: map[string]schema.Attribute{
+			clusterName: required("Name of the managed cluster. One that the hub no longer has, as its namespace "+
+				"shows, is detached already; a name that the hub has never had is an error.",
+				attribute.ValidClusterName()),
+			"force": flag("Whether to take away what only the cluster's agent can take away by itself: the " +
+				"finalizers of the cluster's works and add-ons. This is for lost clusters. " +
+				"It begins at once when the hub no longer hears from the agent, and else after `force_after`. " +
+				"**What the works have made stays in the cluster**, and nothing will remove it; the action lists it."),
+			"force_after": optional("How long, with `force`, a cluster whose agent still reports may clean up "+
+				"by itself. Defaults to `1m`.", attribute.ValidDuration(0)),
+			"delete_namespace": flag("Whether to delete the cluster's namespace on the hub as well, with all that " +
+				"others have put there. Hubs keep it by default, for a cluster that comes back."),
+			"cluster_kubeconfig": optional("Path of a kubeconfig of the cluster. In the end the action removes from "+
+				"there all that was installed with the agent: its Deployment, roles, bindings, Secrets and "+
+				"namespaces. "+
+				"It lists what it leaves, and why, and can be run again. It leaves an agent of a "+
+				"`muster_klusterlet`, and one that serves another name, and begins nothing while the hub imports the "+
+				"cluster.", attribute.NotEmpty()),
+			"cluster_context": optional("Context in `cluster_kubeconfig`. Defaults to its current one.",
+				stringvalidator.AlsoRequires(path.MatchRoot(
+					"cluster_kubeconfig"))),
+		},
+		takes: "all of it", timeout: attribute.DefaultDelete,
+		doing: "detach managed cluster", to: []string{clusterName},
+		do: func(ctx context.Context, r *run) error {
+			managed, err := r.managed()
+			if err != nil {
+				return err
+			}
+			return (&detaching{
+				run: r, managed: managed, forced: r.Bool("force"), grace: r.duration("force_after", time.Minute),
+			}).detach(ctx)
 		},
 	}
 }
 
-func (a *detachCluster) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
-	var config detachClusterModel
-	a.invoke(ctx, req, resp, &config, func(client *kube.Client, report *reporter) (string, error) {
-		name := config.ManagedCluster.ValueString()
-		managed, err := a.managed(&config)
-		if err != nil {
-			return quoted("detach managed cluster", name), err
-		}
-		return quoted("detach managed cluster", name), detach(ctx, client, detachOptions{
-			Cluster: name, Force: config.Force.ValueBool(), Grace: durationOf(config.ForceAfter, defaultGrace),
-			DeleteNamespace: config.DeleteNamespace.ValueBool(), Managed: managed, Timeout: durationOf(config.Timeout, attribute.DefaultDelete),
-		}, report)
-	})
-}
-
 // managed is the cluster itself; nil without a kubeconfig of it.
-func (a *detachCluster) managed(config *detachClusterModel) (*kube.Client, error) {
-	if config.Kubeconfig.ValueString() == "" {
+func (r *run) managed() (*kube.Client, error) {
+	if !r.IsSet("cluster_kubeconfig") {
 		return nil, nil
 	}
-	at := connection.AtPath(config.Kubeconfig, config.Context).Connection()
-	client, err := hub.NewClient(at, a.hub.Version, kube.DefaultRetryBudget)
+	kubeconfig, context := types.StringValue(r.Text("cluster_kubeconfig")), types.StringValue(r.Text("cluster_context"))
+	at := connection.AtPath(kubeconfig, context).Connection()
+	client, err := hub.NewClient(at, r.hub.Version, kube.DefaultRetryBudget)
 	if err != nil {
 		return nil, &hub.RefusalError{
 			Err: err, Summary: "The connection to the cluster is not configured properly",
@@ -117,58 +90,55 @@ func (a *detachCluster) managed(config *detachClusterModel) (*kube.Client, error
 	return client, nil
 }
 
-// detachOptions say which cluster leaves the fleet, and how.
-type detachOptions struct {
-	Cluster string
-	// Force takes away what only the cluster's agent could take away: the finalizers
-	// of works and add-ons. It begins at once when the hub no longer hears from the
-	// agent, and else after Grace.
-	Force bool
-	// Grace is how long a cluster whose agent is there may clean up by itself.
-	Grace time.Duration
-	// DeleteNamespace deletes the cluster's namespace on the hub, too.
-	DeleteNamespace bool
-	// Managed is the cluster itself, from which the agent is removed in the end, with
-	// all that was installed with it. Nil leaves the agent there.
-	Managed *kube.Client
-	// Timeout is how long all of it may take.
-	Timeout time.Duration
-}
-
 // detach takes a cluster out of the fleet: it deletes the ManagedCluster, and waits
 // until the agent has removed the objects of its works, and the hub the cluster's
 // add-ons, works and rights.
-func detach(ctx context.Context, client *kube.Client, o detachOptions, report *reporter) error {
-	d := &detaching{detachOptions: o, client: client, reporter: report}
+func (d *detaching) detach(ctx context.Context) error {
 	if err := d.checkLeaving(ctx); err != nil {
 		return err
 	}
 	object := &clusterv1.ManagedCluster{}
-	err := client.Get(ctx, object, "", o.Cluster)
-	if kube.IsNotFound(err, o.Cluster) {
+	err := d.client.Get(ctx, object, "", d.cluster)
+	if kube.IsNotFound(err, d.cluster) {
 		return d.absent(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	if crud.OwnerMark(object) != "" {
-		d.warn(fmt.Sprintf("Terraform manages managed cluster %q", o.Cluster),
-			"A muster_managed_cluster has created it, or taken it over. If that is still in a configuration, its next apply creates the cluster again: remove the resource, or use terraform destroy instead.")
+		d.warn(fmt.Sprintf("Terraform manages managed cluster %q", d.cluster),
+			"A muster_managed_cluster has created it, or taken it over. If that is still in a configuration, its "+
+				"next apply creates the cluster again: remove the resource, or use terraform destroy instead.")
 	}
-	deletion, err := client.Delete(ctx, object, "", o.Cluster, object.UID)
+	deletion, err := d.client.Delete(ctx, object, "", d.cluster, object.UID)
 	if err != nil {
 		return err
 	}
-	d.say("The hub is asked to let %s go.", o.Cluster)
-	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
+	d.say("The hub is asked to let %s go.", d.cluster)
 	if !deletion.Gone {
 		d.see(object)
-		err = d.looking(waiting, d.force, func(ctx context.Context) error { return d.awaitEnd(ctx, object) })
 	}
+	return d.finish(ctx, object, func(waiting context.Context) error {
+		var err error
+		if !deletion.Gone {
+			err = d.looking(waiting, d.force, func(ctx context.Context) error { return d.awaitEnd(ctx, object) })
+		}
+		if err == nil {
+			d.say("%s is no longer in the fleet.", d.cluster)
+			d.warnOfLeftObjects()
+		}
+		return err
+	})
+}
+
+// finish runs first, and then removes what is to go with the cluster.
+func (d *detaching) finish(
+	ctx context.Context, object *clusterv1.ManagedCluster, first func(context.Context) error,
+) error {
+	waiting, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	err := first(waiting)
 	if err == nil {
-		d.say("%s is no longer in the fleet.", o.Cluster)
-		d.warnOfLeftObjects()
 		err = d.namespace(waiting)
 	}
 	if err == nil {
@@ -177,21 +147,27 @@ func detach(ctx context.Context, client *kube.Client, o detachOptions, report *r
 	if hub.IsTimeout(err) && ctx.Err() == nil {
 		return d.tooLate(object)
 	}
-	return interrupted(ctx, err, fmt.Sprintf("Managed cluster %q is being deleted, which nobody waits for any more. Run the same again to follow it.", o.Cluster))
+	return interrupted(ctx, err, fmt.Sprintf("Managed cluster %q is being deleted, which nobody waits for any more. "+
+		"Run the same again to follow it.", d.cluster))
 }
 
 // detaching is the departure of one cluster.
 type detaching struct {
-	detachOptions
-	*reporter
-	client *kube.Client
+	*run
+	// managed is the cluster itself, from which the agent is removed in the end, with all
+	// that was installed with it. Nil leaves the agent there.
+	managed *kube.Client
+	// forced takes away what only the cluster's agent could take away: the finalizers of
+	// works and add-ons. It begins at once when the hub no longer hears from the agent, and
+	// else after grace.
+	forced bool
+	grace  time.Duration
 
 	mu     sync.Mutex
 	silent bool // the hub does not hear from the agent
 	works  map[string]*workv1.ManifestWork
 	addOns map[string]*addonv1alpha1.ManagedClusterAddOn
-	// left are the objects that stay in the cluster, and told the errors of force
-	// that were told.
+	// left are the objects that stay in the cluster, and reported the errors of force.
 	left     []string
 	reported map[string]bool
 }
@@ -203,14 +179,15 @@ func (d *detaching) awaitEnd(ctx context.Context, object *clusterv1.ManagedClust
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	here := kube.ListOptions{Namespace: d.Cluster}
+	here := kube.ListOptions{Namespace: d.cluster}
 	running.Go(func() {
 		_ = d.client.WaitObjects(following, &workv1.ManifestWorkList{}, &workv1.ManifestWork{}, here, d.seeWorks)
 	})
 	running.Go(func() {
-		_ = d.client.WaitObjects(following, &addonv1alpha1.ManagedClusterAddOnList{}, &addonv1alpha1.ManagedClusterAddOn{}, here, d.seeAddOns)
+		_ = d.client.WaitObjects(following, &addonv1alpha1.ManagedClusterAddOnList{},
+			&addonv1alpha1.ManagedClusterAddOn{}, here, d.seeAddOns)
 	})
-	return d.client.Wait(ctx, object, "", d.Cluster, func(exists bool) (bool, error) {
+	return d.client.Wait(ctx, object, "", d.cluster, func(exists bool) (bool, error) {
 		if !exists || object.UID != uid {
 			return true, nil
 		}
@@ -225,7 +202,8 @@ func (d *detaching) see(object *clusterv1.ManagedCluster) {
 	d.mu.Unlock()
 	for _, finalizer := range object.Finalizers {
 		if finalizer != cluster.APIResourceCleanupFinalizer && finalizer != cluster.ResourceCleanupFinalizer {
-			d.say("%s waits for its finalizer %s, which is not the hub's: the one who set it has to act.", d.Cluster, finalizer)
+			d.say("%s waits for its finalizer %s, which is not the hub's: the one who set it has to act.", d.cluster,
+				finalizer)
 		}
 	}
 }
@@ -256,7 +234,8 @@ func (d *detaching) seeAddOns(objects map[string]kube.Object) (bool, error) {
 	for _, object := range objects {
 		if a, ok := object.(*addonv1alpha1.ManagedClusterAddOn); ok {
 			d.addOns[a.Name] = a
-			reported = append(reported, strings.TrimSuffix(a.Name+" (finalizers: "+strings.Join(a.Finalizers, ", ")+")", " (finalizers: )"))
+			reported = append(reported, strings.TrimSuffix(a.Name+" (finalizers: "+strings.Join(a.Finalizers, ", ")+
+				")", " (finalizers: )"))
 		}
 	}
 	if len(reported) > 0 {
@@ -270,53 +249,45 @@ func (d *detaching) seeAddOns(objects map[string]kube.Object) (bool, error) {
 // the name may be misspelt.
 func (d *detaching) absent(ctx context.Context) error {
 	namespace := &corev1.Namespace{}
-	err := d.client.Get(ctx, namespace, "", d.Cluster)
+	err := d.client.Get(ctx, namespace, "", d.cluster)
 	// The cluster itself shows its name, where it can be asked.
-	if d.Managed == nil && (err != nil || namespace.Labels[cluster.NameLabel] != d.Cluster) {
-		return refuse(fmt.Sprintf("There is no managed cluster %q", d.Cluster),
-			"The hub %s has no ManagedCluster of this name, and no namespace that shows that it had one, so nothing was detached. %s\n"+
+	if d.managed == nil && (err != nil || namespace.Labels[cluster.NameLabel] != d.cluster) {
+		return refuse(fmt.Sprintf("There is no managed cluster %q", d.cluster),
+			"The hub %s has no ManagedCluster of this name, and no namespace that shows that it had one, so nothing "+
+				"was detached. %s\n"+
 				"If the cluster was detached before together with its namespace, nothing is left to do.",
-			d.client.Host(), orElse(d.Cluster, "managed cluster", clusterNames(ctx, d.client)))
+			d.client.Host(), orElse(d.cluster, "managed cluster", clusterNames(ctx, d.client)))
 	}
-	d.say("The hub has no managed cluster %s. Nothing is to be detached.", d.Cluster)
-	waiting, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	err = d.namespace(waiting)
-	if err == nil {
-		err = d.leave(waiting)
-	}
-	if hub.IsTimeout(err) && ctx.Err() == nil {
-		return d.tooLate(&clusterv1.ManagedCluster{})
-	}
-	return err
+	d.say("The hub has no managed cluster %s. Nothing is to be detached.", d.cluster)
+	return d.finish(ctx, &clusterv1.ManagedCluster{}, func(context.Context) error { return nil })
 }
 
 // namespace deletes the cluster's namespace if that is wanted, and else says that
 // it stays. One that is not the cluster's is left alone.
 func (d *detaching) namespace(ctx context.Context) error {
 	namespace := &corev1.Namespace{}
-	err := d.client.Get(ctx, namespace, "", d.Cluster)
+	err := d.client.Get(ctx, namespace, "", d.cluster)
 	switch {
-	case kube.IsNotFound(err, d.Cluster):
+	case kube.IsNotFound(err, d.cluster):
 		return nil
-	case err != nil && !d.DeleteNamespace:
-		d.say("Whether the hub keeps the namespace %s can't be read.", d.Cluster)
+	case err != nil && !d.Bool("delete_namespace"):
+		d.say("Whether the hub keeps the namespace %s can't be read.", d.cluster)
 		return nil // the cluster is gone, which is all that was asked for
 	case err != nil:
 		return err
-	case namespace.Labels[cluster.NameLabel] != d.Cluster:
+	case namespace.Labels[cluster.NameLabel] != d.cluster:
 		return nil
-	case !d.DeleteNamespace && namespace.DeletionTimestamp == nil:
-		d.say("The namespace %s stays on the hub, as hubs keep it. With delete_namespace it goes, too.", d.Cluster)
+	case !d.Bool("delete_namespace") && namespace.DeletionTimestamp == nil:
+		d.say("The namespace %s stays on the hub, as hubs keep it. With delete_namespace it goes, too.", d.cluster)
 		return nil
 	}
-	d.say("The namespace %s is being deleted.", d.Cluster)
-	deletion, err := d.client.Delete(ctx, namespace, "", d.Cluster, namespace.UID)
+	d.say("The namespace %s is being deleted.", d.cluster)
+	deletion, err := d.client.Delete(ctx, namespace, "", d.cluster, namespace.UID)
 	if err == nil && !deletion.Gone {
-		err = d.client.WaitGone(ctx, namespace, "", d.Cluster, namespace.UID)
+		err = d.client.WaitGone(ctx, namespace, "", d.cluster, namespace.UID)
 	}
 	if err == nil {
-		d.say("The namespace %s is gone.", d.Cluster)
+		d.say("The namespace %s is gone.", d.cluster)
 	}
 	return err
 }
@@ -327,15 +298,20 @@ func (d *detaching) tooLate(object *clusterv1.ManagedCluster) error {
 	defer d.mu.Unlock()
 	detail := []string{hub.DescribeDeletion(object, d.Clock.Now())}
 	if len(d.works) > 0 {
-		detail = append(detail, fmt.Sprintf("  %s left: %s", plural(len(d.works), "work"), describeWorks(d.works, d.silent)))
+		detail = append(detail, fmt.Sprintf("  %s left: %s", plural(len(d.works), "work"),
+			describeWorks(d.works, d.silent)))
 	}
 	for name, a := range d.addOns {
-		detail = append(detail, fmt.Sprintf("  The add-on %s is left, with the finalizers: %s", name, strings.Join(a.Finalizers, ", ")))
+		detail = append(detail, fmt.Sprintf("  The add-on %s is left, with the finalizers: %s", name,
+			strings.Join(a.Finalizers,
+				", ")))
 	}
-	next := "Its agent has to run and to reach the hub, to clean up. If the cluster is lost, detach it with force, which leaves in it what the works have made."
-	if d.Force {
+	next := "Its agent has to run and to reach the hub, to clean up. If the cluster is lost, detach it with force, " +
+		"which leaves in it what the works have made."
+	if d.forced {
 		next = "Force only takes away what the agent would: the finalizers of works and add-ons. Look at what is left."
 	}
-	return refuse(fmt.Sprintf("Managed cluster %q is not detached within %s", d.Cluster, d.Timeout),
-		"It is still being deleted:\n%s\n\n%s Next:\n  kubectl describe managedcluster %s\n  kubectl get manifestworks,managedclusteraddons -n %s", lines(detail...), next, d.Cluster, d.Cluster)
+	return refuse(fmt.Sprintf("Managed cluster %q is not detached within %s", d.cluster, d.timeout),
+		"It is still being deleted:\n%s\n\n%s Next:\n  kubectl describe managedcluster %s\n  kubectl get "+
+			"manifestworks,managedclusteraddons -n %s", lines(detail...), next, d.cluster, d.cluster)
 }

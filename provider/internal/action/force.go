@@ -27,8 +27,8 @@ func (d *detaching) force(ctx context.Context) {
 	d.mu.Lock()
 	silent, works, addOns := d.silent, maps.Clone(d.works), maps.Clone(d.addOns)
 	d.mu.Unlock()
-	patient := d.Clock.Now().Sub(d.begun) < d.Grace
-	if !d.Force || patient && !silent {
+	patient := d.Clock.Now().Sub(d.begun) < d.grace
+	if !d.forced || patient && !silent {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(addOns)) {
@@ -53,7 +53,7 @@ func (d *detaching) push(
 ) bool {
 	if object.GetDeletionTimestamp() == nil {
 		if !patient {
-			_, err := d.client.Delete(ctx, empty, d.Cluster, object.GetName(), object.GetUID())
+			_, err := d.client.Delete(ctx, empty, d.cluster, object.GetName(), object.GetUID())
 			d.warnOnce(ctx, fmt.Sprintf("delete the %s %s", what, object.GetName()), err)
 		}
 		return false
@@ -92,9 +92,11 @@ func (d *detaching) warnOfLeftObjects() {
 	if len(d.left) == 0 {
 		return
 	}
-	d.warn(fmt.Sprintf("Objects are left in the cluster %q", d.Cluster),
-		"The agent did not clean up, so the hub no longer knows of what these works have made there, and nothing will remove it:\n  %s\n\n"+
-			"If the cluster still exists, remove from it these objects, the agent (kubectl delete namespace %s) and the agent's records (kubectl get appliedmanifestworks; they carry the finalizer %s).",
+	d.warn(fmt.Sprintf("Objects are left in the cluster %q", d.cluster),
+		"The agent did not clean up, so the hub no longer knows of what these works have made there, and nothing "+
+			"will remove it:\n  %s\n\n"+
+			"If the cluster still exists, remove from it these objects, the agent (kubectl delete namespace %s) and "+
+			"the agent's records (kubectl get appliedmanifestworks; they carry the finalizer %s).",
 		strings.Join(d.left, "\n  "), cluster.AgentNamespace, work.AppliedManifestWorkFinalizer)
 }
 

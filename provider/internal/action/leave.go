@@ -34,23 +34,23 @@ type leaving struct {
 // checkLeaving refuses, before anything is done, what could not be finished: an import
 // that would install the agent again, or an agent that is somebody else's to remove.
 func (d *detaching) checkLeaving(ctx context.Context) error {
-	if d.Managed == nil {
+	if d.managed == nil {
 		return nil
 	}
-	err := d.client.Get(ctx, &v1alpha1.ClusterImport{}, "", d.Cluster)
+	err := d.client.Get(ctx, &v1alpha1.ClusterImport{}, "", d.cluster)
 	if err == nil {
-		return refuse(fmt.Sprintf("The hub imports cluster %q", d.Cluster),
+		return refuse(fmt.Sprintf("The hub imports cluster %q", d.cluster),
 			"Nothing was changed. The import would install the agent again: delete it first, and then run the "+
 				"same again. "+
-				"Next:\n  kubectl delete clusterimport %s", d.Cluster)
+				"Next:\n  kubectl delete clusterimport %s", d.cluster)
 	}
-	if !kube.IsNotFound(err, d.Cluster) && !kube.IsKindNotServed(err) {
+	if !kube.IsNotFound(err, d.cluster) && !kube.IsKindNotServed(err) {
 		return err
 	}
 	_, why, err := d.agentIn(ctx)
 	if err == nil && why != "" {
-		err = refuse(fmt.Sprintf("The agent is not to be removed for managed cluster %q", d.Cluster),
-			"Nothing was changed. In the cluster at %s %s.", d.Managed.Host(), why)
+		err = refuse(fmt.Sprintf("The agent is not to be removed for managed cluster %q", d.cluster),
+			"Nothing was changed. In the cluster at %s %s.", d.managed.Host(), why)
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (d *detaching) checkLeaving(ctx context.Context) error {
 func (d *detaching) agentIn(ctx context.Context) (namespace, why string, err error) {
 	namespace = cluster.AgentNamespace
 	binding := &rbacv1.ClusterRoleBinding{}
-	err = d.Managed.Get(ctx, binding, "", klusterlet.RegistrationRole)
+	err = d.managed.Get(ctx, binding, "", klusterlet.RegistrationRole)
 	if err != nil && !kube.IsNotFound(err, klusterlet.RegistrationRole) {
 		return "", "", d.inCluster("find the agent", err)
 	}
@@ -70,7 +70,7 @@ func (d *detaching) agentIn(ctx context.Context) (namespace, why string, err err
 		}
 	}
 	deployment := &appsv1.Deployment{}
-	err = d.Managed.Get(ctx, deployment, namespace, klusterlet.Name)
+	err = d.managed.Get(ctx, deployment, namespace, klusterlet.Name)
 	switch {
 	case kube.IsNotFound(err, klusterlet.Name) || kube.IsNamespaceNotFound(err, namespace):
 		return namespace, "", nil
@@ -82,21 +82,21 @@ func (d *detaching) agentIn(ctx context.Context) (namespace, why string, err err
 		why = "a muster_klusterlet has installed the agent: destroy that, which removes it"
 	case serves == "":
 		why = fmt.Sprintf("the Deployment %s/%s is another program's", namespace, klusterlet.Name)
-	case serves != d.Cluster:
+	case serves != d.cluster:
 		why = fmt.Sprintf("the agent serves the name %q: check the kubeconfig and the name", serves)
 	}
 	return namespace, why, nil
 }
 
 func (d *detaching) inCluster(doing string, err error) error {
-	summary := fmt.Sprintf("Cannot %s in cluster %q", doing, d.Cluster)
-	return refuse(summary, "%s", hub.Explain(d.Managed.Host(), doing, err))
+	summary := fmt.Sprintf("Cannot %s in cluster %q", doing, d.cluster)
+	return refuse(summary, "%s", hub.Explain(d.managed.Host(), doing, err))
 }
 
 // leave removes from the cluster what was installed there with the agent, and lists what
 // is left. What is gone already is as good as removed.
 func (d *detaching) leave(ctx context.Context) error {
-	if d.Managed == nil {
+	if d.managed == nil {
 		return nil
 	}
 	namespace, why, err := d.agentIn(ctx)
@@ -104,19 +104,19 @@ func (d *detaching) leave(ctx context.Context) error {
 		return err
 	}
 	if why != "" {
-		return refuse(fmt.Sprintf("The agent of managed cluster %q was not removed", d.Cluster),
-			"In the cluster at %s %s.", d.Managed.Host(), why)
+		return refuse(fmt.Sprintf("The agent of managed cluster %q was not removed", d.cluster),
+			"In the cluster at %s %s.", d.managed.Host(), why)
 	}
-	l := &leaving{reporter: d.reporter, cluster: d.Cluster, managed: d.Managed}
+	l := &leaving{reporter: d.reporter, cluster: d.cluster, managed: d.managed}
 	if err := l.remove(ctx, namespace); err != nil {
 		return err
 	}
 	l.account(ctx)
 	if len(l.kept) == 0 {
-		d.say("Nothing of the hub is left in the cluster %s.", d.Cluster)
+		d.say("Nothing of the hub is left in the cluster %s.", d.cluster)
 		return nil
 	}
-	d.warn(fmt.Sprintf("Left in the cluster %q", d.Cluster),
+	d.warn(fmt.Sprintf("Left in the cluster %q", d.cluster),
 		"The agent, its rights and its Secrets are removed. These stay:\n  %s", strings.Join(l.kept, "\n  "))
 	return nil
 }
@@ -192,7 +192,8 @@ func (l *leaving) account(ctx context.Context) {
 			"or they are another hub's. Without its finalizers, deleting it deletes these objects", w.Name,
 			plural(len(w.Status.AppliedResources), "object")))
 	}
-	for _, name := range []string{"appliedmanifestworks.work.open-cluster-management.io", "clusterclaims.cluster.open-cluster-management.io"} {
+	for _, name := range []string{"appliedmanifestworks.work.open-cluster-management.io",
+		"clusterclaims.cluster.open-cluster-management.io"} {
 		definition := &metav1.PartialObjectMetadata{}
 		if l.managed.GetPath(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, definition) == nil {
 			l.kept = append(l.kept, fmt.Sprintf("CustomResourceDefinition %s: other agents and your own objects may "+

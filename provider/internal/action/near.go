@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
@@ -27,20 +30,31 @@ func orElse(name, what string, names []string) string {
 
 // clusterNames are those of all clusters of the hub; none if they can't be listed.
 func clusterNames(ctx context.Context, client *kube.Client) []string {
-	all := &clusterv1.ManagedClusterList{}
-	if client.List(ctx, all, kube.ListOptions{}) != nil {
+	return namesIn(ctx, client, &clusterv1.ManagedClusterList{}, kube.ListOptions{})
+}
+
+// namesIn are the names of objects, with their namespaces where these differ; none if they
+// can't be listed.
+func namesIn(ctx context.Context, client *kube.Client, list runtime.Object, options kube.ListOptions) []string {
+	names := []string{}
+	if client.List(ctx, list, options) != nil {
 		return nil
 	}
-	names := make([]string, 0, len(all.Items))
-	for i := range all.Items {
-		names = append(names, all.Items[i].Name)
-	}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		if object, ok := item.(kube.Object); ok && (object.GetNamespace() == "" || options.Namespace != "") {
+			names = append(names, object.GetName())
+		} else if ok {
+			names = append(names, object.GetNamespace()+"/"+object.GetName())
+		}
+		return nil
+	})
 	return names
 }
 
 // noCluster is the error about a cluster that the hub does not know.
 func noCluster(ctx context.Context, client *kube.Client, name string) error {
-	return refuse(fmt.Sprintf("There is no managed cluster %q", name), "The hub %s has no ManagedCluster of this name. %s",
+	return refuse(fmt.Sprintf("There is no managed cluster %q", name), "The hub %s has no ManagedCluster of this "+
+		"name. %s",
 		client.Host(), orElse(name, "managed cluster", clusterNames(ctx, client)))
 }
 

@@ -6,13 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,90 +21,46 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
-var _ action.ActionWithConfigure = (*resumeRollout)(nil)
-
-type resumeRollout struct{ onHub }
-
-type resumeRolloutModel struct {
-	Namespace       types.String `tfsdk:"namespace"`
-	Name            types.String `tfsdk:"name"`
-	ManagedClusters types.Set    `tfsdk:"managed_clusters"`
-	Recreate        types.Bool   `tfsdk:"recreate"`
-	RolledOut       types.Bool   `tfsdk:"rolled_out"`
-	Timeout         types.String `tfsdk:"timeout"`
-}
-
-// NewResumeRollout is muster_resume_rollout.
-func NewResumeRollout() action.Action { return &resumeRollout{onHub{name: "resume_rollout"}} }
-
-func (a *resumeRollout) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "Resumes the rollout of a manifest work replica set that has stopped because clusters failed. The hub goes on when the works that have failed recover, so the action has their agents apply them once more, or the hub make them again (`recreate`), " +
+// resumeRollout is muster_resume_rollout.
+func resumeRollout() declaration {
+	return declaration{
+		name: "resume_rollout",
+		description: "Resumes the rollout of a manifest work replica set that has stopped because clusters failed. " +
+			"The hub goes on when the works that have failed recover, so the action has their agents apply them once " +
+			"more, or the hub make them again (`recreate`), " +
 			"and waits until none of them fails any more. It tells the state of each, and how far the rollout is.\n\n" +
-			"It does not change how many failures are tolerated: that is `max_failures` of the rollout strategy. Other manifests begin a rollout of their own.",
-		Attributes: map[string]schema.Attribute{
-			"namespace": schema.StringAttribute{
-				MarkdownDescription: "Namespace of the replica set.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidName("namespace")},
-			},
-			"name": schema.StringAttribute{
-				MarkdownDescription: "Name of the replica set.",
-				Required:            true,
-				Validators:          []validator.String{attribute.ValidObjectName("replica set name")},
-			},
-			"managed_clusters": schema.SetAttribute{
-				MarkdownDescription: "Names of the clusters whose works are tried again. If omitted, all that have failed: the work could not be applied, is `Degraded`, or has been `Progressing` for longer than the strategy's `progress_deadline`.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidClusterName())},
-			},
-			"recreate": schema.BoolAttribute{
-				MarkdownDescription: "Whether to delete the works that have failed, so that the hub makes them again. **Their objects are removed from the clusters and created again.** This is for objects that can't recover, such as a Job that has used up its attempts.",
-				Optional:            true,
-			},
-			"rolled_out": schema.BoolAttribute{
-				MarkdownDescription: "Whether to wait until the rollout has reached all clusters, beyond the recovery of those that have failed.",
-				Optional:            true,
-			},
-			"timeout": timeoutAttribute("the wait", attribute.DefaultWait),
+			"It does not change how many failures are tolerated: that is `max_failures` of the rollout strategy. " +
+			"Other manifests begin a rollout of their own.",
+		attributes: map[string]schema.Attribute{
+			"namespace": required("Namespace of the replica set.", attribute.ValidName("namespace")),
+			"name":      required("Name of the replica set.", attribute.ValidObjectName("replica set name")),
+			"managed_clusters": someClusters("Names of the clusters whose works are tried again. If omitted, all " +
+				"that have failed: the work could not be applied, is `Degraded`, or has been `Progressing` for " +
+				"longer than the strategy's `progress_deadline`."),
+			"recreate": flag("Whether to delete the works that have failed, so that the hub makes them again. " +
+				"**Their objects are removed from the clusters and created again.** This is for objects that can't " +
+				"recover, such as a Job that has used up its attempts."),
+			"rolled_out": flag("Whether to wait until the rollout has reached all clusters, beyond the recovery of " +
+				"those that have failed."),
+		},
+		takes: "the wait", timeout: attribute.DefaultWait,
+		doing: "resume the rollout of replica set", to: []string{"namespace", "name"},
+		do: func(ctx context.Context, r *run) error {
+			return (&resuming{
+				run: r, namespace: r.Text("namespace"), set: r.Text("name"), clusters: r.Texts("managed_clusters"),
+				recreate: r.Bool("recreate"), rolledOut: r.Bool("rolled_out"), reported: map[string]string{},
+			}).resume(ctx)
 		},
 	}
 }
 
-func (a *resumeRollout) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
-	var config resumeRolloutModel
-	a.invoke(ctx, req, resp, &config, func(client *kube.Client, report *reporter) (string, error) {
-		namespace, name := config.Namespace.ValueString(), config.Name.ValueString()
-		return quoted("resume the rollout of replica set", namespace+"/"+name), resume(ctx, client, resumeOptions{
-			Namespace: namespace, Name: name, Clusters: attribute.StringList(config.ManagedClusters),
-			Recreate: config.Recreate.ValueBool(), RolledOut: config.RolledOut.ValueBool(), Timeout: durationOf(config.Timeout, attribute.DefaultWait),
-		}, report)
-	})
-}
-
-// resumeOptions say which rollout goes on, and how.
-type resumeOptions struct {
-	Namespace, Name string
-	// Clusters are those whose works are tried again; all that have failed by default.
-	Clusters []string
-	// Recreate deletes the works that have failed, so that the hub makes them again:
-	// their objects are removed from the cluster and created again.
-	Recreate bool
-	// RolledOut also waits until the rollout has reached all clusters.
-	RolledOut bool
-	// Timeout is how long that may take.
-	Timeout time.Duration
-}
-
 // resume tries the works of a replica set again that have failed, which is what a
 // rollout stops at, and waits until none of them fails any more.
-func resume(ctx context.Context, client *kube.Client, o resumeOptions, report *reporter) error {
-	r := &resuming{resumeOptions: o, client: client, reporter: report, reported: map[string]string{}}
+func (r *resuming) resume(ctx context.Context) error {
 	if err := r.find(ctx); err != nil {
 		return err
 	}
-	works, err := replicaset.Works(ctx, client, o.Namespace, o.Name)
+	works, err := replicaset.Works(ctx, r.client, r.namespace, r.set)
 	if err != nil {
 		return err
 	}
@@ -122,33 +73,33 @@ func resume(ctx context.Context, client *kube.Client, o resumeOptions, report *r
 	}
 	if len(r.retried) == 0 {
 		r.say("No work of %s has failed: its rollout has not stopped.", r.name())
-		if !o.RolledOut {
+		if !r.rolledOut {
 			return nil
 		}
 	}
 	if err := r.retry(ctx); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	err = r.looking(waiting, nil, r.await)
+	err = r.wait(ctx, nil, r.await, func() error { return r.tooLate(ctx) },
+		"The works that have failed were tried again, and nobody waits for the rollout any more. The hub goes on "+
+			"with it as it can.")
 	switch {
-	case err == nil && o.RolledOut:
+	case err == nil && r.rolledOut:
 		r.say("The rollout of %s is complete.", r.name())
 	case err == nil:
 		r.say("The rollout of %s goes on: %s.", r.name(), replicaset.DescribeSummary(r.object.Status.Summary))
-	case hub.IsTimeout(err) && ctx.Err() == nil:
-		return r.tooLate(ctx)
 	}
-	return interrupted(ctx, err, "The works that have failed were tried again, and nobody waits for the rollout any more. The hub goes on with it as it can.")
+	return err
 }
 
 // resuming is one rollout.
 type resuming struct {
-	resumeOptions
-	*reporter
-	client *kube.Client
-	object *workv1alpha1.ManifestWorkReplicaSet
+	*run
+	namespace, set string
+	// clusters are those whose works are tried again; all that have failed by default.
+	clusters            []string
+	recreate, rolledOut bool
+	object              *workv1alpha1.ManifestWorkReplicaSet
 	// retried are the works that are tried again.
 	retried []workv1.ManifestWork
 
@@ -156,25 +107,22 @@ type resuming struct {
 	reported map[string]string
 }
 
-func (r *resuming) name() string { return r.Namespace + "/" + r.Name }
+func (r *resuming) name() string { return r.namespace + "/" + r.set }
 
 // find reads the replica set, which has to exist.
 func (r *resuming) find(ctx context.Context) error {
 	r.object = &workv1alpha1.ManifestWorkReplicaSet{}
-	err := r.client.Get(ctx, r.object, r.Namespace, r.Name)
-	if !kube.IsNotFound(err, r.Name) {
+	err := r.client.Get(ctx, r.object, r.namespace, r.set)
+	if !kube.IsNotFound(err, r.set) {
 		if err == nil && r.object.DeletionTimestamp != nil {
-			return refuse(fmt.Sprintf("The replica set %q is being deleted", r.name()), "Its works are removed from all clusters.\n%s", hub.DescribeDeletion(r.object, r.Clock.Now()))
+			return refuse(fmt.Sprintf("The replica set %q is being deleted", r.name()), "Its works are removed from "+
+				"all clusters.\n%s", hub.DescribeDeletion(r.object, r.Clock.Now()))
 		}
 		return err
 	}
-	all, names := &workv1alpha1.ManifestWorkReplicaSetList{}, []string{}
-	if r.client.List(ctx, all, kube.ListOptions{}) == nil {
-		for i := range all.Items {
-			names = append(names, all.Items[i].Namespace+"/"+all.Items[i].Name)
-		}
-	}
-	return refuse(fmt.Sprintf("There is no replica set %q", r.name()), "The hub %s has no ManifestWorkReplicaSet of this name. %s", r.client.Host(), orElse(r.name(), "replica set", names))
+	names := namesIn(ctx, r.client, &workv1alpha1.ManifestWorkReplicaSetList{}, kube.ListOptions{})
+	return refuse(fmt.Sprintf("There is no replica set %q", r.name()), "The hub %s has no ManifestWorkReplicaSet of "+
+		"this name. %s", r.client.Host(), orElse(r.name(), "replica set", names))
 }
 
 // choose finds the works that are to be tried again.
@@ -183,13 +131,15 @@ func (r *resuming) choose(works []workv1.ManifestWork) error {
 	for i := range works {
 		w := &works[i]
 		clusters = append(clusters, w.Namespace)
-		if w.DeletionTimestamp == nil && (len(r.Clusters) == 0 || slices.Contains(r.Clusters, w.Namespace)) && r.failed(w) {
+		if w.DeletionTimestamp == nil && (len(r.clusters) == 0 || slices.Contains(r.clusters, w.Namespace)) &&
+			r.failed(w) {
 			r.retried = append(r.retried, *w)
 		}
 	}
-	for _, name := range r.Clusters {
+	for _, name := range r.clusters {
 		if !slices.Contains(clusters, name) {
-			return refuse(fmt.Sprintf("The replica set %q has no work in the cluster %q", r.name(), name), "Its works are in these clusters. %s", orElse(name, "work", slices.Compact(clusters)))
+			return refuse(fmt.Sprintf("The replica set %q has no work in the cluster %q", r.name(), name),
+				"Its works are in these clusters. %s", orElse(name, "work", slices.Compact(clusters)))
 		}
 	}
 	return nil
@@ -205,7 +155,8 @@ func (r *resuming) failed(w *workv1.ManifestWork) bool {
 		}
 		return c
 	}
-	if is(work.ConditionApplied, metav1.ConditionFalse) != nil || is(work.ConditionDegraded, metav1.ConditionTrue) != nil {
+	if is(work.ConditionApplied, metav1.ConditionFalse) != nil ||
+		is(work.ConditionDegraded, metav1.ConditionTrue) != nil {
 		return true
 	}
 	progressing := is(work.ConditionProgressing, metav1.ConditionTrue)
@@ -226,15 +177,17 @@ func (r *resuming) failed(w *workv1.ManifestWork) bool {
 func (r *resuming) retry(ctx context.Context) error {
 	for i := range r.retried {
 		w := r.retried[i].DeepCopy()
-		if r.Recreate {
-			r.say("The work %s/%s is deleted, and the hub makes it again (%s).", w.Namespace, w.Name, replicaset.WorkTrouble(w))
+		if r.recreate {
+			r.say("The work %s/%s is deleted, and the hub makes it again (%s).", w.Namespace, w.Name,
+				replicaset.WorkTrouble(w))
 			if _, err := r.client.Delete(ctx, w, w.Namespace, w.Name, w.UID); err != nil {
 				return err
 			}
 			continue
 		}
-		r.say("The agent of %s is asked to apply the work %s once more (%s).", w.Namespace, w.Name, replicaset.WorkTrouble(w))
-		if _, err := ask(ctx, r.client, w, work.ReplayAnnotation, r.Clock.Now()); err != nil {
+		r.say("The agent of %s is asked to apply the work %s once more (%s).", w.Namespace, w.Name,
+			replicaset.WorkTrouble(w))
+		if _, err := r.ask(ctx, w, work.ReplayAnnotation); err != nil {
 			return err
 		}
 	}
@@ -243,22 +196,24 @@ func (r *resuming) retry(ctx context.Context) error {
 
 // await follows the works and the replica set.
 func (r *resuming) await(ctx context.Context) error {
-	selector := kube.ListOptions{LabelSelector: work.ReplicaSetLabel + "=" + r.Namespace + "." + r.Name}
-	err := r.client.WaitObjects(ctx, &workv1.ManifestWorkList{}, &workv1.ManifestWork{}, selector, func(objects map[string]kube.Object) (bool, error) {
-		return r.recovered(objects), nil
-	})
+	selector := kube.ListOptions{LabelSelector: work.ReplicaSetLabel + "=" + r.namespace + "." + r.set}
+	err := r.client.WaitObjects(ctx, &workv1.ManifestWorkList{}, &workv1.ManifestWork{}, selector,
+		func(objects map[string]kube.Object) (bool, error) {
+			return r.recovered(objects), nil
+		})
 	if err != nil {
 		return err
 	}
-	return r.client.Wait(ctx, r.object, r.Namespace, r.Name, func(exists bool) (bool, error) {
+	return r.client.Wait(ctx, r.object, r.namespace, r.set, func(exists bool) (bool, error) {
 		if !exists || r.object.DeletionTimestamp != nil {
-			return false, refuse(fmt.Sprintf("The replica set %q is being deleted", r.name()), "Somebody deleted it while its rollout was to go on.")
+			return false, refuse(fmt.Sprintf("The replica set %q is being deleted", r.name()), "Somebody deleted it "+
+				"while its rollout was to go on.")
 		}
 		done, said := r.over()
 		if !done {
 			r.say("%s", said)
 		}
-		return done || !r.RolledOut, nil
+		return done || !r.rolledOut, nil
 	})
 }
 
@@ -272,12 +227,14 @@ func (r *resuming) recovered(objects map[string]kube.Object) bool {
 		text, done := "", false
 		for _, object := range objects {
 			w, ok := object.(*workv1.ManifestWork)
-			same := ok && w.Namespace == was.Namespace && w.Labels[work.PlacementNameLabel] == was.Labels[work.PlacementNameLabel]
-			if !same || r.Recreate && w.UID == was.UID {
+			same := ok && w.Namespace == was.Namespace &&
+				w.Labels[work.PlacementNameLabel] == was.Labels[work.PlacementNameLabel]
+			if !same || r.recreate && w.UID == was.UID {
 				continue
 			}
 			text = replicaset.WorkTrouble(w)
-			done = w.Annotations[work.ReplayAnnotation] == "" && !r.failed(w) && meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied) != nil
+			done = w.Annotations[work.ReplayAnnotation] == "" && !r.failed(w) &&
+				meta.FindStatusCondition(w.Status.Conditions, work.ConditionApplied) != nil
 		}
 		switch {
 		case done:
@@ -297,19 +254,23 @@ func (r *resuming) recovered(objects map[string]kube.Object) bool {
 // over reports whether the rollout has reached all clusters, or how far it is.
 func (r *resuming) over() (bool, string) {
 	c := meta.FindStatusCondition(r.object.Status.Conditions, work.ConditionPlacementRolledOut)
-	done := c != nil && c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 || c.ObservedGeneration >= r.object.Generation)
+	done := c != nil && c.Status == metav1.ConditionTrue &&
+		(c.ObservedGeneration == 0 || c.ObservedGeneration >= r.object.Generation)
 	var reported []string
 	for _, p := range r.object.Status.PlacementsSummary {
-		reported = append(reported, fmt.Sprintf("placement %s: %s; %s", p.Name, p.AvailableDecisionGroups, replicaset.DescribeSummary(p.Summary)))
+		reported = append(reported, fmt.Sprintf("placement %s: %s; %s", p.Name, p.AvailableDecisionGroups,
+			replicaset.DescribeSummary(p.Summary)))
 	}
 	return done, strings.Join(reported, "; ")
 }
 
 func (r *resuming) tooLate(ctx context.Context) error {
 	advice := "The failures may need another manifest: apply a corrected one, and the rollout begins again with it."
-	if !r.Recreate {
-		advice += " Objects that can't recover, such as a Job that has used up its attempts, are created again with recreate."
+	if !r.recreate {
+		advice += " Objects that can't recover, such as a Job that has used up its attempts, are created again with " +
+			"recreate."
 	}
 	detail := replicaset.DescribeHeldUp(ctx, r.client, r.object)
-	return refuse(fmt.Sprintf("The rollout of replica set %q has not gone on within %s", r.name(), r.Timeout), "%s\n\n%s", lines(detail...), advice)
+	return refuse(fmt.Sprintf("The rollout of replica set %q has not gone on within %s", r.name(), r.timeout),
+		"%s\n\n%s", lines(detail...), advice)
 }

@@ -7,71 +7,49 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-var _ action.ActionWithConfigure = (*rotateCertificate)(nil)
-
-type rotateCertificate struct{ onHub }
-
-type rotateCertificateModel struct {
-	ManagedCluster types.String `tfsdk:"managed_cluster"`
-	Timeout        types.String `tfsdk:"timeout"`
-}
-
 // defaultAnswer is how long an agent may take to do what it is asked for.
 const defaultAnswer = 5 * time.Minute
 
-// NewRotateCertificate is muster_rotate_certificate.
-func NewRotateCertificate() action.Action {
-	return &rotateCertificate{onHub{name: "rotate_certificate"}}
-}
-
-func (a *rotateCertificate) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "Has the agent of a cluster renew its client certificate for the hub now, with a new key, and waits for it. Agents renew by themselves when a fifth of the certificate's life is left; this is for keys that may have leaked, and for hubs whose signer has changed.\n\n" +
-			"The certificate from before **stays valid until it expires**, as API servers take no certificates back. To shut out anyone who has its key, let the cluster join again with another agent (`muster rejoin`): a muster hub then refuses the agent from before.\n\n" +
-			"The action puts the annotation `" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, which the agent removes when it is done. " +
-			"Agents of Open Cluster Management do not know it: the action says so after a while, takes the annotation back and fails.",
-		Attributes: map[string]schema.Attribute{
-			"managed_cluster": clusterAttribute("Name of the managed cluster. It has to be accepted and to have joined."),
-			"timeout":         timeoutAttribute("the renewal", defaultAnswer),
+// rotateCertificate is muster_rotate_certificate.
+func rotateCertificate() declaration {
+	return declaration{
+		name: "rotate_certificate",
+		description: "Has the agent of a cluster renew its client certificate for the hub now, with a new key, and " +
+			"waits for it. Agents renew by themselves when a fifth of the certificate's life is left; this is for " +
+			"keys that may have leaked, and for hubs whose signer has changed.\n\n" +
+			"The certificate from before **stays valid until it expires**, as API servers take no certificates back. " +
+			"To shut out anyone who has its key, let the cluster join again with another agent (`muster rejoin`): a " +
+			"muster hub then refuses the agent from before.\n\n" +
+			"The action puts the annotation `" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, " +
+			"which the agent removes when it is done. " +
+			"Agents of Open Cluster Management do not know it: the action says so after a while, takes the " +
+			"annotation back and fails.",
+		attributes: map[string]schema.Attribute{
+			clusterName: required("Name of the managed cluster. It has to be accepted and to have joined.",
+				attribute.ValidClusterName()),
 		},
+		takes: "the renewal", timeout: defaultAnswer,
+		doing: "rotate the certificate of managed cluster", to: []string{clusterName},
+		do: func(ctx context.Context, r *run) error { return (&rotation{run: r}).rotate(ctx) },
 	}
-}
-
-func (a *rotateCertificate) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
-	var config rotateCertificateModel
-	a.invoke(ctx, req, resp, &config, func(client *kube.Client, report *reporter) (string, error) {
-		name := config.ManagedCluster.ValueString()
-		return quoted("rotate the certificate of managed cluster", name),
-			rotate(ctx, client, rotateOptions{Cluster: name, Timeout: durationOf(config.Timeout, defaultAnswer)}, report)
-	})
-}
-
-// rotateOptions say whose certificates are renewed.
-type rotateOptions struct {
-	Cluster string
-	// Timeout is how long the agent may take.
-	Timeout time.Duration
 }
 
 // rotate has the agent of a cluster renew its client certificate now, and waits for
 // it. The certificate from before stays valid until it expires: API servers don't
 // take certificates back.
-func rotate(ctx context.Context, client *kube.Client, o rotateOptions, report *reporter) error {
-	r := &rotation{rotateOptions: o, client: client, reporter: report}
-	object, err := find(ctx, client, o.Cluster)
+func (r *rotation) rotate(ctx context.Context) error {
+	object, err := find(ctx, r.client, r.cluster)
 	if err != nil {
 		return err
 	}
@@ -79,38 +57,32 @@ func rotate(ctx context.Context, client *kube.Client, o rotateOptions, report *r
 		return err
 	}
 	r.before = rotated(object)
-	asked, err := ask(ctx, client, object, cluster.RenewCertificateAnnotation, r.Clock.Now())
+	asked, err := r.ask(ctx, object, cluster.RenewCertificateAnnotation)
 	if err != nil {
 		return err
 	}
 	if asked {
-		r.say("The agent of %s is asked to renew its certificate.", o.Cluster)
+		r.say("The agent of %s is asked to renew its certificate.", r.cluster)
 	} else {
-		r.say("Somebody has asked the agent of %s to renew its certificate already.", o.Cluster)
+		r.say("Somebody has asked the agent of %s to renew its certificate already.", r.cluster)
 	}
 	if !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable) {
-		r.say("The hub does not hear from %s at present. Its agent renews the certificate when it is back.", o.Cluster)
+		r.say("The hub does not hear from %s at present. Its agent renews the certificate when it is back.", r.cluster)
 	}
-	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	err = r.looking(waiting, r.look, func(ctx context.Context) error {
-		return client.Wait(ctx, object, "", o.Cluster, func(exists bool) (bool, error) { return r.judge(object, exists) })
-	})
+	err = r.answer(ctx, object, cluster.RenewCertificateAnnotation, r.look,
+		func(exists bool) (bool, error) { return r.judge(object, exists) },
+		func() error { return r.tooLate(ctx, object) },
+		fmt.Sprintf("The request to the agent of %q was taken back. It may have renewed its certificate in the "+
+			"meantime.", r.cluster))
 	if err == nil {
 		r.say("%s. The certificate from before stays valid until it expires.", rotated(object).Message)
-		return nil
 	}
-	withdraw(ctx, client, object, cluster.RenewCertificateAnnotation)
-	if hub.IsTimeout(err) && ctx.Err() == nil {
-		return r.tooLate(ctx, object)
-	}
-	return interrupted(ctx, err, fmt.Sprintf("The request to the agent of %q was taken back. It may have renewed its certificate in the meantime.", o.Cluster))
+	return err
 }
 
+// rotation is the renewal of one certificate.
 type rotation struct {
-	rotateOptions
-	*reporter
-	client *kube.Client
+	*run
 	before metav1.Condition
 
 	mu sync.Mutex
@@ -121,14 +93,16 @@ type rotation struct {
 
 // possible says why the agent could not renew its certificate.
 func (r *rotation) possible(object *clusterv1.ManagedCluster) error {
-	summary := fmt.Sprintf("The agent of managed cluster %q can't renew its certificate", r.Cluster)
+	summary := fmt.Sprintf("The agent of managed cluster %q can't renew its certificate", r.cluster)
 	switch {
 	case object.DeletionTimestamp != nil:
 		return refuse(summary, "The cluster is being detached, and its agent has lost its rights.")
 	case !object.Spec.AcceptsClient():
-		return refuse(summary, "The cluster is not accepted, and the hub signs certificates for accepted ones only. Accept it first, or have it join again with another agent: muster rejoin %s", r.Cluster)
+		return refuse(summary, "The cluster is not accepted, and the hub signs certificates for accepted ones only. "+
+			"Accept it first, or have it join again with another agent: muster rejoin %s", r.cluster)
 	case !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined):
-		return refuse(summary, "The cluster has not joined, so that its agent has no certificate. Conditions:\n%s", hub.DescribeConditions(object.Status.Conditions, r.Clock.Now()))
+		return refuse(summary, "The cluster has not joined, so that its agent has no certificate. Conditions:\n%s",
+			hub.DescribeConditions(object.Status.Conditions, r.Clock.Now()))
 	}
 	return nil
 }
@@ -137,7 +111,8 @@ func (r *rotation) possible(object *clusterv1.ManagedCluster) error {
 // condition, and has removed the request.
 func (r *rotation) judge(object *clusterv1.ManagedCluster, exists bool) (bool, error) {
 	if !exists {
-		return false, refuse(fmt.Sprintf("Managed cluster %q is gone", r.Cluster), "It was deleted while its agent was to renew its certificate.")
+		return false, refuse(fmt.Sprintf("Managed cluster %q is gone", r.cluster), "It was deleted while its agent "+
+			"was to renew its certificate.")
 	}
 	if err := r.possible(object); err != nil {
 		return false, err
@@ -150,7 +125,7 @@ func (r *rotation) judge(object *clusterv1.ManagedCluster, exists bool) (bool, e
 		return false, nil
 	}
 	if now.Status != metav1.ConditionTrue {
-		r.say("The agent of %s tries again: %s", r.Cluster, now.Message)
+		r.say("The agent of %s tries again: %s", r.cluster, now.Message)
 		return false, nil
 	}
 	return object.Annotations[cluster.RenewCertificateAnnotation] == "", nil
@@ -164,26 +139,31 @@ func (r *rotation) look(ctx context.Context) {
 	if !asking {
 		return
 	}
-	pending, err := registration.PendingRequests(ctx, r.client, r.Cluster)
+	pending, err := registration.PendingRequests(ctx, r.client, r.cluster)
 	for _, name := range pending {
 		if err == nil && !slices.Contains(r.requests, name) {
 			r.requests = append(r.requests, name)
-			r.say("The certificate request %s of %s waits for approval: kubectl certificate approve %s", name, r.Cluster, name)
+			r.say("The certificate request %s of %s waits for approval: kubectl certificate approve %s", name,
+				r.cluster, name)
 		}
 	}
-	if len(r.requests) == 0 && r.Clock.Now().Sub(r.begun) >= patience {
-		r.say("The agent of %s has not answered. Agents of Open Cluster Management, and muster's of earlier versions, do not know the request.", r.Cluster)
+	if len(r.requests) == 0 {
+		r.reportSilence(ctx)
 	}
 }
 
 func (r *rotation) tooLate(ctx context.Context, object *clusterv1.ManagedCluster) error {
 	looking, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 	defer cancel()
-	return refuse(fmt.Sprintf("The agent of managed cluster %q has not renewed its certificate within %s", r.Cluster, r.Timeout),
-		"The request was taken back. Either the agent does not run or can't reach the hub, or it does not know the request: agents of Open Cluster Management renew by the time alone. "+
-			"There, delete the Secret %s in the namespace %s of the managed cluster, which makes the agent ask for another certificate, and approve it. Conditions:\n%s\n\n%s",
-		cluster.HubKubeconfigSecret, cluster.AgentNamespace, hub.DescribeConditions(object.Status.Conditions, r.Clock.Now()),
-		lines(registration.DescribeWaitingRequests(looking, r.client, r.Cluster, r.Clock.Now())...))
+	return refuse(fmt.Sprintf("The agent of managed cluster %q has not renewed its certificate within %s", r.cluster,
+		r.timeout),
+		"The request was taken back. Either the agent does not run or can't reach the hub, or it does not know the "+
+			"request: agents of Open Cluster Management renew by the time alone. "+
+			"There, delete the Secret %s in the namespace %s of the managed cluster, which makes the agent ask for "+
+			"another certificate, and approve it. Conditions:\n%s\n\n%s",
+		cluster.HubKubeconfigSecret, cluster.AgentNamespace, hub.DescribeConditions(object.Status.Conditions,
+			r.Clock.Now()),
+		lines(registration.DescribeWaitingRequests(looking, r.client, r.cluster, r.Clock.Now())...))
 }
 
 // rotated is what the agent says of its certificate.

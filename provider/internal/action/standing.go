@@ -69,17 +69,17 @@ func standingOf(object *clusterv1.ManagedCluster, joinedOnly bool) standing {
 // selected is what to list of the hub's clusters.
 func (w *joining) selected(ctx context.Context) (kube.ListOptions, error) {
 	switch {
-	case len(w.Clusters) == 1:
-		return kube.ListOptions{FieldSelector: "metadata.name=" + w.Clusters[0]}, nil
-	case len(w.Clusters) > 1:
+	case len(w.clusters) == 1:
+		return kube.ListOptions{FieldSelector: "metadata.name=" + w.clusters[0]}, nil
+	case len(w.clusters) > 1:
 		return kube.ListOptions{}, nil
 	}
 	selector := labels.Everything()
-	if w.Selector != nil {
-		selector = w.Selector
+	if w.selector != nil {
+		selector = w.selector
 	}
-	if w.Set != "" {
-		ofSet, err := membersOf(ctx, w.client, w.Set)
+	if w.set != "" {
+		ofSet, err := membersOf(ctx, w.client, w.set)
 		if err != nil {
 			return kube.ListOptions{}, err
 		}
@@ -92,12 +92,12 @@ func (w *joining) selected(ctx context.Context) (kube.ListOptions, error) {
 // selection is it in words.
 func (w *joining) selection() string {
 	switch {
-	case w.Set != "" && w.Selector != nil:
-		return fmt.Sprintf("is in the set %q and has the labels %s", w.Set, w.Selector.String())
-	case w.Set != "":
-		return fmt.Sprintf("is in the set %q", w.Set)
-	case w.Selector != nil:
-		return "has the labels " + w.Selector.String()
+	case w.set != "" && w.selector != nil:
+		return fmt.Sprintf("is in the set %q and has the labels %s", w.set, w.selector.String())
+	case w.set != "":
+		return fmt.Sprintf("is in the set %q", w.set)
+	case w.selector != nil:
+		return "has the labels " + w.selector.String()
 	default:
 		return "could be waited for"
 	}
@@ -108,13 +108,9 @@ func membersOf(ctx context.Context, client *kube.Client, name string) (labels.Se
 	set := &clusterv1beta2.ManagedClusterSet{}
 	err := client.Get(ctx, set, "", name)
 	if kube.IsNotFound(err, name) {
-		sets, names := &clusterv1beta2.ManagedClusterSetList{}, []string{}
-		if client.List(ctx, sets, kube.ListOptions{}) == nil {
-			for i := range sets.Items {
-				names = append(names, sets.Items[i].Name)
-			}
-		}
-		return nil, refuse(fmt.Sprintf("There is no cluster set %q", name), "The hub %s has no ManagedClusterSet of this name. %s", client.Host(), orElse(name, "cluster set", names))
+		names := namesIn(ctx, client, &clusterv1beta2.ManagedClusterSetList{}, kube.ListOptions{})
+		return nil, refuse(fmt.Sprintf("There is no cluster set %q", name), "The hub %s has no ManagedClusterSet of "+
+			"this name. %s", client.Host(), orElse(name, "cluster set", names))
 	}
 	if err != nil {
 		return nil, err

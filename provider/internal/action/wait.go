@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/actionvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
@@ -29,135 +27,84 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-var (
-	_ action.ActionWithConfigure        = (*waitJoined)(nil)
-	_ action.ActionWithConfigValidators = (*waitJoined)(nil)
-)
-
-type waitJoined struct{ onHub }
-
-type waitJoinedModel struct {
-	ManagedClusters types.Set    `tfsdk:"managed_clusters"`
-	ClusterSet      types.String `tfsdk:"cluster_set"`
-	Selector        types.String `tfsdk:"label_selector"`
-	Minimum         types.Int64  `tfsdk:"minimum"`
-	Until           types.String `tfsdk:"until"`
-	Timeout         types.String `tfsdk:"timeout"`
-}
-
-// NewWaitJoined is muster_wait_joined.
-func NewWaitJoined() action.Action { return &waitJoined{onHub{name: "wait_joined"}} }
-
-func (a *waitJoined) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "Waits until clusters have joined the hub and are available, and tells meanwhile how far each of them is: whether it is accepted, which certificate request waits for approval, and what the hub says about it. " +
+// waitJoined is muster_wait_joined.
+func waitJoined() declaration {
+	names, set, selector := path.MatchRoot("managed_clusters"), path.MatchRoot("cluster_set"), path.MatchRoot(
+		"label_selector")
+	return declaration{
+		name: "wait_joined",
+		description: "Waits until clusters have joined the hub and are available, and tells meanwhile how far each " +
+			"of them is: whether it is accepted, which certificate request waits for approval, and what the hub says " +
+			"about it. " +
 			"It changes nothing. It ends early when a cluster is denied or deleted.\n\n" +
-			"What needs running clusters in the same configuration is better served by the resource `muster_cluster_registration`, on which other resources can depend.",
-		Attributes: map[string]schema.Attribute{
-			"managed_clusters": schema.SetAttribute{
-				MarkdownDescription: "Names of the clusters. They need not exist yet. Give either these, or `cluster_set`, `label_selector` or both.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidClusterName())},
-			},
-			"cluster_set": schema.StringAttribute{
-				MarkdownDescription: "Name of a cluster set: its clusters are waited for, also those that enter it meanwhile.",
-				Optional:            true,
-				Validators:          []validator.String{attribute.ValidName("cluster set name")},
-			},
-			"label_selector": schema.StringAttribute{
-				MarkdownDescription: "Selects clusters by their labels, as kubectl does: `env=prod,region in (eu,us)`.",
-				Optional:            true,
-				Validators:          []validator.String{attribute.ValidSelector()},
-			},
+			"What needs running clusters in the same configuration is better served by the resource " +
+			"`muster_cluster_registration`, on which other resources can depend.",
+		attributes: map[string]schema.Attribute{
+			"managed_clusters": someClusters("Names of the clusters. They need not exist yet. Give either these, or " +
+				"`cluster_set`, `label_selector` or both."),
+			"cluster_set": optional("Name of a cluster set: its clusters are waited for, also those that enter "+
+				"it meanwhile.", attribute.ValidName("cluster set name")),
+			"label_selector": optional("Selects clusters by their labels, as kubectl does: `env=prod,region in "+
+				"(eu,us)`.", attribute.ValidSelector()),
 			"minimum": schema.Int64Attribute{
-				MarkdownDescription: "How many of the clusters suffice. If omitted, all of them have to be there, and one at least.",
-				Optional:            true,
-				Validators:          []validator.Int64{int64validator.AtLeast(1)},
-			},
-			"until": schema.StringAttribute{
-				MarkdownDescription: "`available` waits until the hub hears from the agents and the clusters' API servers are well (`" + cluster.ConditionAvailable + "`), " +
-					"`joined` only until the agents have their certificates (`" + cluster.ConditionJoined + "`). Defaults to `available`.",
+				MarkdownDescription: "How many of the clusters suffice. If omitted, all of them have to be there, " +
+					"and one at least.",
 				Optional:   true,
-				Validators: []validator.String{stringvalidator.OneOf("available", "joined")},
+				Validators: []validator.Int64{int64validator.AtLeast(1)},
 			},
-			"timeout": timeoutAttribute("the wait", attribute.DefaultWait),
+			"until": optional("`available` waits until the hub hears from the agents and the clusters' API servers "+
+				"are well (`"+cluster.ConditionAvailable+"`), "+
+				"`joined` only until the agents have their certificates (`"+cluster.ConditionJoined+"`). Defaults to "+
+				"`available`.", stringvalidator.OneOf("available", "joined")),
 		},
+		validators: []action.ConfigValidator{
+			actionvalidator.AtLeastOneOf(names, set, selector),
+			actionvalidator.Conflicting(names, set),
+			actionvalidator.Conflicting(names, selector),
+		},
+		takes: "the wait", timeout: attribute.DefaultWait,
+		doing: "wait for managed clusters", do: joinAll,
 	}
-}
-
-// ConfigValidators implements action.ActionWithConfigValidators.
-func (a *waitJoined) ConfigValidators(context.Context) []action.ConfigValidator {
-	names, set, selector := path.MatchRoot("managed_clusters"), path.MatchRoot("cluster_set"), path.MatchRoot("label_selector")
-	return []action.ConfigValidator{
-		actionvalidator.AtLeastOneOf(names, set, selector),
-		actionvalidator.Conflicting(names, set),
-		actionvalidator.Conflicting(names, selector),
-	}
-}
-
-func (a *waitJoined) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
-	var config waitJoinedModel
-	a.invoke(ctx, req, resp, &config, func(client *kube.Client, report *reporter) (string, error) {
-		o := waitOptions{
-			Clusters: attribute.StringList(config.ManagedClusters), Set: config.ClusterSet.ValueString(),
-			Minimum: int(config.Minimum.ValueInt64()), JoinedOnly: config.Until.ValueString() == "joined",
-			Timeout: durationOf(config.Timeout, attribute.DefaultWait),
-		}
-		const doing = "wait for managed clusters"
-		if text := config.Selector.ValueString(); text != "" {
-			selector, err := labels.Parse(text)
-			if err != nil {
-				return doing, err
-			}
-			o.Selector = selector
-		}
-		return doing, joinAll(ctx, client, o, report)
-	})
-}
-
-// waitOptions say which clusters to wait for, and until when.
-type waitOptions struct {
-	// Clusters are waited for by name. Without any, those are that Set and Selector
-	// select.
-	Clusters []string
-	// Set is the name of a cluster set.
-	Set string
-	// Selector selects by labels; nil selects all.
-	Selector labels.Selector
-	// Minimum is how many clusters suffice; 0 stands for all of them, and one at
-	// least.
-	Minimum int
-	// JoinedOnly does not wait until they are available.
-	JoinedOnly bool
-	// Timeout is how long to wait.
-	Timeout time.Duration
 }
 
 // joinAll waits until clusters have joined and are available. It ends early
 // when that can't happen any more: a cluster is denied or deleted.
-func joinAll(ctx context.Context, client *kube.Client, o waitOptions, report *reporter) error {
-	w := &joining{waitOptions: o, client: client, reporter: report, standings: map[string]standing{}}
+func joinAll(ctx context.Context, r *run) error {
+	minimum, _ := r.Values["minimum"].(types.Int64)
+	w := &joining{
+		run: r, clusters: r.Texts("managed_clusters"), set: r.Text("cluster_set"), minimum: int(minimum.ValueInt64()),
+		joinedOnly: r.Text("until") == "joined", standings: map[string]standing{},
+	}
+	if text := r.Text("label_selector"); text != "" {
+		selector, err := labels.Parse(text)
+		if err != nil {
+			return err
+		}
+		w.selector = selector
+	}
 	options, err := w.selected(ctx)
 	if err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	err = w.looking(waiting, w.look, func(ctx context.Context) error {
-		return client.WaitObjects(ctx, &clusterv1.ManagedClusterList{}, &clusterv1.ManagedCluster{}, options, w.judge)
-	})
-	if hub.IsTimeout(err) && ctx.Err() == nil {
-		return w.tooLate(ctx)
+	wait := func(ctx context.Context) error {
+		return r.client.WaitObjects(ctx, &clusterv1.ManagedClusterList{}, &clusterv1.ManagedCluster{}, options, w.judge)
 	}
-	return interrupted(ctx, err, "The wait was ended. It changes nothing on the hub: wait again at any time.")
+	return r.wait(ctx, w.look, wait, func() error { return w.tooLate(ctx) },
+		"The wait was ended. It changes nothing on the hub: wait again at any time.")
 }
 
 // joining is a wait for clusters.
 type joining struct {
-	waitOptions
-	*reporter
-	client *kube.Client
+	*run
+	// clusters are waited for by name. Without any, those are that set and selector, which
+	// may be nil, select.
+	clusters []string
+	set      string
+	selector labels.Selector
+	// minimum is how many clusters suffice; 0 stands for all of them, and one at least.
+	minimum int
+	// joinedOnly does not wait until they are available.
+	joinedOnly bool
 
 	mu        sync.Mutex
 	standings map[string]standing
@@ -170,7 +117,7 @@ type joining struct {
 // named are the clusters to wait for: those asked for, or those that the hub shows
 // by the selector.
 func (w *joining) named(objects map[string]kube.Object) []string {
-	names := slices.Clone(w.Clusters)
+	names := slices.Clone(w.clusters)
 	if len(names) == 0 {
 		for name := range objects {
 			names = append(names, name)
@@ -193,7 +140,7 @@ func (w *joining) judge(objects map[string]kube.Object) (bool, error) {
 	var hopeless []string
 	for _, name := range names {
 		object, _ := objects[name].(*clusterv1.ManagedCluster)
-		s := standingOf(object, w.JoinedOnly)
+		s := standingOf(object, w.joinedOnly)
 		w.standings[name] = s
 		if s.reached {
 			w.reached++
@@ -208,11 +155,11 @@ func (w *joining) judge(objects map[string]kube.Object) (bool, error) {
 	if len(names) > shown {
 		w.say("%d of %d clusters %s", w.reached, len(names), w.goal())
 	}
-	if len(hopeless) > 0 && w.Minimum == 0 {
+	if len(hopeless) > 0 && w.minimum == 0 {
 		return false, w.hopeless(hopeless)
 	}
-	if w.Minimum > 0 {
-		return w.reached >= w.Minimum, nil
+	if w.minimum > 0 {
+		return w.reached >= w.minimum, nil
 	}
 	return len(names) > 0 && w.reached == len(names), nil
 }
@@ -226,7 +173,7 @@ func (w *joining) sayStanding(name string, s standing, total int) {
 }
 
 func (w *joining) goal() string {
-	if w.JoinedOnly {
+	if w.joinedOnly {
 		return "have joined"
 	}
 	return "are available"
@@ -277,7 +224,8 @@ func (w *joining) hopeless(names []string) error {
 		reported = append(reported, fmt.Sprintf("  %s %s", name, w.standings[name].text))
 	}
 	return refuse(fmt.Sprintf("%s can't join", text.List(names, 3)),
-		"Waiting on would be of no use:\n%s\n\nAccept a denied cluster again with muster_cluster_acceptance or clusteradm accept, or take it out of what is waited for.", lines(reported...))
+		"Waiting on would be of no use:\n%s\n\nAccept a denied cluster again with muster_cluster_acceptance or "+
+			"clusteradm accept, or take it out of what is waited for.", lines(reported...))
 }
 
 // tooLate describes the clusters that have not reached the goal.
@@ -293,11 +241,13 @@ func (w *joining) tooLate(ctx context.Context) error {
 	}
 	slices.Sort(late)
 	if len(w.standings) == 0 {
-		return refuse("No cluster was selected", "Within %s the hub %s had no managed cluster that %s. Check the selection: kubectl get managedclusters --show-labels",
-			w.Timeout, w.client.Host(), w.selection())
+		return refuse("No cluster was selected", "Within %s the hub %s had no managed cluster that %s. Check the "+
+			"selection: kubectl get managedclusters --show-labels",
+			w.timeout, w.client.Host(), w.selection())
 	}
-	if w.Minimum > len(w.standings) {
-		late = append(late, fmt.Sprintf("(%s, of %d that are waited for)", plural(len(w.standings), "cluster"), w.Minimum))
+	if w.minimum > len(w.standings) {
+		late = append(late, fmt.Sprintf("(%s, of %d that are waited for)", plural(len(w.standings), "cluster"),
+			w.minimum))
 	}
 	var reported []string
 	for _, name := range late[:min(len(late), described)] {
@@ -310,7 +260,8 @@ func (w *joining) tooLate(ctx context.Context) error {
 	if more := len(late) - described; more > 0 {
 		reported = append(reported, fmt.Sprintf("And %d more: %s.", more, text.List(late[described:], 10)))
 	}
-	return refuse(fmt.Sprintf("%d of %d clusters %s within %s, not: %s", w.reached, len(w.standings), w.goal(), w.Timeout, text.List(late, 5)),
+	return refuse(fmt.Sprintf("%d of %d clusters %s within %s, not: %s", w.reached, len(w.standings), w.goal(),
+		w.timeout, text.List(late, 5)),
 		"%s", strings.Join(reported, "\n\n"))
 }
 

@@ -31,6 +31,15 @@ func (v Values) Bool(name string) bool {
 	return truth.ValueBool()
 }
 
+// Texts are those of a list or a set; nil where it is not set.
+func (v Values) Texts(name string) []string {
+	list, ok := v[name].(Elements)
+	if !ok {
+		return nil
+	}
+	return StringList(list)
+}
+
 // IsSet reports whether an attribute has a value, known or not.
 func (v Values) IsSet(name string) bool { return v[name] != nil && !v[name].IsNull() }
 
