@@ -2,6 +2,7 @@ package function
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,47 @@ import (
 
 // Terraform asks for every attribute of an argument that is an object. So arguments
 // with optional attributes are of any type, and are read here.
+
+// declared is a function with one argument of Go's type A.
+type declared[A any] struct {
+	name       string
+	definition function.Definition
+	// run makes the result. Its error is that of the argument.
+	run func(ctx context.Context, argument A) (any, error)
+}
+
+// Metadata implements function.Function.
+func (f declared[A]) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+	resp.Name = f.name
+}
+
+// Definition implements function.Function.
+func (f declared[A]) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	resp.Definition = f.definition
+}
+
+// Run implements function.Function.
+func (f declared[A]) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+	var argument A
+	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
+		return
+	}
+	result, err := f.run(ctx, argument)
+	if err != nil {
+		resp.Error = refuse(err)
+		return
+	}
+	resp.Error = resp.Result.Set(ctx, result)
+}
+
+// hcl are objects as a result, unless there is an error.
+func hcl(objects []any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	value, err := workload.HCLValue(objects)
+	return types.DynamicValue(value), err
+}
 
 // refuse is the error of the first argument. Terraform says before it which one
 // that is, and ends the sentence.

@@ -13,39 +13,24 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-type clusterName struct{}
-
 // NewClusterName is cluster_name.
-func NewClusterName() function.Function { return clusterName{} }
-
-func (clusterName) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "cluster_name"
-}
-
-func (clusterName) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
+func NewClusterName() function.Function {
+	return declared[string]{name: "cluster_name", run: func(_ context.Context, text string) (any, error) {
+		return nameOf(text)
+	}, definition: function.Definition{
 		Summary: "A valid name for a managed cluster",
-		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a path. A text that is a " +
-			"valid name already stays as it is. Any other one is reduced to lower-case letters, digits and hyphens, shortened to 63 characters, " +
-			"and gets a hash of the whole text at its end, so that two different texts do not get the same name. The same text always gets " +
+		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a " +
+			"path. A text that is a " +
+			"valid name already stays as it is. Any other one is reduced to lower-case letters, digits and hyphens, " +
+			"shortened to 63 characters, " +
+			"and gets a hash of the whole text at its end, so that two different texts do not get the same name. The " +
+			"same text always gets " +
 			"the same name.\n\n" +
 			"A text without any letter or digit of ASCII, and a reserved name such as `default`, are errors.",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "Any text that identifies the cluster."}},
-		Return:     function.StringReturn{},
-	}
-}
-
-func (clusterName) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var text string
-	if resp.Error = req.Arguments.Get(ctx, &text); resp.Error != nil {
-		return
-	}
-	name, err := nameOf(text)
-	if err != nil {
-		resp.Error = refuse(err)
-		return
-	}
-	resp.Error = resp.Result.Set(ctx, name)
+		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "Any text that " +
+			"identifies the cluster."}},
+		Return: function.StringReturn{},
+	}}
 }
 
 // hashLength is how much of the hash a name gets: 40 bits.

@@ -18,55 +18,41 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 )
 
-type klusterletManifests struct{}
-
 // NewKlusterletManifests is klusterlet_manifests.
-func NewKlusterletManifests() function.Function { return klusterletManifests{} }
+func NewKlusterletManifests() function.Function {
+	return declared[types.Dynamic]{name: "klusterlet_manifests",
+		run: func(ctx context.Context, argument types.Dynamic) (any, error) {
+			objects, err := renderKlusterlet(ctx, argument)
+			return hcl(objects, err)
+		}, definition: function.Definition{
+			Summary: "The objects that muster_klusterlet installs in a cluster",
+			MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be " +
+				"applied, " +
+				"for those who " +
+				"install it by another way than `muster_klusterlet`: GitOps, cloud-init, or the provider that makes " +
+				"the " +
+				"cluster. Write them with " +
+				"`yamlencode`.\n\n" +
+				"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. " +
+				"Otherwise create the Secret " +
+				"`bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
+			Parameters: []function.Parameter{function.DynamicParameter{
+				Name: "klusterlet",
+				MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is " +
+					"required, `namespace`, and those that say how the agent runs: " +
+					"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, " +
+					"the " +
+					"text of a kubeconfig, " +
+					"which is a secret: the result is sensitive or ephemeral when it is.",
+			}},
+			Return: function.DynamicReturn{},
+		}}
+}
 
 type klusterletArgument struct {
 	ClusterName         string `json:"cluster_name"`
 	Namespace           string `json:"namespace"`
 	BootstrapKubeconfig string `json:"bootstrap_kubeconfig"`
-}
-
-func (klusterletManifests) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "klusterlet_manifests"
-}
-
-func (klusterletManifests) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
-		Summary: "The objects that muster_klusterlet installs in a cluster",
-		MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be applied, for those who " +
-			"install it by another way than `muster_klusterlet`: GitOps, cloud-init, or the provider that makes the cluster. Write them with " +
-			"`yamlencode`.\n\n" +
-			"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. Otherwise create the Secret " +
-			"`bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
-		Parameters: []function.Parameter{function.DynamicParameter{
-			Name: "klusterlet",
-			MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is required, `namespace`, and those that say how the agent runs: " +
-				"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, the text of a kubeconfig, " +
-				"which is a secret: the result is sensitive or ephemeral when it is.",
-		}},
-		Return: function.DynamicReturn{},
-	}
-}
-
-func (klusterletManifests) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var argument types.Dynamic
-	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
-		return
-	}
-	objects, err := renderKlusterlet(ctx, argument)
-	if err != nil {
-		resp.Error = refuse(err)
-		return
-	}
-	result, err := workload.HCLValue(objects)
-	if err != nil {
-		resp.Error = function.NewFuncError(err.Error())
-		return
-	}
-	resp.Error = resp.Result.Set(ctx, types.DynamicValue(result))
 }
 
 func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error) {

@@ -10,10 +10,30 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
 )
 
-type kubeconfig struct{}
-
 // NewKubeconfig is kubeconfig.
-func NewKubeconfig() function.Function { return kubeconfig{} }
+func NewKubeconfig() function.Function {
+	return declared[types.Dynamic]{name: "kubeconfig", run: func(ctx context.Context, argument types.Dynamic) (any, error) {
+		return renderKubeconfig(ctx, argument)
+	}, definition: function.Definition{
+		Summary: "A kubeconfig",
+		MarkdownDescription: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of " +
+			"whatever made the " +
+			"cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. " +
+			"What does not go together, such as two credentials, and what is not PEM, is an error. A result with " +
+			"sensitive or ephemeral " +
+			"values in it is sensitive or ephemeral, too.",
+		Parameters: []function.Parameter{function.DynamicParameter{
+			Name: "connection",
+			MarkdownDescription: "An object with the attributes of `cluster_connection`: `host`, which is required, " +
+				"`cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, " +
+				"one credential of `token`, `client_certificate` with `client_key`, `username` with `password`, and " +
+				"`exec`; and `impersonate`. " +
+				"Further `name`, which the cluster, the user and the context get, and which defaults to `muster`, " +
+				"and `namespace`, the context's.",
+		}},
+		Return: function.StringReturn{},
+	}}
+}
 
 // kubeconfigArgument has the names of cluster_connection.
 type kubeconfigArgument struct {
@@ -47,41 +67,6 @@ type impersonateArgument struct {
 	Extra  map[string][]string `json:"extra"`
 }
 
-func (kubeconfig) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "kubeconfig"
-}
-
-func (kubeconfig) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
-		Summary: "A kubeconfig",
-		MarkdownDescription: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of whatever made the " +
-			"cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. " +
-			"What does not go together, such as two credentials, and what is not PEM, is an error. A result with sensitive or ephemeral " +
-			"values in it is sensitive or ephemeral, too.",
-		Parameters: []function.Parameter{function.DynamicParameter{
-			Name: "connection",
-			MarkdownDescription: "An object with the attributes of `cluster_connection`: `host`, which is required, " +
-				"`cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, " +
-				"one credential of `token`, `client_certificate` with `client_key`, `username` with `password`, and `exec`; and `impersonate`. " +
-				"Further `name`, which the cluster, the user and the context get, and which defaults to `muster`, and `namespace`, the context's.",
-		}},
-		Return: function.StringReturn{},
-	}
-}
-
-func (kubeconfig) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var argument types.Dynamic
-	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
-		return
-	}
-	text, err := renderKubeconfig(ctx, argument)
-	if err != nil {
-		resp.Error = refuse(err)
-		return
-	}
-	resp.Error = resp.Result.Set(ctx, text)
-}
-
 func renderKubeconfig(ctx context.Context, argument types.Dynamic) (string, error) {
 	var a kubeconfigArgument
 	if err := read(argument, &a); err != nil {
@@ -90,7 +75,8 @@ func renderKubeconfig(ctx context.Context, argument types.Dynamic) (string, erro
 	m := connection.AtPath(types.StringNull(), types.StringNull())
 	for target, value := range map[*types.String]string{
 		&m.Host: a.Host, &m.CA: a.CA, &m.TLSServerName: a.TLSServerName, &m.ProxyURL: a.ProxyURL,
-		&m.Token: a.Token, &m.ClientCertificate: a.ClientCertificate, &m.ClientKey: a.ClientKey, &m.Username: a.Username, &m.Password: a.Password,
+		&m.Token: a.Token, &m.ClientCertificate: a.ClientCertificate, &m.ClientKey: a.ClientKey,
+		&m.Username: a.Username, &m.Password: a.Password,
 	} {
 		*target = attribute.OptionalString(value)
 	}

@@ -15,10 +15,29 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
-type labelSelector struct{}
-
 // NewLabelSelector is label_selector.
-func NewLabelSelector() function.Function { return labelSelector{} }
+func NewLabelSelector() function.Function {
+	return declared[types.Dynamic]{name: "label_selector",
+		run: func(_ context.Context, argument types.Dynamic) (any, error) {
+			return selectorText(argument)
+		}, definition: function.Definition{
+			Summary: "A label selector as text",
+			MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as " +
+				"`env=prod,region in (eu,us)`: for " +
+				"the `label_selector` of data sources, for tools, and for outputs. " +
+				"The result does not depend on the order of labels and values. A selector without conditions, which " +
+				"selects everything, is the " +
+				"empty text. `parse_label_selector` is the reverse.",
+			Parameters: []function.Parameter{function.DynamicParameter{
+				Name: "selector",
+				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of " +
+					"objects " +
+					"with `key`, `operator` " +
+					"(`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both may be left out.",
+			}},
+			Return: function.StringReturn{},
+		}}
+}
 
 type selectorArgument struct {
 	MatchLabels      map[string]string     `json:"match_labels"`
@@ -31,39 +50,6 @@ type requirementArgument struct {
 	Values   []string `json:"values"`
 }
 
-func (labelSelector) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "label_selector"
-}
-
-func (labelSelector) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
-		Summary: "A label selector as text",
-		MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as `env=prod,region in (eu,us)`: for " +
-			"the `label_selector` of data sources, for tools, and for outputs. " +
-			"The result does not depend on the order of labels and values. A selector without conditions, which selects everything, is the " +
-			"empty text. `parse_label_selector` is the reverse.",
-		Parameters: []function.Parameter{function.DynamicParameter{
-			Name: "selector",
-			MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with `key`, `operator` " +
-				"(`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both may be left out.",
-		}},
-		Return: function.StringReturn{},
-	}
-}
-
-func (labelSelector) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var argument types.Dynamic
-	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
-		return
-	}
-	text, err := selectorText(argument)
-	if err != nil {
-		resp.Error = refuse(err)
-		return
-	}
-	resp.Error = resp.Result.Set(ctx, text)
-}
-
 func selectorText(argument types.Dynamic) (string, error) {
 	var a selectorArgument
 	if err := read(argument, &a); err != nil {
@@ -71,7 +57,8 @@ func selectorText(argument types.Dynamic) (string, error) {
 	}
 	all := metav1.LabelSelector{MatchLabels: a.MatchLabels}
 	for i, e := range a.MatchExpressions {
-		requirement := metav1.LabelSelectorRequirement{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values}
+		requirement := metav1.LabelSelectorRequirement{Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator),
+			Values: e.Values}
 		all.MatchExpressions = append(all.MatchExpressions, requirement)
 		one := metav1.LabelSelector{MatchExpressions: all.MatchExpressions[i:]}
 		if _, err := metav1.LabelSelectorAsSelector(&one); err != nil {
@@ -85,30 +72,26 @@ func selectorText(argument types.Dynamic) (string, error) {
 	return selector.String(), nil
 }
 
-type parseLabelSelector struct{}
-
 // NewParseLabelSelector is parse_label_selector.
-func NewParseLabelSelector() function.Function { return parseLabelSelector{} }
-
-func (parseLabelSelector) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "parse_label_selector"
-}
-
-func (parseLabelSelector) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
+func NewParseLabelSelector() function.Function {
+	return declared[string]{name: "parse_label_selector", run: parsedSelector, definition: function.Definition{
 		Summary: "A label selector out of its text",
-		MarkdownDescription: "Reads a label selector in the notation of kubectl, such as `env=prod,region in (eu,us),!legacy`, and " +
-			"returns an object with `match_labels` and `match_expressions`, as the attribute `label_selector` of cluster sets and placements " +
+		MarkdownDescription: "Reads a label selector in the notation of kubectl, such as `env=prod,region in " +
+			"(eu,us),!legacy`, and " +
+			"returns an object with `match_labels` and `match_expressions`, as the attribute `label_selector` of " +
+			"cluster sets and placements " +
 			"takes it. " +
 			"The comparisons `>` and `<` are an error, because label selectors of objects do not have them.",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. The empty text " +
+		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. " +
+			"The empty text " +
 			"selects everything."}},
 		Return: function.ObjectReturn{AttributeTypes: selectorTypes()},
-	}
+	}}
 }
 
 func requirementTypes() map[string]attr.Type {
-	return map[string]attr.Type{"key": types.StringType, "operator": types.StringType, "values": types.ListType{ElemType: types.StringType}}
+	return map[string]attr.Type{"key": types.StringType, "operator": types.StringType,
+		"values": types.ListType{ElemType: types.StringType}}
 }
 
 func selectorTypes() map[string]attr.Type {
@@ -118,26 +101,23 @@ func selectorTypes() map[string]attr.Type {
 	}
 }
 
-func (parseLabelSelector) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var text string
-	if resp.Error = req.Arguments.Get(ctx, &text); resp.Error != nil {
-		return
-	}
+// parsedSelector is the result of parse_label_selector.
+func parsedSelector(_ context.Context, text string) (any, error) {
 	equal, conditions, err := parseSelector(text)
 	if err != nil {
-		resp.Error = refuse(fmt.Errorf("%q is not a label selector such as env=prod,region in (eu,us): %w", text, err))
-		return
+		return nil, fmt.Errorf("%q is not a label selector such as env=prod,region in (eu,us): %w", text, err)
 	}
 	var expressions []attr.Value
 	for _, c := range conditions {
 		expressions = append(expressions, types.ObjectValueMust(requirementTypes(), map[string]attr.Value{
-			"key": types.StringValue(c.Key), "operator": types.StringValue(c.Operator), "values": attribute.StringListValue(c.Values),
+			"key": types.StringValue(c.Key), "operator": types.StringValue(c.Operator),
+			"values": attribute.StringListValue(c.Values),
 		}))
 	}
-	resp.Error = resp.Result.Set(ctx, types.ObjectValueMust(selectorTypes(), map[string]attr.Value{
+	return types.ObjectValueMust(selectorTypes(), map[string]attr.Value{
 		"match_labels":      attribute.StringMapValue(equal),
 		"match_expressions": types.ListValueMust(types.ObjectType{AttrTypes: requirementTypes()}, expressions),
-	}))
+	}), nil
 }
 
 // parseSelector makes labels of the conditions that name one value, and expressions
@@ -151,7 +131,8 @@ func parseSelector(text string) (map[string]string, []requirementArgument, error
 	for _, r := range parsed {
 		values := slices.Sorted(slices.Values(r.Values().UnsortedList()))
 		add := func(operator metav1.LabelSelectorOperator, values []string) {
-			expressions = append(expressions, requirementArgument{Key: r.Key(), Operator: string(operator), Values: values})
+			expressions = append(expressions,
+				requirementArgument{Key: r.Key(), Operator: string(operator), Values: values})
 		}
 		switch _, twice := equal[r.Key()]; r.Operator() {
 		case selection.Equals, selection.DoubleEquals:
@@ -169,7 +150,8 @@ func parseSelector(text string) (map[string]string, []requirementArgument, error
 		case selection.DoesNotExist:
 			add(metav1.LabelSelectorOpDoesNotExist, nil)
 		default:
-			return nil, nil, fmt.Errorf("the comparison %q of %s is not possible in the label selector of an object", r.Operator(), r.Key())
+			return nil, nil, fmt.Errorf("the comparison %q of %s is not possible in the label selector of an object",
+				r.Operator(), r.Key())
 		}
 	}
 	return equal, expressions, nil

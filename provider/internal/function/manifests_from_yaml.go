@@ -22,49 +22,34 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 )
 
-type manifestsFromYAML struct{}
-
 // NewManifestsFromYAML is manifests_from_yaml.
-func NewManifestsFromYAML() function.Function { return manifestsFromYAML{} }
-
-func (manifestsFromYAML) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
-	resp.Name = "manifests_from_yaml"
-}
-
-func (manifestsFromYAML) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = function.Definition{
-		Summary: "The Kubernetes objects in YAML or JSON texts",
-		MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, and returns them as a list " +
-			"of HCL objects, in order: for `objects` of `muster_manifest_work`, for `for` expressions, and to add labels with `merge`. " +
-			"Empty documents are left out, and the items of a `List` are returned one by one. An object without `apiVersion`, `kind` or " +
-			"`metadata.name`, and a key that is there twice, are errors that name file, document and line.\n\n" +
-			"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` and `file` make; the files are " +
-			"then read in the order of their names. The function itself reads no files, because Terraform expects functions to depend on " +
-			"their arguments alone.",
-		Parameters: []function.Parameter{function.DynamicParameter{
-			Name:                "text",
-			MarkdownDescription: "One text, a list of texts, or a map from file names to texts.",
-		}},
-		Return: function.DynamicReturn{},
-	}
-}
-
-func (manifestsFromYAML) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
-	var argument types.Dynamic
-	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
-		return
-	}
-	objects, err := objectsOf(argument)
-	if err != nil {
-		resp.Error = refuse(err)
-		return
-	}
-	result, err := workload.HCLValue(objects)
-	if err != nil {
-		resp.Error = function.NewFuncError(err.Error())
-		return
-	}
-	resp.Error = resp.Result.Set(ctx, types.DynamicValue(result))
+func NewManifestsFromYAML() function.Function {
+	return declared[types.Dynamic]{name: "manifests_from_yaml",
+		run: func(_ context.Context, argument types.Dynamic) (any, error) {
+			objects, err := objectsOf(argument)
+			return hcl(objects, err)
+		}, definition: function.Definition{
+			Summary: "The Kubernetes objects in YAML or JSON texts",
+			MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, and " +
+				"returns them as a list " +
+				"of HCL objects, in order: for `objects` of `muster_manifest_work`, for `for` expressions, and to " +
+				"add " +
+				"labels with `merge`. " +
+				"Empty documents are left out, and the items of a `List` are returned one by one. An object without " +
+				"`apiVersion`, `kind` or " +
+				"`metadata.name`, and a key that is there twice, are errors that name file, document and line.\n\n" +
+				"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` and " +
+				"`file` make; the files are " +
+				"then read in the order of their names. The function itself reads no files, because Terraform " +
+				"expects " +
+				"functions to depend on " +
+				"their arguments alone.",
+			Parameters: []function.Parameter{function.DynamicParameter{
+				Name:                "text",
+				MarkdownDescription: "One text, a list of texts, or a map from file names to texts.",
+			}},
+			Return: function.DynamicReturn{},
+		}}
 }
 
 // objectsOf reads one text, or several.
@@ -129,7 +114,9 @@ func documents(text string) ([]any, error) {
 // beginning is the line of the first thing in a document that begins at line.
 func beginning(document []byte, line int) int {
 	for text := range strings.Lines(string(document)) {
-		if trimmed := strings.TrimSpace(text); trimmed != "" && !strings.HasPrefix(trimmed, "#") && !strings.HasPrefix(trimmed, "---") {
+		if trimmed := strings.TrimSpace(text); trimmed != "" && !strings.HasPrefix(trimmed, "#") &&
+			!strings.HasPrefix(trimmed,
+				"---") {
 			break
 		}
 		line++
