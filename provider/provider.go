@@ -66,17 +66,22 @@ func (p *musterProvider) Metadata(_ context.Context, _ provider.MetadataRequest,
 
 func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Brings a fleet of Kubernetes clusters under one configuration: registers clusters with a hub that speaks " +
-			"Open Cluster Management's API (muster's own or an upstream one), groups them into sets, selects among them with placements, " +
+		MarkdownDescription: "Brings a fleet of Kubernetes clusters under one configuration: registers clusters with " +
+			"a hub that speaks " +
+			"Open Cluster Management's API (muster's own or an upstream one), groups them into sets, selects among " +
+			"them with placements, " +
 			"and ships workloads to them as manifest works.\n\n" +
-			"The provider block says how to reach the hub, in the words of the provider `kubernetes`. Configuring it contacts nobody and its values may be unknown while planning, or ephemeral; " +
+			"The provider block says how to reach the hub, in the words of the provider `kubernetes`. Configuring it " +
+			"contacts nobody and its values may be unknown while planning, or ephemeral; " +
 			"there is no fallback to `localhost` or to `~/.kube/config`.\n\n" + connection.PrecedenceText,
 		Attributes: connection.ProviderAttributes(),
 	}
 }
 
 // ValidateConfig checks how the attributes of the provider block go together.
-func (p *musterProvider) ValidateConfig(ctx context.Context, req provider.ValidateConfigRequest, resp *provider.ValidateConfigResponse) {
+func (p *musterProvider) ValidateConfig(
+	ctx context.Context, req provider.ValidateConfigRequest, resp *provider.ValidateConfigResponse,
+) {
 	var config connection.Model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	if !resp.Diagnostics.HasError() {
@@ -86,7 +91,9 @@ func (p *musterProvider) ValidateConfig(ctx context.Context, req provider.Valida
 
 // Configure only notes the connection, and warns if it can't be one. The first
 // resource that needs the hub makes the client and reports what is wrong with it.
-func (p *musterProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+func (p *musterProvider) Configure(
+	ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse,
+) {
 	var config connection.Model
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	if resp.Diagnostics.HasError() {

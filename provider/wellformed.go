@@ -64,7 +64,8 @@ func (p place) key(key string) place {
 type checks []*tfprotov6.Diagnostic
 
 func (c *checks) add(p place, summary, detail string) {
-	*c = append(*c, &tfprotov6.Diagnostic{Severity: tfprotov6.DiagnosticSeverityError, Summary: summary, Detail: detail, Attribute: p.at})
+	*c = append(*c, &tfprotov6.Diagnostic{Severity: tfprotov6.DiagnosticSeverityError, Summary: summary, Detail: detail,
+		Attribute: p.at})
 }
 
 func (c *checks) visit(kind tftypes.Type, value tftypes.Value, p place) {
@@ -83,7 +84,8 @@ func (c *checks) visit(kind tftypes.Type, value tftypes.Value, p place) {
 		var entries map[string]tftypes.Value
 		if value.As(&entries) == nil {
 			for _, key := range slices.Sorted(maps.Keys(entries)) {
-				c.element(k.ElementType, entries[key], p.key(key), "map", "{ for key, value in VALUES : key => value if value != null }")
+				c.element(k.ElementType, entries[key], p.key(key), "map", "{ for key, value in VALUES : key => value "+
+					"if value != null }")
 			}
 		}
 	case tftypes.List:
@@ -115,7 +117,8 @@ func (c *checks) element(kind tftypes.Type, value tftypes.Value, p place, collec
 		if collection == "set" {
 			which = "A value of " + p.name
 		}
-		c.add(p, "Null in a "+collection, fmt.Sprintf("%s is null, and this %s takes no null. Leave the value out, for example with %s.", which, collection, remedy))
+		c.add(p, "Null in a "+collection, fmt.Sprintf("%s is null, and this %s takes no null. Leave the value out, "+
+			"for example with %s.", which, collection, remedy))
 		return
 	}
 	c.visit(kind, value, p)
@@ -129,11 +132,13 @@ func (c *checks) number(value tftypes.Value, p place) {
 	}
 	text := number.Text('g', 20)
 	if !number.IsInt() {
-		c.add(p, "Not a whole number", fmt.Sprintf("%s is %s, but it takes a whole number. Write it without a fraction, such as %s.", p.name, text, number.Text('f', 0)))
+		c.add(p, "Not a whole number", fmt.Sprintf("%s is %s, but it takes a whole number. Write it without a "+
+			"fraction, such as %s.", p.name, text, number.Text('f', 0)))
 		return
 	}
 	if _, accuracy := number.Int64(); accuracy != big.Exact {
-		c.add(p, "Number out of range", fmt.Sprintf("%s is %s, but it takes a whole number of 64 bits. Write a smaller one.", p.name, text))
+		c.add(p, "Number out of range", fmt.Sprintf("%s is %s, but it takes a whole number of 64 bits. Write a "+
+			"smaller one.", p.name, text))
 	}
 }
 
@@ -155,13 +160,17 @@ func (g *guard) kinds(ctx context.Context) (*tfprotov6.GetProviderSchemaResponse
 	return g.schemas, g.err
 }
 
+type schemas = *tfprotov6.GetProviderSchemaResponse
+
 // check is what is wrong with a configuration. The server explains what can't be read.
-func (g *guard) check(ctx context.Context, config *tfprotov6.DynamicValue, schema func(*tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema) []*tfprotov6.Diagnostic {
-	schemas, err := g.kinds(ctx)
+func (g *guard) check(
+	ctx context.Context, config *tfprotov6.DynamicValue, schema func(schemas) *tfprotov6.Schema,
+) []*tfprotov6.Diagnostic {
+	all, err := g.kinds(ctx)
 	if err != nil || config == nil {
 		return nil
 	}
-	s := schema(schemas)
+	s := schema(all)
 	if s == nil {
 		return nil
 	}
@@ -174,8 +183,10 @@ func (g *guard) check(ctx context.Context, config *tfprotov6.DynamicValue, schem
 }
 
 // ValidateProviderConfig implements tfprotov6.ProviderServer.
-func (g *guard) ValidateProviderConfig(ctx context.Context, req *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
-	wrong := g.check(ctx, req.Config, func(s *tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema { return s.Provider })
+func (g *guard) ValidateProviderConfig(
+	ctx context.Context, req *tfprotov6.ValidateProviderConfigRequest,
+) (*tfprotov6.ValidateProviderConfigResponse, error) {
+	wrong := g.check(ctx, req.Config, func(s schemas) *tfprotov6.Schema { return s.Provider })
 	if len(wrong) > 0 {
 		return &tfprotov6.ValidateProviderConfigResponse{PreparedConfig: req.Config, Diagnostics: wrong}, nil
 	}
@@ -183,8 +194,10 @@ func (g *guard) ValidateProviderConfig(ctx context.Context, req *tfprotov6.Valid
 }
 
 // ValidateResourceConfig implements tfprotov6.ResourceServer.
-func (g *guard) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
-	wrong := g.check(ctx, req.Config, func(s *tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema { return s.ResourceSchemas[req.TypeName] })
+func (g *guard) ValidateResourceConfig(
+	ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest,
+) (*tfprotov6.ValidateResourceConfigResponse, error) {
+	wrong := g.check(ctx, req.Config, func(s schemas) *tfprotov6.Schema { return s.ResourceSchemas[req.TypeName] })
 	if len(wrong) > 0 {
 		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: wrong}, nil
 	}
@@ -192,10 +205,10 @@ func (g *guard) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Valid
 }
 
 // ValidateDataResourceConfig implements tfprotov6.DataSourceServer.
-func (g *guard) ValidateDataResourceConfig(ctx context.Context, req *tfprotov6.ValidateDataResourceConfigRequest) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
-	wrong := g.check(ctx, req.Config, func(s *tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema {
-		return s.DataSourceSchemas[req.TypeName]
-	})
+func (g *guard) ValidateDataResourceConfig(
+	ctx context.Context, req *tfprotov6.ValidateDataResourceConfigRequest,
+) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
+	wrong := g.check(ctx, req.Config, func(s schemas) *tfprotov6.Schema { return s.DataSourceSchemas[req.TypeName] })
 	if len(wrong) > 0 {
 		return &tfprotov6.ValidateDataResourceConfigResponse{Diagnostics: wrong}, nil
 	}
@@ -203,8 +216,10 @@ func (g *guard) ValidateDataResourceConfig(ctx context.Context, req *tfprotov6.V
 }
 
 // ValidateEphemeralResourceConfig implements tfprotov6.EphemeralResourceServer.
-func (g *guard) ValidateEphemeralResourceConfig(ctx context.Context, req *tfprotov6.ValidateEphemeralResourceConfigRequest) (*tfprotov6.ValidateEphemeralResourceConfigResponse, error) {
-	wrong := g.check(ctx, req.Config, func(s *tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema {
+func (g *guard) ValidateEphemeralResourceConfig(
+	ctx context.Context, req *tfprotov6.ValidateEphemeralResourceConfigRequest,
+) (*tfprotov6.ValidateEphemeralResourceConfigResponse, error) {
+	wrong := g.check(ctx, req.Config, func(s schemas) *tfprotov6.Schema {
 		return s.EphemeralResourceSchemas[req.TypeName]
 	})
 	if len(wrong) > 0 {
@@ -214,10 +229,10 @@ func (g *guard) ValidateEphemeralResourceConfig(ctx context.Context, req *tfprot
 }
 
 // ValidateListResourceConfig implements tfprotov6.ListResourceServer.
-func (g *guard) ValidateListResourceConfig(ctx context.Context, req *tfprotov6.ValidateListResourceConfigRequest) (*tfprotov6.ValidateListResourceConfigResponse, error) {
-	wrong := g.check(ctx, req.Config, func(s *tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema {
-		return s.ListResourceSchemas[req.TypeName]
-	})
+func (g *guard) ValidateListResourceConfig(
+	ctx context.Context, req *tfprotov6.ValidateListResourceConfigRequest,
+) (*tfprotov6.ValidateListResourceConfigResponse, error) {
+	wrong := g.check(ctx, req.Config, func(s schemas) *tfprotov6.Schema { return s.ListResourceSchemas[req.TypeName] })
 	if len(wrong) > 0 {
 		return &tfprotov6.ValidateListResourceConfigResponse{Diagnostics: wrong}, nil
 	}
@@ -225,8 +240,10 @@ func (g *guard) ValidateListResourceConfig(ctx context.Context, req *tfprotov6.V
 }
 
 // ValidateActionConfig implements tfprotov6.ActionServer.
-func (g *guard) ValidateActionConfig(ctx context.Context, req *tfprotov6.ValidateActionConfigRequest) (*tfprotov6.ValidateActionConfigResponse, error) {
-	wrong := g.check(ctx, req.Config, func(s *tfprotov6.GetProviderSchemaResponse) *tfprotov6.Schema {
+func (g *guard) ValidateActionConfig(
+	ctx context.Context, req *tfprotov6.ValidateActionConfigRequest,
+) (*tfprotov6.ValidateActionConfigResponse, error) {
+	wrong := g.check(ctx, req.Config, func(s schemas) *tfprotov6.Schema {
 		if action := s.ActionSchemas[req.ActionType]; action != nil {
 			return action.Schema
 		}

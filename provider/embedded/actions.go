@@ -9,7 +9,9 @@ import (
 
 // InvokeAction runs an action with the attributes of its `config` block, and
 // returns when it has ended. progress, which may be nil, is told how it goes on.
-func (p *Provider) InvokeAction(ctx context.Context, action string, config map[string]any, progress func(message string)) error {
+func (p *Provider) InvokeAction(
+	ctx context.Context, action string, config map[string]any, progress func(message string),
+) error {
 	schema, ok := p.schemas.ActionSchemas[action]
 	if !ok {
 		return unknown("action", action, p.schemas.ActionSchemas)
@@ -18,7 +20,8 @@ func (p *Provider) InvokeAction(ctx context.Context, action string, config map[s
 	if err != nil {
 		return fmt.Errorf("invoke %s: %w", action, err)
 	}
-	valid, err := p.server.ValidateActionConfig(ctx, &tfprotov6.ValidateActionConfigRequest{ActionType: action, Config: values})
+	valid, err := p.server.ValidateActionConfig(ctx,
+		&tfprotov6.ValidateActionConfigRequest{ActionType: action, Config: values})
 	if err != nil {
 		return fmt.Errorf("validate the configuration of %s: %w", action, err)
 	}

@@ -42,7 +42,9 @@ func (r Resource) ID() string {
 // ListResources lists the objects of the hub that a resource type can manage.
 // config are the attributes of the `config` block; limit is how many to list at
 // most, or 0 for all. The sequence ends after the first error.
-func (p *Provider) ListResources(ctx context.Context, resource string, config map[string]any, limit int64) iter.Seq2[Resource, error] {
+func (p *Provider) ListResources(
+	ctx context.Context, resource string, config map[string]any, limit int64,
+) iter.Seq2[Resource, error] {
 	return func(yield func(Resource, error) bool) {
 		stream, err := p.list(ctx, resource, config, limit)
 		if err != nil {
@@ -67,7 +69,9 @@ func (p *Provider) ListResources(ctx context.Context, resource string, config ma
 	}
 }
 
-func (p *Provider) list(ctx context.Context, resource string, config map[string]any, limit int64) (*tfprotov6.ListResourceServerStream, error) {
+func (p *Provider) list(
+	ctx context.Context, resource string, config map[string]any, limit int64,
+) (*tfprotov6.ListResourceServerStream, error) {
 	schema, ok := p.schemas.ListResourceSchemas[resource]
 	if !ok {
 		return nil, unknown("list resource", resource, p.schemas.ListResourceSchemas)
@@ -76,7 +80,8 @@ func (p *Provider) list(ctx context.Context, resource string, config map[string]
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", resource, err)
 	}
-	valid, err := p.server.ValidateListResourceConfig(ctx, &tfprotov6.ValidateListResourceConfigRequest{TypeName: resource, Config: values})
+	valid, err := p.server.ValidateListResourceConfig(ctx,
+		&tfprotov6.ValidateListResourceConfigRequest{TypeName: resource, Config: values})
 	if err != nil {
 		return nil, fmt.Errorf("validate how to list %s: %w", resource, err)
 	}
@@ -86,7 +91,8 @@ func (p *Provider) list(ctx context.Context, resource string, config map[string]
 	if limit == 0 {
 		limit = 1 << 62
 	}
-	stream, err := p.server.ListResource(ctx, &tfprotov6.ListResourceRequest{TypeName: resource, Config: values, IncludeResource: true, Limit: limit})
+	stream, err := p.server.ListResource(ctx,
+		&tfprotov6.ListResourceRequest{TypeName: resource, Config: values, IncludeResource: true, Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", resource, err)
 	}
@@ -95,7 +101,8 @@ func (p *Provider) list(ctx context.Context, resource string, config map[string]
 
 // Import reads an object of the hub by its import ID.
 func (p *Provider) Import(ctx context.Context, resource, id string) (Resource, error) {
-	imported, err := p.server.ImportResourceState(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: resource, ID: id})
+	imported, err := p.server.ImportResourceState(ctx,
+		&tfprotov6.ImportResourceStateRequest{TypeName: resource, ID: id})
 	if err != nil {
 		return Resource{}, fmt.Errorf("import %s %s: %w", resource, id, err)
 	}
@@ -119,7 +126,9 @@ func (p *Provider) Import(ctx context.Context, resource, id string) (Resource, e
 }
 
 // resource decodes a state and an identity.
-func (p *Provider) resource(kind string, state *tfprotov6.DynamicValue, identity *tfprotov6.ResourceIdentityData) (Resource, error) {
+func (p *Provider) resource(
+	kind string, state *tfprotov6.DynamicValue, identity *tfprotov6.ResourceIdentityData,
+) (Resource, error) {
 	schema, err := p.Schema(kind)
 	if err != nil {
 		return Resource{}, err

@@ -62,7 +62,9 @@ func objectOf(kind tftypes.Object, in any, at string) (tftypes.Value, error) {
 	}
 	for key := range entries {
 		if _, known := kind.AttributeTypes[key]; !known {
-			return tftypes.Value{}, fmt.Errorf("there is no attribute %q: there are %s", join(at, key), strings.Join(slices.Sorted(maps.Keys(kind.AttributeTypes)), ", "))
+			return tftypes.Value{}, fmt.Errorf("there is no attribute %q: there are %s", join(at, key),
+				strings.Join(slices.Sorted(maps.Keys(kind.AttributeTypes)),
+					", "))
 		}
 	}
 	values := map[string]tftypes.Value{}

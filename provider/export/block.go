@@ -56,7 +56,8 @@ func (r renderer) comment(block *hclwrite.Block, values map[string]tftypes.Value
 		}
 	}
 	if len(hidden) > 0 {
-		block.Body().AppendUnstructuredTokens(comments("Left out because it may be secret: " + strings.Join(hidden, ", ") + "."))
+		block.Body().AppendUnstructuredTokens(comments("Left out because it may be secret: " + strings.Join(hidden,
+			", ") + "."))
 	}
 }
 
@@ -133,7 +134,9 @@ func (r renderer) attribute(a *tfprotov6.SchemaAttribute, value tftypes.Value, a
 	return hclwrite.TokensForTuple(written), nil
 }
 
-func (r renderer) object(attributes []*tfprotov6.SchemaAttribute, value tftypes.Value, at scope) (hclwrite.Tokens, error) {
+func (r renderer) object(
+	attributes []*tfprotov6.SchemaAttribute, value tftypes.Value, at scope,
+) (hclwrite.Tokens, error) {
 	values := map[string]tftypes.Value{}
 	if err := value.As(&values); err != nil {
 		return nil, err

@@ -77,7 +77,9 @@ func Write(ctx context.Context, p *embedded.Provider, o Options) ([]Exported, er
 }
 
 // render is the configuration of resources, by file, and what is in it.
-func render(p *embedded.Provider, resources []embedded.Resource) (files map[string][]byte, exported []Exported, err error) {
+func render(
+	p *embedded.Provider, resources []embedded.Resource,
+) (files map[string][]byte, exported []Exported, err error) {
 	r := renderer{addresses: addressesOf(resources)}
 	byKind := map[string]*hclwrite.File{}
 	counts := map[string]int{}
@@ -166,7 +168,8 @@ func save(dir string, files map[string][]byte) error {
 		}
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("%s has files of these names already: %s; nothing was written: choose another folder with --dir, or remove them", dir, strings.Join(there, ", "))
+		return fmt.Errorf("%s has files of these names already: %s; nothing was written: choose another folder with "+
+			"--dir, or remove them", dir, strings.Join(there, ", "))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the folder for the configuration: %w", err)

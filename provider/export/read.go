@@ -24,7 +24,8 @@ func read(ctx context.Context, p *embedded.Provider, o Options) ([]embedded.Reso
 		config, ok := o.filters(resource, p.Filters(resource))
 		if !ok {
 			if len(o.Kinds) > 0 {
-				return nil, fmt.Errorf("%s have neither a namespace nor a cluster set to be chosen by: leave the filter or the kind out", kind)
+				return nil, fmt.Errorf("%s have neither a namespace nor a cluster set to be chosen by: leave the "+
+					"filter or the kind out", kind)
 			}
 			continue
 		}
@@ -51,7 +52,8 @@ func unknownKind(p *embedded.Provider, kind string) error {
 	}
 	hint := ""
 	if strings.TrimPrefix(kind, prefix) == "klusterlet" {
-		hint = ". A klusterlet is in its cluster, which the hub does not know how to reach: import it with terraform import"
+		hint = ". A klusterlet is in its cluster, which the hub does not know how to reach: import it with terraform " +
+			"import"
 	}
 	return fmt.Errorf("there is no kind %q to export: there are %s%s", kind, strings.Join(names, ", "), hint)
 }

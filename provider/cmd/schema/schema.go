@@ -44,7 +44,8 @@ func schemasOf(ctx context.Context, server tfprotov6.ProviderServer) (*tfjson.Pr
 		Functions:               each(schemas.Functions, c.function),
 		ResourceIdentitySchemas: each(identities.IdentitySchemas, c.identity),
 	}
-	return &tfjson.ProviderSchemas{FormatVersion: "1.0", Schemas: map[string]*tfjson.ProviderSchema{providerName: result}}, c.err
+	return &tfjson.ProviderSchemas{FormatVersion: "1.0",
+		Schemas: map[string]*tfjson.ProviderSchema{providerName: result}}, c.err
 }
 
 func each[In, Out any](all map[string]In, convert func(In) Out) map[string]Out {
@@ -130,11 +131,13 @@ func (c *converter) function(f *tfprotov6.Function) *tfjson.FunctionSignature {
 }
 
 func (c *converter) parameter(p *tfprotov6.FunctionParameter) *tfjson.FunctionParameter {
-	return &tfjson.FunctionParameter{Name: p.Name, Description: p.Description, IsNullable: p.AllowNullValue, Type: c.typeOf(p.Type)}
+	return &tfjson.FunctionParameter{Name: p.Name, Description: p.Description, IsNullable: p.AllowNullValue,
+		Type: c.typeOf(p.Type)}
 }
 
 func (c *converter) identity(s *tfprotov6.ResourceIdentitySchema) *tfjson.IdentitySchema {
-	converted := &tfjson.IdentitySchema{Version: uint64(s.Version), Attributes: map[string]*tfjson.IdentityAttribute{}} //nolint:gosec // versions count from 0
+	converted := &tfjson.IdentitySchema{Version: uint64(s.Version),
+		Attributes: map[string]*tfjson.IdentityAttribute{}} //nolint:gosec // versions count from 0
 	for _, a := range s.IdentityAttributes {
 		converted.Attributes[a.Name] = &tfjson.IdentityAttribute{
 			IdentityType:      c.typeOf(a.Type),

@@ -38,12 +38,14 @@ const AcceptanceAddress = "muster_cluster_acceptance.test"
 
 // AcceptanceConfig is a managed cluster and its acceptance.
 func AcceptanceConfig(name, body string) string {
-	return ClusterConfig(name, "") + fmt.Sprintf("resource \"muster_cluster_acceptance\" \"test\" {\n  managed_cluster = muster_managed_cluster.test.name\n%s\n}\n", body)
+	return ClusterConfig(name, "") + fmt.Sprintf("resource \"muster_cluster_acceptance\" \"test\" {\n  "+
+		"managed_cluster = muster_managed_cluster.test.name\n%s\n}\n", body)
 }
 
 // PlacementConfig is a placement called where.
 func PlacementConfig(namespace, body string) string {
-	return fmt.Sprintf("resource \"muster_placement\" \"test\" {\n  namespace = %q\n  name = \"where\"\n%s\n}\n", namespace, body)
+	return fmt.Sprintf("resource \"muster_placement\" \"test\" {\n  namespace = %q\n  name = \"where\"\n%s\n}\n",
+		namespace, body)
 }
 
 // PlacementBody sets every attribute of the selection.

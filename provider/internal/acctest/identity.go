@@ -35,6 +35,7 @@ func (o *Outsider) Identity(name string, rules ...rbacv1.PolicyRule) string {
 	if err != nil {
 		o.T.Fatal(err)
 	}
-	return fmt.Sprintf("provider \"muster\" {\n  host                   = %q\n  cluster_ca_certificate = %q\n  token                  = %q\n}\n",
+	return fmt.Sprintf("provider \"muster\" {\n  host                   = %q\n  cluster_ca_certificate = %q\n  token "+
+		"                 = %q\n}\n",
 		o.Client.Host(), ca, request.Status.Token)
 }

@@ -26,7 +26,8 @@ func OutsiderOf(t *testing.T, process *testhub.Process) *Outsider {
 	if process == nil {
 		t.Skip("acceptance tests run with TF_ACC=1")
 	}
-	client, err := hub.NewClient(kube.Connection{KubeconfigPath: process.Kubeconfig}, "someone", kube.DefaultRetryBudget)
+	client, err := hub.NewClient(kube.Connection{KubeconfigPath: process.Kubeconfig}, "someone",
+		kube.DefaultRetryBudget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func (o *Outsider) WithToken(token string) *kube.Client {
 	if err != nil {
 		o.T.Fatal(err)
 	}
-	client, err := hub.NewClient(kube.Connection{Host: o.Client.Host(), CA: string(ca), Token: token}, "agent", kube.DefaultRetryBudget)
+	client, err := hub.NewClient(kube.Connection{Host: o.Client.Host(), CA: string(ca), Token: token}, "agent",
+		kube.DefaultRetryBudget)
 	if err != nil {
 		o.T.Fatal(err)
 	}

@@ -69,7 +69,8 @@ func (w *Terraform) Serve(address string, server func() tfprotov6.ProviderServer
 	address = cmp.Or(os.Getenv("TF_ACC_PROVIDER_HOST"), "registry.terraform.io") + "/" + address
 	go func() {
 		failed <- tf6server.Serve(address, server,
-			tf6server.WithDebug(ctx, reattach, closed), tf6server.WithLoggingSink(w.T), tf6server.WithoutLogStderrOverride())
+			tf6server.WithDebug(ctx, reattach,
+				closed), tf6server.WithLoggingSink(w.T), tf6server.WithoutLogStderrOverride())
 	}()
 	var config *plugin.ReattachConfig
 	select {
@@ -79,7 +80,8 @@ func (w *Terraform) Serve(address string, server func() tfprotov6.ProviderServer
 		w.T.Fatal(err)
 	}
 	w.T.Cleanup(func() { cancel(); <-closed })
-	at := reattachment{Protocol: string(config.Protocol), ProtocolVersion: config.ProtocolVersion, Pid: config.Pid, Test: true}
+	at := reattachment{Protocol: string(config.Protocol), ProtocolVersion: config.ProtocolVersion, Pid: config.Pid,
+		Test: true}
 	at.Addr.Network, at.Addr.String = config.Addr.Network(), config.Addr.String()
 	w.reattach[address] = at
 }

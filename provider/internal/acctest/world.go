@@ -41,7 +41,8 @@ func World(t *testing.T, name string) *Outsider {
 	placement := &clusterv1beta1.Placement{Spec: clusterv1beta1.PlacementSpec{ClusterSets: []string{name}}}
 	placement.Namespace, placement.Name = name, "where"
 	token := &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: map[string][]byte{
-		"token-id": []byte(name[:6]), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true"),
+		"token-id": []byte(name[:6]), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte(
+			"true"),
 		"auth-extra-groups": []byte(cluster.BootstrapGroup),
 	}}
 	token.Namespace, token.Name = metav1.NamespaceSystem, "bootstrap-token-"+name[:6]
@@ -62,16 +63,20 @@ func World(t *testing.T, name string) *Outsider {
 	replicas.Spec.ManifestWorkTemplate.Workload.Manifests = manifests
 	score := &clusterv1alpha1.AddOnPlacementScore{}
 	score.Namespace, score.Name = a.Name, "latency"
-	role := &musterv1alpha1.AccessRole{Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}}
+	role := &musterv1alpha1.AccessRole{Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"},
+		Verbs: []string{"get"}}}}
 	role.Name = name
 	cloud := &musterv1alpha1.LogicalCloud{Spec: musterv1alpha1.LogicalCloudSpec{
-		Placements: []musterv1alpha1.PlacementReference{{Name: "nowhere"}}, Namespace: musterv1alpha1.CloudNamespace{Name: name + "-cloud"},
+		Placements: []musterv1alpha1.PlacementReference{{Name: "nowhere"}}, Namespace: musterv1alpha1.CloudNamespace{Name: name +
+			"-cloud"},
 		Grants: []musterv1alpha1.Grant{{Role: name, Users: []string{"jo"}}},
 	}}
 	cloud.Namespace, cloud.Name = name, "cloud"
-	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name, Labels: map[string]string{"env": "test"}, Redeploy: 1}}
+	brought := &musterv1alpha1.ClusterImport{Spec: musterv1alpha1.ClusterImportSpec{KubeconfigSecret: name,
+		Labels: map[string]string{"env": "test"}, Redeploy: 1}}
 	brought.Name = name + "-c"
-	for _, object := range append([]kube.Object{plain, made, replicas, score, role, cloud, brought}, addOns(name, a.Name, manifests)...) {
+	for _, object := range append([]kube.Object{plain, made, replicas, score, role, cloud, brought},
+		addOns(name, a.Name, manifests)...) {
 		someone.Apply(object)
 	}
 	someone.Joined(a.Name)
@@ -91,7 +96,8 @@ func addOns(name, cluster string, manifests []workv1.Manifest) []kube.Object {
 		CustomizedVariables: []addonv1alpha1.CustomizedVariable{{Name: "LEVEL", Value: "info"}},
 	}}
 	settings.Namespace, settings.Name = name, "settings"
-	template := &addonv1alpha1.AddOnTemplate{Spec: addonv1alpha1.AddOnTemplateSpec{AddonName: name, AgentSpec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifests}}}}
+	template := &addonv1alpha1.AddOnTemplate{Spec: addonv1alpha1.AddOnTemplateSpec{AddonName: name,
+		AgentSpec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifests}}}}
 	template.Name = name
 	addOn := &addonv1alpha1.ClusterManagementAddOn{Spec: addonv1alpha1.ClusterManagementAddOnSpec{AddOnMeta: addonv1alpha1.AddOnMeta{DisplayName: name}}}
 	addOn.Name = name

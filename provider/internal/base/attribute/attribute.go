@@ -30,16 +30,14 @@ func TextAttribute(description string) schema.StringAttribute {
 // ForceAttribute is on every resource that applies an object.
 func ForceAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
-		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person with kubectl, has set to other values. " +
-			"If omitted or `true`, they are taken over: the plan of an update shows the difference and names their managers, and creating an object that already exists is refused unless `adopt` is set. " +
-			"With `false` they are never taken over: the plan fails and names fields and managers, or the apply, where the hub could not be asked while planning.",
+		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person " +
+			"with kubectl, has set to other values. " +
+			"If omitted or `true`, they are taken over: the plan of an update shows the difference and names their " +
+			"managers, and creating an object that already exists is refused unless `adopt` is set. " +
+			"With `false` they are never taken over: the plan fails and names fields and managers, or the apply, " +
+			"where the hub could not be asked while planning.",
 		Optional: true,
 	}
-}
-
-// NameIdentity is the identity of what has a name alone.
-type NameIdentity struct {
-	Name types.String `tfsdk:"name"`
 }
 
 // ClusterIdentity is the identity of what is about one managed cluster.
@@ -64,7 +62,9 @@ func IdentitySchema(attributes ...string) identityschema.Schema {
 
 // ImportedNames takes the object's names out of an import by ID (name, or
 // first/second) or by identity, in the order of attributes.
-func ImportedNames(ctx context.Context, req resource.ImportStateRequest, diags *diag.Diagnostics, attributes ...string) []string {
+func ImportedNames(
+	ctx context.Context, req resource.ImportStateRequest, diags *diag.Diagnostics, attributes ...string,
+) []string {
 	names := make([]string, len(attributes))
 	if req.ID == "" {
 		for i, attribute := range attributes {
@@ -73,9 +73,12 @@ func ImportedNames(ctx context.Context, req resource.ImportStateRequest, diags *
 		return names
 	}
 	parts := strings.SplitN(req.ID, "/", len(attributes))
-	if len(parts) != len(attributes) || strings.Contains(parts[len(parts)-1], "/") || parts[0] == "" || parts[len(parts)-1] == "" {
+	if len(parts) != len(attributes) || strings.Contains(parts[len(parts)-1], "/") || parts[0] == "" ||
+		parts[len(parts)-1] == "" {
 		diags.AddError("Invalid import ID",
-			fmt.Sprintf("%q does not name an object: the ID has the form %s.", req.ID, strings.ToUpper(strings.Join(attributes, "/"))))
+			fmt.Sprintf("%q does not name an object: the ID has the form %s.", req.ID,
+				strings.ToUpper(strings.Join(attributes,
+					"/"))))
 		return names
 	}
 	copy(names, parts)
@@ -115,9 +118,12 @@ func ShortDuration(d time.Duration) string {
 // AdoptAttribute is on every resource that makes an object of the hub.
 func AdoptAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
-		MarkdownDescription: "Whether to take over an existing object on the hub that differs from the configuration, or that another Terraform resource has taken over in the meantime. " +
-			"Its differing values are then overwritten, and fields that another Terraform configuration has set are removed. " +
-			"If omitted or `false`, such an object is an error that names the differences and the owner. An existing object that equals the configuration is always taken over. The alternative is to import the object.",
+		MarkdownDescription: "Whether to take over an existing object on the hub that differs from the " +
+			"configuration, or that another Terraform resource has taken over in the meantime. " +
+			"Its differing values are then overwritten, and fields that another Terraform configuration has set are " +
+			"removed. " +
+			"If omitted or `false`, such an object is an error that names the differences and the owner. An existing " +
+			"object that equals the configuration is always taken over. The alternative is to import the object.",
 		Optional: true,
 	}
 }

@@ -44,68 +44,86 @@ func TextAttributeOfData(description string) schema.StringAttribute {
 }
 
 // InputAttributes are a resource's attributes as those of a data source that
-// takes the same. The reader applies defaults. A kind of attribute
-// that is not listed here is left out, which the test of the schemas notices.
+// takes the same. The reader applies defaults.
 func InputAttributes(attributes map[string]resourceschema.Attribute) map[string]schema.Attribute {
-	input := map[string]schema.Attribute{}
-	for name, attribute := range attributes {
-		description, required, optional := attribute.GetMarkdownDescription(), attribute.IsRequired(), attribute.IsOptional()
-		switch a := attribute.(type) {
-		case resourceschema.StringAttribute:
-			input[name] = schema.StringAttribute{MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators}
-		case resourceschema.Int64Attribute:
-			input[name] = schema.Int64Attribute{MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators}
-		case resourceschema.ListAttribute:
-			input[name] = schema.ListAttribute{MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators, ElementType: a.ElementType}
-		case resourceschema.SetAttribute:
-			input[name] = schema.SetAttribute{MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators, ElementType: a.ElementType}
-		case resourceschema.MapAttribute:
-			input[name] = schema.MapAttribute{MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators, ElementType: a.ElementType}
-		case resourceschema.SingleNestedAttribute:
-			input[name] = schema.SingleNestedAttribute{MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators, Attributes: InputAttributes(a.Attributes)}
-		case resourceschema.ListNestedAttribute:
-			input[name] = schema.ListNestedAttribute{
-				MarkdownDescription: description, Required: required, Optional: optional, Validators: a.Validators,
-				NestedObject: schema.NestedAttributeObject{Attributes: InputAttributes(a.NestedObject.Attributes), Validators: a.NestedObject.Validators},
-			}
-		}
-	}
-	return input
+	return inData(attributes, true)
 }
 
 // ObservedAttributes are a resource's attributes as a data source has them: only
-// to be read. A kind of attribute that is not listed here is left out, which the
-// test of the schemas notices.
+// to be read.
 func ObservedAttributes(attributes map[string]resourceschema.Attribute) map[string]schema.Attribute {
-	observed := map[string]schema.Attribute{}
-	for name, attribute := range attributes {
-		description, sensitive := attribute.GetMarkdownDescription(), attribute.IsSensitive()
-		switch a := attribute.(type) {
+	return inData(attributes, false)
+}
+
+// inData are a resource's attributes in a data source, which takes them, or only has them
+// read. A kind of attribute that is not listed here is left out, which the test of the
+// schemas notices.
+func inData(attributes map[string]resourceschema.Attribute, takes bool) map[string]schema.Attribute {
+	data := map[string]schema.Attribute{}
+	for name, of := range attributes {
+		text, computed, secret := of.GetMarkdownDescription(), !takes, of.IsSensitive()
+		required, optional := takes && of.IsRequired(), takes && of.IsOptional()
+		switch a := of.(type) {
 		case resourceschema.StringAttribute:
-			observed[name] = schema.StringAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true}
+			data[name] = schema.StringAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators),
+			}
 		case resourceschema.BoolAttribute:
-			observed[name] = schema.BoolAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true}
+			data[name] = schema.BoolAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators),
+			}
 		case resourceschema.Int64Attribute:
-			observed[name] = schema.Int64Attribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true}
+			data[name] = schema.Int64Attribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators),
+			}
 		case resourceschema.ListAttribute:
-			observed[name] = schema.ListAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, ElementType: a.ElementType}
+			data[name] = schema.ListAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators), ElementType: a.ElementType,
+			}
 		case resourceschema.SetAttribute:
-			observed[name] = schema.SetAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, ElementType: a.ElementType}
+			data[name] = schema.SetAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators), ElementType: a.ElementType,
+			}
 		case resourceschema.MapAttribute:
-			observed[name] = schema.MapAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, ElementType: a.ElementType}
+			data[name] = schema.MapAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators), ElementType: a.ElementType,
+			}
 		case resourceschema.SingleNestedAttribute:
-			observed[name] = schema.SingleNestedAttribute{MarkdownDescription: description, Sensitive: sensitive, Computed: true, Attributes: ObservedAttributes(a.Attributes)}
+			data[name] = schema.SingleNestedAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators), Attributes: inData(a.Attributes, takes),
+			}
 		case resourceschema.ListNestedAttribute:
-			observed[name] = schema.ListNestedAttribute{
-				MarkdownDescription: description, Sensitive: sensitive, Computed: true,
-				NestedObject: schema.NestedAttributeObject{Attributes: ObservedAttributes(a.NestedObject.Attributes)},
+			data[name] = schema.ListNestedAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators), NestedObject: schema.NestedAttributeObject{
+					Attributes: inData(a.NestedObject.Attributes, takes), Validators: taken(takes,
+						a.NestedObject.Validators),
+				},
 			}
 		case resourceschema.SetNestedAttribute:
-			observed[name] = schema.SetNestedAttribute{
-				MarkdownDescription: description, Sensitive: sensitive, Computed: true,
-				NestedObject: schema.NestedAttributeObject{Attributes: ObservedAttributes(a.NestedObject.Attributes)},
+			data[name] = schema.SetNestedAttribute{
+				MarkdownDescription: text, Required: required, Optional: optional, Computed: computed, Sensitive: secret,
+				Validators: taken(takes, a.Validators), NestedObject: schema.NestedAttributeObject{
+					Attributes: inData(a.NestedObject.Attributes, takes), Validators: taken(takes,
+						a.NestedObject.Validators),
+				},
 			}
 		}
 	}
-	return observed
+	return data
+}
+
+// taken are the validators of an attribute that is taken.
+func taken[V any](takes bool, validators []V) []V {
+	if !takes {
+		return nil
+	}
+	return validators
 }

@@ -47,7 +47,8 @@ func MatchExpressionsAttribute(description string) schema.ListNestedAttribute {
 	return schema.ListNestedAttribute{
 		MarkdownDescription: description,
 		Optional:            true,
-		Validators:          []validator.List{requirementsValidator{"operators In and NotIn with values, Exists and DoesNotExist without"}},
+		Validators: []validator.List{requirementsValidator{"operators In and NotIn with values, Exists and " +
+			"DoesNotExist without"}},
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 			"key": schema.StringAttribute{
 				MarkdownDescription: "Key to look at.",
@@ -55,10 +56,12 @@ func MatchExpressionsAttribute(description string) schema.ListNestedAttribute {
 				Validators:          []validator.String{ValidKey("selector key")},
 			},
 			"operator": schema.StringAttribute{
-				MarkdownDescription: "`In`, `NotIn`, `Exists` or `DoesNotExist`. `NotIn` also matches when the key is missing.",
-				Required:            true,
+				MarkdownDescription: "`In`, `NotIn`, `Exists` or `DoesNotExist`. `NotIn` also matches when the key " +
+					"is missing.",
+				Required: true,
 				Validators: []validator.String{stringvalidator.OneOf(
-					string(metav1.LabelSelectorOpIn), string(metav1.LabelSelectorOpNotIn), string(metav1.LabelSelectorOpExists), string(metav1.LabelSelectorOpDoesNotExist))},
+					string(metav1.LabelSelectorOpIn), string(metav1.LabelSelectorOpNotIn),
+					string(metav1.LabelSelectorOpExists), string(metav1.LabelSelectorOpDoesNotExist))},
 			},
 			"values": schema.SetAttribute{
 				MarkdownDescription: "Values for `In` and `NotIn`.",
@@ -88,12 +91,14 @@ func (requirementsValidator) ValidateList(_ context.Context, req validator.ListR
 		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 			if count == 0 {
 				resp.Diagnostics.AddAttributeError(req.Path.AtListIndex(i).AtName("values"), "Missing values",
-					fmt.Sprintf("%s: the operator %s needs values, and there are none. Add values, or use Exists or DoesNotExist.", Place(req.Path.AtListIndex(i)), operator.ValueString()))
+					fmt.Sprintf("%s: the operator %s needs values, and there are none. Add values, or use Exists or "+
+						"DoesNotExist.", Place(req.Path.AtListIndex(i)), operator.ValueString()))
 			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if count > 0 {
 				resp.Diagnostics.AddAttributeError(req.Path.AtListIndex(i).AtName("values"), "Needless values",
-					fmt.Sprintf("%s: the operator %s takes no values. Remove them, or use In or NotIn.", Place(req.Path.AtListIndex(i)), operator.ValueString()))
+					fmt.Sprintf("%s: the operator %s takes no values. Remove them, or use In or NotIn.",
+						Place(req.Path.AtListIndex(i)), operator.ValueString()))
 			}
 		}
 	}
@@ -104,14 +109,16 @@ func (m *LabelSelectorModel) Selector() metav1.LabelSelector {
 	if m == nil {
 		return metav1.LabelSelector{}
 	}
-	return metav1.LabelSelector{MatchLabels: StringMap(m.MatchLabels), MatchExpressions: Requirements(m.MatchExpressions)}
+	return metav1.LabelSelector{MatchLabels: StringMap(m.MatchLabels),
+		MatchExpressions: Requirements(m.MatchExpressions)}
 }
 
 // Requirements are models in the API's terms.
 func Requirements(models []RequirementModel) []metav1.LabelSelectorRequirement {
 	var list []metav1.LabelSelectorRequirement
 	for _, m := range models {
-		requirement := metav1.LabelSelectorRequirement{Key: m.Key.ValueString(), Operator: metav1.LabelSelectorOperator(m.Operator.ValueString())}
+		requirement := metav1.LabelSelectorRequirement{Key: m.Key.ValueString(),
+			Operator: metav1.LabelSelectorOperator(m.Operator.ValueString())}
 		for _, value := range m.Values {
 			requirement.Values = append(requirement.Values, value.ValueString())
 		}
@@ -138,7 +145,8 @@ func LabelSelectorModelOf(selector *metav1.LabelSelector) *LabelSelectorModel {
 func RequirementModels(list []metav1.LabelSelectorRequirement) []RequirementModel {
 	var models []RequirementModel
 	for _, requirement := range list {
-		m := RequirementModel{Key: types.StringValue(requirement.Key), Operator: types.StringValue(string(requirement.Operator))}
+		m := RequirementModel{Key: types.StringValue(requirement.Key),
+			Operator: types.StringValue(string(requirement.Operator))}
 		for _, value := range requirement.Values {
 			m.Values = append(m.Values, types.StringValue(value))
 		}

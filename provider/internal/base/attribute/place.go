@@ -53,22 +53,27 @@ func OneOf[T ~string](values ...T) []validator.String {
 	for _, value := range values {
 		texts = append(texts, string(value))
 	}
-	return []validator.String{ValidText("one of "+strings.Join(texts, ", "), func(at path.Path, text string) (summary, detail string) {
-		if slices.Contains(texts, text) {
-			return "", ""
-		}
-		return "Invalid value", fmt.Sprintf("%s is %q, but it takes one of %s.", Place(at), text, strings.Join(texts, ", "))
-	})}
+	return []validator.String{ValidText("one of "+strings.Join(texts, ", "),
+		func(at path.Path, text string) (summary, detail string) {
+			if slices.Contains(texts, text) {
+				return "", ""
+			}
+			return "Invalid value", fmt.Sprintf("%s is %q, but it takes one of %s.", Place(at), text,
+				strings.Join(texts,
+					", "))
+		})}
 }
 
 // LengthBetween admits texts of so many bytes.
 func LengthBetween(least, most int) validator.String {
-	return ValidText(fmt.Sprintf("a text of %d to %d bytes", least, most), func(at path.Path, text string) (summary, detail string) {
-		if least <= len(text) && len(text) <= most {
-			return "", ""
-		}
-		return "Invalid length", fmt.Sprintf("%s has %d bytes, but it takes %d to %d.", Place(at), len(text), least, most)
-	})
+	return ValidText(fmt.Sprintf("a text of %d to %d bytes", least, most),
+		func(at path.Path, text string) (summary, detail string) {
+			if least <= len(text) && len(text) <= most {
+				return "", ""
+			}
+			return "Invalid length", fmt.Sprintf("%s has %d bytes, but it takes %d to %d.", Place(at), len(text), least,
+				most)
+		})
 }
 
 // NotEmpty refuses the empty text.

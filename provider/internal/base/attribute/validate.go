@@ -71,7 +71,8 @@ func ValidClusterName() validator.String {
 }
 
 func labelDescription(what string) string {
-	return what + " is a DNS label: at most 63 lower-case letters, digits and hyphens, with a letter or digit at both ends"
+	return what + " is a DNS label: at most 63 lower-case letters, digits and hyphens, with a letter or digit at " +
+		"both ends"
 }
 
 // CheckLabel says why a name can't be that of what, which takes a DNS label.
@@ -79,17 +80,20 @@ func CheckLabel(what, name string) (summary, detail string) {
 	if len(validation.IsDNS1123Label(name)) == 0 {
 		return "", ""
 	}
-	return "Invalid " + what, fmt.Sprintf("%q cannot be used as %s: %s. Try %q.", name, what, labelDescription(what), SuggestName(name))
+	return "Invalid " + what, fmt.Sprintf("%q cannot be used as %s: %s. Try %q.", name, what, labelDescription(what),
+		SuggestName(name))
 }
 
 // ValidObjectName admits names of ordinary objects: DNS subdomains.
 func ValidObjectName(what string) validator.String {
-	description := what + " consists of at most 253 lower-case letters, digits, hyphens and dots, with a letter or digit at both ends"
+	description := what + " consists of at most 253 lower-case letters, digits, hyphens and dots, with a letter or " +
+		"digit at both ends"
 	return ValidText(description, func(_ path.Path, name string) (summary, detail string) {
 		if len(validation.IsDNS1123Subdomain(name)) == 0 {
 			return "", ""
 		}
-		return "Invalid " + what, fmt.Sprintf("%q cannot be used as %s: %s. Try %q.", name, what, description, SuggestName(name))
+		return "Invalid " + what, fmt.Sprintf("%q cannot be used as %s: %s. Try %q.", name, what, description,
+			SuggestName(name))
 	})
 }
 
@@ -116,12 +120,14 @@ func SuggestName(name string) string {
 
 // ValidKey admits the keys of labels and taints.
 func ValidKey(what string) validator.String {
-	return ValidText(what+" has the form of a label key: name or prefix.example.com/name", func(_ path.Path, key string) (summary, detail string) {
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return "Invalid " + what, fmt.Sprintf("%q cannot be used as %s: %s.", key, what, strings.Join(problems, "; "))
-		}
-		return "", ""
-	})
+	return ValidText(what+" has the form of a label key: name or prefix.example.com/name",
+		func(_ path.Path, key string) (summary, detail string) {
+			if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+				return "Invalid " + what, fmt.Sprintf("%q cannot be used as %s: %s.", key, what, strings.Join(problems,
+					"; "))
+			}
+			return "", ""
+		})
 }
 
 // ValidDuration admits durations of at least minimum.
@@ -131,7 +137,8 @@ func ValidDuration(minimum time.Duration) validator.String {
 		duration, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
-			return "Invalid duration", fmt.Sprintf("%q is not a duration: write a number with a unit for each part, such as 30m, 1h30m or 24h.", text)
+			return "Invalid duration", fmt.Sprintf("%q is not a duration: write a number with a unit for each part, "+
+				"such as 30m, 1h30m or 24h.", text)
 		case duration < minimum:
 			return "Invalid duration", fmt.Sprintf("%s is too short: it takes %s.", text, description)
 		}
@@ -184,7 +191,8 @@ func ValidTime() validator.String {
 	const description = "a time in RFC 3339 and whole seconds, such as 2027-01-31T00:00:00Z"
 	return ValidText(description, func(_ path.Path, text string) (summary, detail string) {
 		if moment, err := time.Parse(time.RFC3339, text); err != nil || moment.Nanosecond() != 0 {
-			return "Invalid time", fmt.Sprintf("%q is not %s. A time from now is timeadd(plantimestamp(), \"24h\"), which changes with every plan.", text, description)
+			return "Invalid time", fmt.Sprintf("%q is not %s. A time from now is timeadd(plantimestamp(), \"24h\"), "+
+				"which changes with every plan.", text, description)
 		}
 		return "", ""
 	})

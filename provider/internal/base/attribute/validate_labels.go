@@ -43,7 +43,8 @@ func (v labelsValidator) ValidateMap(_ context.Context, req validator.MapRequest
 		}
 		if v.reserved != nil {
 			if why := v.reserved(key); why != "" {
-				resp.Diagnostics.AddAttributeError(at, "Reserved key", fmt.Sprintf("%q can't be set here: %s.", key, why))
+				resp.Diagnostics.AddAttributeError(at, "Reserved key",
+					fmt.Sprintf("%q can't be set here: %s.", key, why))
 				continue
 			}
 		}
@@ -53,7 +54,9 @@ func (v labelsValidator) ValidateMap(_ context.Context, req validator.MapRequest
 		}
 		if problems := validation.IsValidLabelValue(value.ValueString()); len(problems) > 0 {
 			resp.Diagnostics.AddAttributeError(at, "Invalid label value",
-				fmt.Sprintf("%q is not a valid value of the label %s: %s.", value.ValueString(), key, strings.Join(problems, "; ")))
+				fmt.Sprintf("%q is not a valid value of the label %s: %s.", value.ValueString(), key,
+					strings.Join(problems,
+						"; ")))
 		}
 	}
 }

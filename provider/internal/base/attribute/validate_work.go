@@ -52,7 +52,8 @@ func validExpression(description string, env func() (*expression.Env, error), se
 			err = e.Check(text)
 		}
 		if err != nil {
-			return "Invalid expression", fmt.Sprintf("%s can't be evaluated on any object: %s\n\nIt has to be an expression in CEL over %s.", Place(at), err, sees)
+			return "Invalid expression", fmt.Sprintf("%s can't be evaluated on any object: %s\n\nIt has to be an "+
+				"expression in CEL over %s.", Place(at), err, sees)
 		}
 		return "", ""
 	})

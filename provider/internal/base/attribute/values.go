@@ -71,20 +71,12 @@ func StringListValue(texts []string) types.List {
 	if texts == nil {
 		return types.ListNull(types.StringType)
 	}
-	elements := make([]attr.Value, 0, len(texts))
-	for _, text := range texts {
-		elements = append(elements, types.StringValue(text))
-	}
-	return types.ListValueMust(types.StringType, elements)
+	return types.ListValueMust(types.StringType, textElements(texts))
 }
 
 // StringSetValue is the set of texts; it is never null.
 func StringSetValue(texts []string) types.Set {
-	elements := make([]attr.Value, 0, len(texts))
-	for _, text := range texts {
-		elements = append(elements, types.StringValue(text))
-	}
-	return types.SetValueMust(types.StringType, elements)
+	return types.SetValueMust(types.StringType, textElements(texts))
 }
 
 // StringMapValue is null for nil.

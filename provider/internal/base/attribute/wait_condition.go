@@ -34,9 +34,11 @@ func parseWaitCondition(text string) (WaitCondition, error) {
 		c.Status = metav1.ConditionTrue
 	}
 	if c.Type == "" || strings.ContainsAny(c.Type, " \t\n") {
-		return c, fmt.Errorf("%q names no condition; write a type such as Available, or a type and a status such as Progressing=False", text)
+		return c, fmt.Errorf("%q names no condition; write a type such as Available, or a type and a status such as "+
+			"Progressing=False", text)
 	}
-	if !slices.Contains([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}, c.Status) {
+	if !slices.Contains([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown},
+		c.Status) {
 		return c, fmt.Errorf("%q is not a status in %q; a condition is True, False or Unknown", status, text)
 	}
 	return c, nil
@@ -52,7 +54,9 @@ func ValidWaitCondition() validator.String {
 
 // ValidateString implements validator.String. An element that is null names no
 // condition.
-func (waitConditionValidator) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+func (waitConditionValidator) ValidateString(
+	_ context.Context, req validator.StringRequest, resp *validator.StringResponse,
+) {
 	if req.ConfigValue.IsUnknown() {
 		return
 	}

@@ -74,7 +74,8 @@ func (m Model) problems(alone bool) []problem {
 	set := m.set()
 	var found []problem
 	conflict := func(a, b, why string) {
-		found = append(found, problem{a, "Attributes that exclude each other", fmt.Sprintf("%s and %s are both set, and %s. Remove one of "+
+		found = append(found, problem{a, "Attributes that exclude each other", fmt.Sprintf("%s and %s are both set, "+
+			"and %s. Remove one of "+
 			"them.", a, b, why)})
 	}
 	for _, s := range settings() {
@@ -82,11 +83,13 @@ func (m Model) problems(alone bool) []problem {
 			conflict(s.name, s.same, "are two names for one thing")
 		}
 		if s.with != "" && slices.Contains(set, s.name) && m.isNull(s.with) {
-			found = append(found, problem{s.name, "Missing attribute", fmt.Sprintf("%s is set and %s is not. One needs the other.", s.name, s.with)})
+			found = append(found, problem{s.name, "Missing attribute", fmt.Sprintf("%s is set and %s is not. One "+
+				"needs the other.", s.name, s.with)})
 		}
 	}
 	for _, pair := range pairs(
-		among(set, "kubeconfig_path", "kubeconfig", "config_paths"), among(set, "config_path", "kubeconfig", "config_paths"),
+		among(set, "kubeconfig_path", "kubeconfig", "config_paths"), among(set, "config_path", "kubeconfig",
+			"config_paths"),
 	) {
 		conflict(pair[0], pair[1], "each is a kubeconfig of its own")
 	}
@@ -100,18 +103,22 @@ func (m Model) problems(alone bool) []problem {
 	choices := among(set, "context", "config_context", "config_context_cluster", "config_context_auth_info")
 	if m.InCluster.ValueBool() {
 		own := slices.Concat(kubeconfig, choices, among(set,
-			"host", "cluster_ca_certificate", "insecure", "proxy_url", "token", "client_certificate", "username", "exec"))
+			"host", "cluster_ca_certificate", "insecure", "proxy_url", "token", "client_certificate", "username",
+			"exec"))
 		for _, name := range own {
 			conflict("in_cluster", name, "in_cluster takes the server and the credentials of the pod")
 		}
 		return found
 	}
-	if len(kubeconfig) == 0 && len(choices) > 0 && !m.mayName(kubeconfigNames()) && (alone || slices.Contains(set, "host")) {
-		found = append(found, problem{choices[0], "No kubeconfig to choose in", fmt.Sprintf("%s chooses in a kubeconfig, and there is "+
+	if len(kubeconfig) == 0 && len(choices) > 0 && !m.mayName(kubeconfigNames()) && (alone || slices.Contains(set,
+		"host")) {
+		found = append(found, problem{choices[0], "No kubeconfig to choose in", fmt.Sprintf("%s chooses in a "+
+			"kubeconfig, and there is "+
 			"none. Set kubeconfig_path, or remove %[1]s.", choices[0])})
 	}
 	if alone && !m.namesServer() {
-		found = append(found, problem{"host", "No server", "Nothing says where the API server is. Set one of kubeconfig_path, " +
+		found = append(found, problem{"host", "No server", "Nothing says where the API server is. Set one of " +
+			"kubeconfig_path, " +
 			"config_paths, kubeconfig, host or in_cluster."})
 	}
 	return found
@@ -122,7 +129,8 @@ func (m Model) problems(alone bool) []problem {
 func (m Model) set() []string {
 	var names []string
 	for name, value := range m.values() {
-		if value.IsNull() || value.IsUnknown() || value.Equal(types.StringValue("")) || value.Equal(types.BoolValue(false)) {
+		if value.IsNull() || value.IsUnknown() || value.Equal(types.StringValue("")) ||
+			value.Equal(types.BoolValue(false)) {
 			continue
 		}
 		names = append(names, name)

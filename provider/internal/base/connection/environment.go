@@ -43,7 +43,8 @@ func (m Model) WithEnvironment(getenv func(string) string, diags *diag.Diagnosti
 	case own.names(trust, credentials):
 		set := own.set(trust, credentials)
 		diags.AddError("The environment does not say which server the credentials are for",
-			fmt.Sprintf("%s set, and neither the provider \"muster\" block nor MUSTER_HOST nor MUSTER_KUBECONFIG says where the hub is. "+
+			fmt.Sprintf("%s set, and neither the provider \"muster\" block nor MUSTER_HOST nor MUSTER_KUBECONFIG "+
+				"says where the hub is. "+
 				"Set host in the provider block, or one of these variables.", are(set)))
 	case theirs.names(server):
 		own.fill(&m, diags, choice, route)
@@ -99,7 +100,8 @@ func (v variables) names(parts ...part) bool { return len(v.set(parts...)) > 0 }
 func (v variables) fill(m *Model, diags *diag.Diagnostics, parts ...part) (origin string) {
 	if servers := v.set(server); slices.Contains(parts, server) && len(servers) > 1 {
 		diags.AddError("The environment names several servers",
-			fmt.Sprintf("%s set, so it is not clear which server the credentials are for. Unset all but one, or say in the provider "+
+			fmt.Sprintf("%s set, so it is not clear which server the credentials are for. Unset all but one, or say "+
+				"in the provider "+
 				"\"muster\" block where the hub is.", are(servers)))
 		return ""
 	}
@@ -137,7 +139,8 @@ func (v variables) fill(m *Model, diags *diag.Diagnostics, parts ...part) (origi
 func (v variables) flag(target *types.Bool, name string, diags *diag.Diagnostics) {
 	on, err := strconv.ParseBool(v.getenv(name))
 	if err != nil {
-		diags.AddError("Invalid environment variable", fmt.Sprintf("%s is %q, and has to be true or false.", name, v.getenv(name)))
+		diags.AddError("Invalid environment variable",
+			fmt.Sprintf("%s is %q, and has to be true or false.", name, v.getenv(name)))
 		return
 	}
 	if target.IsNull() {

@@ -68,7 +68,8 @@ func AtPath(kubeconfig, context types.String) *Model {
 // Of is the connection of a resource's attribute; nil where nothing is known of it.
 func Of(value types.Object) *Model {
 	var m Model
-	if value.IsNull() || value.IsUnknown() || value.As(context.Background(), &m, basetypes.ObjectAsOptions{}).HasError() {
+	if value.IsNull() || value.IsUnknown() ||
+		value.As(context.Background(), &m, basetypes.ObjectAsOptions{}).HasError() {
 		return nil
 	}
 	return &m
@@ -99,8 +100,9 @@ func (m *Model) SetImpersonate(user, uid string, groups []string, extra map[stri
 		values[key] = attribute.StringListValue(list)
 	}
 	m.Impersonate = types.ObjectValueMust(m.Impersonate.AttributeTypes(context.Background()), map[string]attr.Value{
-		"user": attribute.OptionalString(user), "uid": attribute.OptionalString(uid), "groups": attribute.StringListValue(groups),
-		"extra": types.MapValueMust(types.ListType{ElemType: types.StringType}, values),
+		"user": attribute.OptionalString(user), "uid": attribute.OptionalString(uid),
+		"groups": attribute.StringListValue(groups),
+		"extra":  types.MapValueMust(types.ListType{ElemType: types.StringType}, values),
 	})
 }
 
@@ -170,7 +172,8 @@ func (m Model) Connection() kube.Connection {
 // exec is nil where nothing is known of it.
 func (m Model) exec() *kube.Exec {
 	var e execModel
-	if m.Exec.IsNull() || m.Exec.IsUnknown() || m.Exec.As(context.Background(), &e, basetypes.ObjectAsOptions{}).HasError() {
+	if m.Exec.IsNull() || m.Exec.IsUnknown() ||
+		m.Exec.As(context.Background(), &e, basetypes.ObjectAsOptions{}).HasError() {
 		return nil
 	}
 	return &kube.Exec{

@@ -107,14 +107,17 @@ func (s setting) listValidators() []validator.List {
 	if s.part != server {
 		return nil
 	}
-	return []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(notEmpty()), listvalidator.NoNullValues()}
+	return []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(notEmpty()),
+		listvalidator.NoNullValues()}
 }
 
 // togetherValidator checks how the attributes of a resource's connection go together.
 type togetherValidator struct{ attribute.Described }
 
 // ValidateObject implements validator.Object.
-func (togetherValidator) ValidateObject(ctx context.Context, req validator.ObjectRequest, resp *validator.ObjectResponse) {
+func (togetherValidator) ValidateObject(
+	ctx context.Context, req validator.ObjectRequest, resp *validator.ObjectResponse,
+) {
 	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
 		return
 	}

@@ -67,7 +67,8 @@ func serverSettings() []setting {
 			name: "kubeconfig_path", part: server, muster: "MUSTER_KUBECONFIG", same: "config_path",
 			validators: []validator.String{notEmpty()},
 			field:      func(m *Model) *types.String { return &m.KubeconfigPath },
-			description: "Path of a kubeconfig file. A leading `~/` stands for the home directory; several files are separated as in " +
+			description: "Path of a kubeconfig file. A leading `~/` stands for the home directory; several files are " +
+				"separated as in " +
 				"`KUBECONFIG`. The file is read when it is first needed, so another resource may write it.",
 		},
 		{
@@ -88,14 +89,16 @@ func serverSettings() []setting {
 		},
 		{
 			name: "in_cluster", part: server, kind: flag, muster: "MUSTER_IN_CLUSTER",
-			description: "Use the server and the service account of the pod that Terraform runs in. Its token is read again when it is " +
+			description: "Use the server and the service account of the pod that Terraform runs in. Its token is " +
+				"read again when it is " +
 				"renewed.",
 		},
 		{
 			name: "host", part: server, muster: "MUSTER_HOST", kube: "KUBE_HOST",
 			validators: []validator.String{attribute.ValidURL()},
 			field:      func(m *Model) *types.String { return &m.Host },
-			description: "URL of the API server, such as `https://hub.example.com:6443`. With a kubeconfig it overrides the server in it, " +
+			description: "URL of the API server, such as `https://hub.example.com:6443`. With a kubeconfig it " +
+				"overrides the server in it, " +
 				"and the kubeconfig's credentials are sent there.",
 		},
 	}
@@ -120,7 +123,8 @@ func choiceSettings() []setting {
 			description: "Cluster of the kubeconfig to use instead of the context's.",
 		},
 		{
-			name: "config_context_auth_info", part: choice, muster: "MUSTER_CONTEXT_AUTH_INFO", kube: "KUBE_CTX_AUTH_INFO",
+			name: "config_context_auth_info", part: choice,
+			muster: "MUSTER_CONTEXT_AUTH_INFO", kube: "KUBE_CTX_AUTH_INFO",
 			field:       func(m *Model) *types.String { return &m.ContextUser },
 			description: "User of the kubeconfig to use instead of the context's.",
 		},
@@ -131,7 +135,8 @@ func choiceSettings() []setting {
 func routeSettings() []setting {
 	return []setting{
 		{
-			name: "cluster_ca_certificate", part: trust, muster: "MUSTER_CLUSTER_CA_CERTIFICATE", kube: "KUBE_CLUSTER_CA_CERT_DATA",
+			name: "cluster_ca_certificate", part: trust,
+			muster: "MUSTER_CLUSTER_CA_CERTIFICATE", kube: "KUBE_CLUSTER_CA_CERT_DATA",
 			validators:  []validator.String{attribute.ValidPEM()},
 			field:       func(m *Model) *types.String { return &m.CA },
 			description: "PEM certificates of the authorities that vouch for the server.",
@@ -159,11 +164,13 @@ func credentialSettings() []setting {
 	return []setting{
 		{
 			name: "token", part: credentials, sensitive: true, muster: "MUSTER_TOKEN", kube: "KUBE_TOKEN",
-			field:       func(m *Model) *types.String { return &m.Token },
-			description: "Bearer token. Like all credentials that are set here, it replaces those of the kubeconfig as a whole.",
+			field: func(m *Model) *types.String { return &m.Token },
+			description: "Bearer token. Like all credentials that are set here, it replaces those of the kubeconfig " +
+				"as a whole.",
 		},
 		{
-			name: "client_certificate", part: credentials, with: "client_key", muster: "MUSTER_CLIENT_CERTIFICATE", kube: "KUBE_CLIENT_CERT_DATA",
+			name: "client_certificate", part: credentials, with: "client_key",
+			muster: "MUSTER_CLIENT_CERTIFICATE", kube: "KUBE_CLIENT_CERT_DATA",
 			validators:  []validator.String{attribute.ValidPEM()},
 			field:       func(m *Model) *types.String { return &m.ClientCertificate },
 			description: "PEM client certificate.",
@@ -177,24 +184,28 @@ func credentialSettings() []setting {
 		},
 		{
 			name: "username", part: credentials, with: "password", muster: "MUSTER_USER", kube: "KUBE_USER",
-			field:       func(m *Model) *types.String { return &m.Username },
-			description: "User name for HTTP basic authentication, which Kubernetes itself no longer has but proxies may.",
+			field: func(m *Model) *types.String { return &m.Username },
+			description: "User name for HTTP basic authentication, which Kubernetes itself no longer has but proxies " +
+				"may.",
 		},
 		{
-			name: "password", part: credentials, sensitive: true, with: "username", muster: "MUSTER_PASSWORD", kube: "KUBE_PASSWORD",
+			name: "password", part: credentials, sensitive: true, with: "username",
+			muster: "MUSTER_PASSWORD", kube: "KUBE_PASSWORD",
 			field:       func(m *Model) *types.String { return &m.Password },
 			description: "Password for HTTP basic authentication.",
 		},
 		{
 			name: "exec", part: credentials, kind: object,
 			nested: execSettings(),
-			description: "Program that prints credentials as an `ExecCredential` object, as in a kubeconfig. It runs again when they expire, " +
+			description: "Program that prints credentials as an `ExecCredential` object, as in a kubeconfig. It runs " +
+				"again when they expire, " +
 				"without a terminal; what it writes to its standard error is in the message when it fails.",
 		},
 		{
 			name: "impersonate", part: identity, kind: object,
-			nested:      impersonateSettings(),
-			description: "Identity to act as, like `--as` of kubectl. The credentials need the right to impersonate it.",
+			nested: impersonateSettings(),
+			description: "Identity to act as, like `--as` of kubectl. The credentials need the right to impersonate " +
+				"it.",
 		},
 	}
 }
@@ -202,8 +213,10 @@ func credentialSettings() []setting {
 func execSettings() []setting {
 	return []setting{
 		{name: "api_version", required: true,
-			validators:  []validator.String{stringvalidator.OneOf("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")},
-			description: "API version of the `ExecCredential`: `client.authentication.k8s.io/v1` or `client.authentication.k8s.io/v1beta1`."},
+			validators: []validator.String{stringvalidator.OneOf("client.authentication.k8s.io/v1",
+				"client.authentication.k8s.io/v1beta1")},
+			description: "API version of the `ExecCredential`: `client.authentication.k8s.io/v1` or " +
+				"`client.authentication.k8s.io/v1beta1`."},
 		{name: "command", required: true, validators: []validator.String{notEmpty()}, description: "Program to run."},
 		{name: "args", kind: texts, description: "Arguments of the program."},
 		{name: "env", kind: textMap, description: "Environment variables to set for the program."},
@@ -212,7 +225,8 @@ func execSettings() []setting {
 
 func impersonateSettings() []setting {
 	return []setting{
-		{name: "user", required: true, validators: []validator.String{notEmpty()}, description: "User name, such as `jane` or " +
+		{name: "user", required: true, validators: []validator.String{notEmpty()}, description: "User name, such as " +
+			"`jane` or " +
 			"`system:serviceaccount:ci:deployer`."},
 		{name: "uid", description: "UID of the user."},
 		{name: "groups", kind: texts, description: "Groups of the user. Without them the identity has none."},
@@ -227,12 +241,16 @@ func notEmpty() validator.String {
 }
 
 // PrecedenceText documents for the provider's page which source of a value counts.
-const PrecedenceText = "A value comes from the provider block, or else from a `MUSTER_*` variable, from the `KUBE_*` variables of " +
+const PrecedenceText = "A value comes from the provider block, or else from a `MUSTER_*` variable, from the `KUBE_*` " +
+	"variables of " +
 	"the provider `kubernetes`, or from `KUBECONFIG`; each attribute names its variables. " +
-	"Credentials only go to the server that they are meant for. So `KUBE_*` variables count all together, and only where neither the " +
-	"provider block nor a `MUSTER_*` variable names a server; and to a kubeconfig of the provider block the environment adds neither a " +
+	"Credentials only go to the server that they are meant for. So `KUBE_*` variables count all together, and only " +
+	"where neither the " +
+	"provider block nor a `MUSTER_*` variable names a server; and to a kubeconfig of the provider block the " +
+	"environment adds neither a " +
 	"server nor credentials.\n\n" +
-	"There is no `ignore_annotations` and no `ignore_labels`: labels and annotations that the configuration does not set are never compared."
+	"There is no `ignore_annotations` and no `ignore_labels`: labels and annotations that the configuration does not " +
+	"set are never compared."
 
 func code(name string) string {
 	if name == "" {

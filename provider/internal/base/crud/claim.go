@@ -100,7 +100,8 @@ func parseShortClaim(text string) Claim {
 	digits := hex.EncodeToString(uid)
 	return Claim{
 		Owner: text[:markLength],
-		UID:   types.UID(strings.Join([]string{digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]}, "-")),
+		UID: types.UID(strings.Join([]string{digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]},
+			"-")),
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 // Delete asks for the deletion of an object, if it is still the claimant's. One
 // that is another's by now is left, with a *TakenError. obj gets the object as it
 // was seen last.
-func Delete(ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim) (kube.Deletion, error) {
+func Delete(
+	ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim,
+) (kube.Deletion, error) {
 	for attempt := 0; ; attempt++ {
 		err := createRead(client, attempt)(ctx, obj, namespace, name)
 		if kube.IsNotFound(err, name) {
@@ -27,7 +29,8 @@ func Delete(ctx context.Context, client *kube.Client, obj kube.Object, namespace
 			return kube.Deletion{}, &TakenError{Live: obj}
 		}
 		uid, version := obj.GetUID(), obj.GetResourceVersion()
-		deletion, err := client.DeleteIf(ctx, obj, namespace, name, metav1.Preconditions{UID: &uid, ResourceVersion: &version})
+		deletion, err := client.DeleteIf(ctx, obj, namespace, name,
+			metav1.Preconditions{UID: &uid, ResourceVersion: &version})
 		if !isStale(err) || attempt+1 == createAttempts {
 			return deletion, err
 		}
@@ -37,7 +40,9 @@ func Delete(ctx context.Context, client *kube.Client, obj kube.Object, namespace
 // createRead reads an object for a write that depends on its resource version. The first
 // time it may be some seconds old; if that is too old, the write is refused, and the
 // next one gets the object as it is.
-func createRead(client *kube.Client, attempt int) func(ctx context.Context, obj kube.Object, namespace, name string) error {
+func createRead(
+	client *kube.Client, attempt int,
+) func(ctx context.Context, obj kube.Object, namespace, name string) error {
 	if attempt == 0 {
 		return client.Lookup
 	}
@@ -46,7 +51,9 @@ func createRead(client *kube.Client, attempt int) func(ctx context.Context, obj 
 
 // DeleteAndWait is Delete, and waits until the object is gone. When ctx ends
 // first, obj holds what was seen last.
-func DeleteAndWait(ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim) error {
+func DeleteAndWait(
+	ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim,
+) error {
 	deletion, err := Delete(ctx, client, obj, namespace, name, claim)
 	if err != nil || deletion.Gone {
 		return err

@@ -262,9 +262,11 @@ func (w Write) conflict(object kube.Object, unwanted [][]string) error {
 	conflicts := w.owners(object, unwanted)
 	causes := make([]metav1.StatusCause, 0, len(conflicts))
 	for _, c := range conflicts {
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Field: c.Field, Message: "conflict with " + c.Owner})
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Field: c.Field,
+			Message: "conflict with " + c.Owner})
 	}
-	return apierrors.NewApplyConflict(causes, fmt.Sprintf("%d fields are set that the configuration leaves out", len(causes)))
+	return apierrors.NewApplyConflict(causes,
+		fmt.Sprintf("%d fields are set that the configuration leaves out", len(causes)))
 }
 
 // owners tells who has set the unwanted fields.

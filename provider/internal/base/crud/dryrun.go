@@ -102,7 +102,9 @@ func (w Write) DryRunUpdate(ctx context.Context, client *kube.Client, claim Clai
 }
 
 // dryRun has the server tell what would come of writing the object.
-func (w Write) dryRun(ctx context.Context, client *kube.Client, options kube.ApplyOptions, uid types.UID) (kube.Object, error) {
+func (w Write) dryRun(
+	ctx context.Context, client *kube.Client, options kube.ApplyOptions, uid types.UID,
+) (kube.Object, error) {
 	options.DryRun = true
 	would := w.copyOf(w.Object)
 	NewClaim().On(would)

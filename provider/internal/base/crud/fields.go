@@ -91,7 +91,8 @@ func descendFields(tree map[string]any, path []string) (map[string]any, bool) {
 func DescribeWriters(object metav1.Object, manager string, now time.Time) string {
 	text := "created"
 	if created := object.GetCreationTimestamp(); !created.IsZero() {
-		text = fmt.Sprintf("created %s ago (%s)", duration.HumanDuration(now.Sub(created.Time)), created.UTC().Format(time.RFC3339))
+		text = fmt.Sprintf("created %s ago (%s)", duration.HumanDuration(now.Sub(created.Time)),
+			created.UTC().Format(time.RFC3339))
 	}
 	if token := object.GetLabels()[cluster.TokenLabel]; token != "" {
 		text += fmt.Sprintf(" with the bootstrap token %q", token)
@@ -100,7 +101,8 @@ func DescribeWriters(object metav1.Object, manager string, now time.Time) string
 		text += " and written by " + strings.Join(writers, ", ")
 	}
 	if mark := OwnerMark(object); mark != "" {
-		text += fmt.Sprintf("; another Terraform resource manages it, in this or another state (its mark, the annotation %s, is %s)", cluster.TerraformOwnerAnnotation, mark)
+		text += fmt.Sprintf("; another Terraform resource manages it, in this or another state (its mark, the "+
+			"annotation %s, is %s)", cluster.TerraformOwnerAnnotation, mark)
 	}
 	return text
 }

@@ -39,7 +39,8 @@ func (f Follow) Created(ctx, waiting context.Context, plan Model, resp *resource
 	resp.Diagnostics.Append(resp.State.Set(ctx, stored(plan))...)
 	if problem != "" {
 		text := "The " + f.Attribute.Kind + " stays as it is, and the next apply waits again. " +
-			"This run succeeds all the same, because Terraform would destroy what an error leaves behind. To make it fail, "
+			"This run succeeds all the same, because Terraform would destroy what an error leaves behind. To make it " +
+			"fail, "
 		if f.Attribute.Failing != "" {
 			text += "wait with " + f.Attribute.Failing + ", or "
 		}

@@ -33,13 +33,17 @@ func (w Write) inherit(ctx context.Context, client *kube.Client, live kube.Objec
 
 // inheritedFields are the entries after to has inherited. foreign, which may be nil, tells
 // which fields stay with their managers.
-func inheritedFields(entries []metav1.ManagedFieldsEntry, from []string, to string, foreign func(path string) bool) ([]metav1.ManagedFieldsEntry, bool) {
+func inheritedFields(
+	entries []metav1.ManagedFieldsEntry, from []string, to string, foreign func(path string) bool,
+) ([]metav1.ManagedFieldsEntry, bool) {
 	var left []metav1.ManagedFieldsEntry
-	heir := metav1.ManagedFieldsEntry{Manager: to, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1"}
+	heir := metav1.ManagedFieldsEntry{Manager: to, Operation: metav1.ManagedFieldsOperationApply,
+		FieldsType: "FieldsV1"}
 	own, gained := map[string]any{}, map[string]any{}
 	for _, entry := range entries {
 		var tree map[string]any
-		if entry.Subresource != "" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &tree) != nil {
+		if entry.Subresource != "" || entry.FieldsV1 == nil ||
+			json.Unmarshal(entry.FieldsV1.GetRawBytes(), &tree) != nil {
 			left = append(left, entry)
 			continue
 		}

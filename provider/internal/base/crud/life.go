@@ -30,7 +30,9 @@ type Model interface {
 }
 
 // Save keeps a model in the state, with its identity.
-func Save(ctx context.Context, model Model, state *tfsdk.State, identity *tfsdk.ResourceIdentity, diags *diag.Diagnostics) {
+func Save(
+	ctx context.Context, model Model, state *tfsdk.State, identity *tfsdk.ResourceIdentity, diags *diag.Diagnostics,
+) {
 	diags.Append(state.Set(ctx, stored(model))...)
 	diags.Append(identity.Set(ctx, model.Identity())...)
 }
@@ -38,7 +40,10 @@ func Save(ctx context.Context, model Model, state *tfsdk.State, identity *tfsdk.
 // ReadObject brings the state up to date with the object on the hub, and warns if
 // that is another's by now. observe takes over what was read. A resource whose
 // object is gone is removed from the state.
-func (r *Resource) ReadObject(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, state Model, object kube.Object, observe func() error) {
+func (r *Resource) ReadObject(
+	ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, state Model, object kube.Object,
+	observe func() error,
+) {
 	r.Refresh(ctx, req, resp, state, object, func() error {
 		r.Recognize(ctx, object, state.What(), req.Private, resp.Private, &resp.Diagnostics)
 		return observe()
@@ -46,7 +51,10 @@ func (r *Resource) ReadObject(ctx context.Context, req resource.ReadRequest, res
 }
 
 // Refresh is ReadObject for resources that do not own the object.
-func (r *Resource) Refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, state Model, object kube.Object, observe func() error) {
+func (r *Resource) Refresh(
+	ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, state Model, object kube.Object,
+	observe func() error,
+) {
 	resp.Diagnostics.Append(load(ctx, req.State, state)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.Identity())...)
 	if resp.Diagnostics.HasError() || r.SkipRead(&resp.Diagnostics) {
@@ -87,8 +95,10 @@ func (r *Resource) ImportObject(
 		claim := importedClaim(object)
 		if claim.Borrowed {
 			resp.Diagnostics.AddWarning(ofAnother+state.What(),
-				fmt.Sprintf("It was %s. The import changes nothing. A change of it will fail here, unless adopt = true; then the other resource reports in its next plan that it was taken over. "+
-					"If that resource is still in a state, remove it there (terraform state rm); if its state is lost, nothing more is needed.",
+				fmt.Sprintf("It was %s. The import changes nothing. A change of it will fail here, unless adopt = "+
+					"true; then the other resource reports in its next plan that it was taken over. "+
+					"If that resource is still in a state, remove it there (terraform state rm); if its state is "+
+					"lost, nothing more is needed.",
 					DescribeWriters(object, hub.FieldManager, time.Now())))
 		}
 		KeepClaim(ctx, resp.Private, claim, &resp.Diagnostics)
@@ -134,7 +144,8 @@ func (r *Resource) Imported(
 // says what keeps an object that is still there after the timeout; object then
 // holds what was seen last.
 func (r *Resource) Destroy(
-	ctx context.Context, object kube.Object, state Model, timeout time.Duration, was PrivateReader, diags *diag.Diagnostics,
+	ctx context.Context, object kube.Object, state Model, timeout time.Duration, was PrivateReader,
+	diags *diag.Diagnostics,
 	late func(client *kube.Client) (summary, detail string),
 ) {
 	r.DestroyWith(ctx, object, state, timeout, was, diags, nil, late)
@@ -143,7 +154,8 @@ func (r *Resource) Destroy(
 // DestroyWith is Destroy of an object for which agents of clusters have to clean up:
 // what is going lets go of clusters that are given up.
 func (r *Resource) DestroyWith(
-	ctx context.Context, object kube.Object, state Model, timeout time.Duration, was PrivateReader, diags *diag.Diagnostics,
+	ctx context.Context, object kube.Object, state Model, timeout time.Duration, was PrivateReader,
+	diags *diag.Diagnostics,
 	going *Going, late func(client *kube.Client) (summary, detail string),
 ) {
 	client := r.Hub.WriteClient(diags)
@@ -162,7 +174,8 @@ func (r *Resource) DestroyWith(
 	case kube.IsUnanswered(err):
 		hub.AddAPIError(diags, client, "delete "+state.What(), err)
 	case errors.Is(err, context.Canceled) && object.GetDeletionTimestamp() != nil:
-		diags.AddError("Interrupted: the deletion of "+state.What(), fmt.Sprintf("Terraform was interrupted while it waited for the object to go.\n%s\n\n"+
+		diags.AddError("Interrupted: the deletion of "+state.What(), fmt.Sprintf("Terraform was interrupted while it "+
+			"waited for the object to go.\n%s\n\n"+
 			"The resource stays in the state. Destroy again to go on.", hub.DescribeDeletion(object, time.Now())))
 	case hub.IsTimeout(err):
 		diags.AddError(held(client, object, state.What(), timeout, late))
@@ -174,7 +187,8 @@ func (r *Resource) DestroyWith(
 // held says what keeps an object that should be gone. late tells what the fleet has to
 // do first; where only somebody else's finalizer is left, nothing is.
 func held(
-	client *kube.Client, object kube.Object, what string, timeout time.Duration, late func(client *kube.Client) (summary, detail string),
+	client *kube.Client, object kube.Object, what string, timeout time.Duration,
+	late func(client *kube.Client) (summary, detail string),
 ) (summary, detail string) {
 	summary = "Cannot delete " + what
 	detail = fmt.Sprintf("It was still there after %s.\n%s", timeout, hub.DescribeDeletion(object, time.Now()))
@@ -197,7 +211,10 @@ func held(
 // InCluster writes into the namespace of a managed cluster. The namespace of a cluster
 // that is just being accepted may not be there yet: that is waited for, but only for a
 // cluster that exists. It reports whether that went well.
-func InCluster(ctx context.Context, client *kube.Client, namespace, doing string, timeout time.Duration, diags *diag.Diagnostics, write func() error) bool {
+func InCluster(
+	ctx context.Context, client *kube.Client, namespace, doing string, timeout time.Duration, diags *diag.Diagnostics,
+	write func() error,
+) bool {
 	for {
 		err := write()
 		if err == nil {
@@ -210,16 +227,21 @@ func InCluster(ctx context.Context, client *kube.Client, namespace, doing string
 		managed := &clusterv1.ManagedCluster{}
 		switch err := client.Get(ctx, managed, "", namespace); {
 		case kube.IsNotFound(err, namespace):
-			diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no managed cluster %q. Create it with muster_managed_cluster and refer to that resource's name, or correct managed_cluster.", client.Host(), namespace))
+			diags.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no managed cluster %q. Create it with "+
+				"muster_managed_cluster and refer to that resource's name, or correct managed_cluster.",
+				client.Host(), namespace))
 			return false
 		case err != nil:
 			hub.AddAPIError(diags, client, doing, err)
 			return false
 		}
-		err = client.Wait(ctx, &corev1.Namespace{}, "", namespace, func(exists bool) (bool, error) { return exists, nil })
+		there := func(exists bool) (bool, error) { return exists, nil }
+		err = client.Wait(ctx, &corev1.Namespace{}, "", namespace, there)
 		if hub.IsTimeout(err) {
-			diags.AddError("Cannot "+doing, fmt.Sprintf("The managed cluster %q exists, but the hub gave it no namespace within %s, which it does when the cluster is accepted. "+
-				"Add a muster_cluster_acceptance for it and let this resource depend on that. Conditions:\n%s", namespace, timeout, hub.DescribeConditions(managed.Status.Conditions, time.Now())))
+			diags.AddError("Cannot "+doing, fmt.Sprintf("The managed cluster %q exists, but the hub gave it no "+
+				"namespace within %s, which it does when the cluster is accepted. "+
+				"Add a muster_cluster_acceptance for it and let this resource depend on that. Conditions:\n%s", namespace, timeout,
+				hub.DescribeConditions(managed.Status.Conditions, time.Now())))
 			return false
 		}
 		if err != nil {
@@ -246,13 +268,16 @@ func (r *Resource) SkipRead(diags *diag.Diagnostics) bool {
 		return false
 	}
 	diags.AddWarning("The hub is not known yet",
-		fmt.Sprintf("The provider block's %s will only be known after apply, so the state was not compared with the hub.", strings.Join(r.Hub.Unknown, ", ")))
+		fmt.Sprintf("The provider block's %s will only be known after apply, so the state was not compared with the "+
+			"hub.", strings.Join(r.Hub.Unknown, ", ")))
 	return true
 }
 
 // Find reads an object. ok is false after an error; found is false when the
 // object itself does not exist.
-func (r *Resource) Find(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) (found, ok bool) {
+func (r *Resource) Find(
+	ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics,
+) (found, ok bool) {
 	client := r.Hub.Client(diags)
 	if client == nil {
 		return false, false
@@ -277,7 +302,9 @@ func find(
 }
 
 // Existing reads an object that has to exist, as for an import.
-func (r *Resource) Existing(ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics) bool {
+func (r *Resource) Existing(
+	ctx context.Context, object kube.Object, namespace, name, doing string, diags *diag.Diagnostics,
+) bool {
 	found, ok := r.Find(ctx, object, namespace, name, doing, diags)
 	if ok && !found {
 		diags.AddError("Cannot "+doing, "It does not exist on the hub. Check its name, or let Terraform create it.")

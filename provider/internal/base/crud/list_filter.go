@@ -29,21 +29,28 @@ const (
 )
 
 // ListResourceConfigSchema implements list.ListResource.
-func (r *listResource[T]) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {
+func (r *listResource[T]) ListResourceConfigSchema(
+	_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse,
+) {
 	plural := r.kind.Plural
 	text := func(description string, validators ...validator.String) schema.StringAttribute {
 		return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: validators}
 	}
 	truth := func(description string) schema.BoolAttribute {
-		return schema.BoolAttribute{MarkdownDescription: description + " If omitted, they are left out.", Optional: true}
+		return schema.BoolAttribute{MarkdownDescription: description +
+			" If omitted, they are left out.", Optional: true}
 	}
 	attributes := map[string]schema.Attribute{
-		nameAttribute: text("Only "+plural+" of this name. `*` stands for any characters, `?` for one, and `[ab]` for one of these, as in `prod-*`.", validPattern()),
-		selectorAttribute: text("Only "+plural+" with these labels, as a label selector in the notation of kubectl, such as `env=prod,region in (eu,us)`.",
+		nameAttribute: text("Only "+plural+" of this name. `*` stands for any characters, `?` for one, and `[ab]` "+
+			"for one of these, as in `prod-*`.", validPattern()),
+		selectorAttribute: text("Only "+plural+" with these labels, as a label selector in the notation of kubectl, "+
+			"such as `env=prod,region in (eu,us)`.",
 			attribute.ValidSelector()),
-		managedAttribute:   truth("Whether to list " + plural + " that a resource in Terraform manages already, in this or another state. The provider tells by its mark and its field manager on the object."),
-		deletingAttribute:  truth("Whether to list " + plural + " that are being deleted."),
-		generatedAttribute: truth("Whether to list " + plural + " that the hub or a controller makes and keeps itself: changes by Terraform would be reverted, or would be fought over."),
+		managedAttribute: truth("Whether to list " + plural + " that a resource in Terraform manages already, in " +
+			"this or another state. The provider tells by its mark and its field manager on the object."),
+		deletingAttribute: truth("Whether to list " + plural + " that are being deleted."),
+		generatedAttribute: truth("Whether to list " + plural + " that the hub or a controller makes and keeps " +
+			"itself: changes by Terraform would be reverted, or would be fought over."),
 	}
 	if name := r.kind.NamespaceAttribute; name != "" {
 		attributes[name] = text("Only "+plural+" in this namespace of the hub. A pattern as in `name`.", validPattern())
@@ -53,9 +60,12 @@ func (r *listResource[T]) ListResourceConfigSchema(_ context.Context, _ list.Lis
 	}
 	switch {
 	case r.kind.Cluster != nil:
-		attributes[setAttribute] = text("Only "+plural+" of the clusters that are put in this set by their label.", attribute.ValidName("cluster set name"))
+		attributes[setAttribute] = text("Only "+plural+" of the clusters that are put in this set by their label.",
+			attribute.ValidName(
+				"cluster set name"))
 	case r.kind.Sets != nil:
-		attributes[setAttribute] = text("Only "+plural+" with this cluster set.", attribute.ValidName("cluster set name"))
+		attributes[setAttribute] = text("Only "+plural+" with this cluster set.", attribute.ValidName("cluster set "+
+			"name"))
 	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Lists the " + plural + " of the hub, for `terraform query`. " + r.kind.About,
@@ -64,12 +74,15 @@ func (r *listResource[T]) ListResourceConfigSchema(_ context.Context, _ list.Lis
 }
 
 func validPattern() validator.String {
-	return attribute.ValidText("a name, or a pattern such as prod-*", func(_ fwpath.Path, text string) (summary, detail string) {
-		if _, err := path.Match(text, ""); err != nil || text == "" || strings.Contains(text, "/") {
-			return "Invalid pattern", fmt.Sprintf("%q is neither a name nor a pattern such as prod-*: names have no slashes, and each [ needs its ].", text)
-		}
-		return "", ""
-	})
+	return attribute.ValidText("a name, or a pattern such as prod-*",
+		func(_ fwpath.Path, text string) (summary, detail string) {
+			if _, err := path.Match(text, ""); err != nil || text == "" || strings.Contains(text, "/") {
+				return "Invalid pattern", fmt.Sprintf("%q is neither a name nor a pattern such as prod-*: names have "+
+					"no "+
+					"slashes, and each [ needs its ].", text)
+			}
+			return "", ""
+		})
 }
 
 // filter is the configuration of a list.
@@ -94,7 +107,8 @@ func (r *listResource[T]) filter(ctx context.Context, config tfsdk.Config, diags
 	}
 	f := filter{
 		name: text(nameAttribute), selector: text(selectorAttribute),
-		includeManaged: truth(managedAttribute), deleting: truth(deletingAttribute), asGenerated: truth(generatedAttribute),
+		includeManaged: truth(managedAttribute), deleting: truth(deletingAttribute),
+		asGenerated: truth(generatedAttribute),
 	}
 	if r.kind.NamespaceAttribute != "" {
 		f.namespace = text(r.kind.NamespaceAttribute)

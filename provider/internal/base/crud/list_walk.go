@@ -36,9 +36,11 @@ func (r *listResource[T]) List(ctx context.Context, req list.ListRequest, stream
 			return
 		}
 		w := walk[T]{kind: r.kind, filter: f, clusters: clusters, req: req, push: push}
-		if err := client.Pages(ctx, r.kind.Objects, r.kind.options(f), pageSize, func(object kube.Object) bool { return w.take(ctx, object) }); err != nil {
+		take := func(object kube.Object) bool { return w.take(ctx, object) }
+		if err := client.Pages(ctx, r.kind.Objects, r.kind.options(f), pageSize, take); err != nil {
 			if r.kind.Needs != "" && kube.IsKindNotServed(err) {
-				diags.AddWarning("No "+r.kind.Plural+" are listed", fmt.Sprintf("The hub %s does not serve the kind. %s", client.Host(), r.kind.Needs))
+				diags.AddWarning("No "+r.kind.Plural+" are listed", fmt.Sprintf(
+					"The hub %s does not serve the kind. %s", client.Host(), r.kind.Needs))
 			} else {
 				hub.AddAPIError(&diags, client, doing, err)
 			}
@@ -120,7 +122,8 @@ func (w *walk[T]) result(ctx context.Context, object T) list.ListResult {
 	model, err := w.kind.Adopt(object)
 	if err != nil {
 		return list.ListResult{Diagnostics: diag.Diagnostics{diag.NewWarningDiagnostic("Left out: "+result.DisplayName,
-			fmt.Sprintf("The object on the hub can't become a resource: %s. Correct it with kubectl to have it listed.", err))}}
+			fmt.Sprintf("The object on the hub can't become a resource: %s. Correct it with kubectl to have it "+
+				"listed.", err))}}
 	}
 	result.Diagnostics.Append(result.Identity.Set(ctx, model.Identity())...)
 	if w.req.IncludeResource {

@@ -76,7 +76,8 @@ func Labelled[O kube.Object](description string) Filter[O] {
 // InSet selects by cluster_set: label says in which set an object is.
 func InSet[O kube.Object](label, description string) Filter[O] {
 	return Filter[O]{
-		Name: setAttribute, Description: description, Valid: []validator.String{attribute.ValidName("cluster set name")},
+		Name: setAttribute, Description: description,
+		Valid: []validator.String{attribute.ValidName("cluster set name")},
 		Select: func(value string, options *kube.ListOptions) {
 			options.LabelSelector = SelectorText(options.LabelSelector, label+"="+value)
 		},

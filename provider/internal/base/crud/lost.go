@@ -43,7 +43,8 @@ func SilenceOf(mc *clusterv1.ManagedCluster) string {
 	case available.Status == metav1.ConditionTrue:
 		return ""
 	}
-	return fmt.Sprintf("the hub has not heard from its agent since %s", available.LastTransitionTime.UTC().Format("2006-01-02 15:04:05 MST"))
+	return fmt.Sprintf("the hub has not heard from its agent since %s", available.LastTransitionTime.UTC().Format(
+		"2006-01-02 15:04:05 MST"))
 }
 
 // LostClusters reads the ManagedClusters that are given up: of one, or of all when name is "".
@@ -79,7 +80,9 @@ type Going struct {
 // EverythingIn is all that a cluster has.
 func EverythingIn(name string) Going {
 	return Going{
-		Cluster: name, Works: func(*workv1.ManifestWork) bool { return true }, AddOns: func(*addonv1alpha1.ManagedClusterAddOn) bool { return true },
+		Cluster: name,
+		Works:   func(*workv1.ManifestWork) bool { return true },
+		AddOns:  func(*addonv1alpha1.ManagedClusterAddOn) bool { return true },
 	}
 }
 
@@ -154,7 +157,8 @@ func (r *lostRelease) addOns(ctx, watching context.Context, name string, once bo
 	here := kube.ListOptions{Namespace: name}
 	_ = r.client.WaitObjects(watching, list, kind, here, func(all map[string]kube.Object) (bool, error) {
 		for _, object := range all {
-			if a, ok := object.(*addonv1alpha1.ManagedClusterAddOn); ok && a.DeletionTimestamp != nil && r.going.AddOns(a) {
+			if a, ok := object.(*addonv1alpha1.ManagedClusterAddOn); ok && a.DeletionTimestamp != nil &&
+				r.going.AddOns(a) {
 				// The next event tries again.
 				_ = RemoveFinalizers(ctx, r.client, a, &addonv1alpha1.ManagedClusterAddOn{}, a.Finalizers...)
 			}
@@ -169,19 +173,25 @@ func (r *lostRelease) warn(diags *diag.Diagnostics) {
 	for name, works := range r.left {
 		slices.Sort(works)
 		diags.AddWarning(fmt.Sprintf("Objects are left in the cluster %q, which is given up", name),
-			fmt.Sprintf("These works went without the cluster's agent, so nothing removes what they have made there: %s.\n\n"+
-				"If the cluster still exists, remove from it these objects, the agent (kubectl delete namespace %s) and the agent's records (kubectl get appliedmanifestworks; they carry the finalizer %s).",
+			fmt.Sprintf("These works went without the cluster's agent, so nothing removes what they have made there: "+
+				"%s.\n\n"+
+				"If the cluster still exists, remove from it these objects, the agent (kubectl delete namespace %s) "+
+				"and the agent's records (kubectl get appliedmanifestworks; they carry the finalizer %s).",
 				strings.Join(slices.Compact(works), ", "), cluster.AgentNamespace, work.AppliedManifestWorkFinalizer))
 	}
 }
 
 // errNotThere is the answer about finalizers that an object does not have.
-var errNotThere = apierrors.NewConflict(workv1.GroupVersion.WithResource("manifestworks").GroupResource(), "", fmt.Errorf("it has no such finalizer"))
+var errNotThere = apierrors.NewConflict(workv1.GroupVersion.WithResource("manifestworks").GroupResource(), "",
+	fmt.Errorf(
+		"it has no such finalizer"))
 
 // RemoveFinalizers removes finalizers from an object that is as it was read. It fails when the
 // object has none of them.
 func RemoveFinalizers(ctx context.Context, client *kube.Client, object, empty kube.Object, finalizers ...string) error {
-	kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return slices.Contains(finalizers, f) })
+	kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(finalizer string) bool {
+		return slices.Contains(finalizers, finalizer)
+	})
 	if len(kept) == len(object.GetFinalizers()) {
 		return errNotThere
 	}
@@ -205,14 +215,17 @@ func WarnOfLostCluster(ctx context.Context, client *kube.Client, name, what stri
 		return
 	}
 	silence := SilenceOf(mc)
-	if silence == "" || mc.Spec.AcceptsClient() && meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionJoined) == nil {
+	if silence == "" || mc.Spec.AcceptsClient() &&
+		meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionJoined) == nil {
 		return // of a cluster that never joined, no agent has anything
 	}
 	diags.AddWarning(fmt.Sprintf("The removal of %s will wait for the agent of cluster %q", what, name),
-		fmt.Sprintf("Only the agent removes objects from the cluster, and %s. The apply waits for it until its timeout.\n\n%s", silence, LostAdvice(name)))
+		fmt.Sprintf("Only the agent removes objects from the cluster, and %s. The apply waits for it until its "+
+			"timeout.\n\n%s", silence, LostAdvice(name)))
 }
 
 // LostAdvice is what to do about a cluster that is gone for good.
 func LostAdvice(name string) string {
-	return fmt.Sprintf("Is the cluster gone for good? Then set gone = true in its muster_managed_cluster and apply, before you remove anything of it; or run\n  muster detach %s --force", name)
+	return fmt.Sprintf("Is the cluster gone for good? Then set gone = true in its muster_managed_cluster and apply, "+
+		"before you remove anything of it; or run\n  muster detach %s --force", name)
 }

@@ -31,7 +31,8 @@ const (
 // the resource. adopt makes the resource of the object, as its import does. The object
 // is the one in the old resource's state; the hub is not asked.
 func MovedFrom[T kube.Object](adopt func(T) (Model, error)) []resource.StateMover {
-	return []resource.StateMover{{StateMover: func(ctx context.Context, req resource.MoveStateRequest, resp *resource.MoveStateResponse) {
+	return []resource.StateMover{{StateMover: func(ctx context.Context, req resource.MoveStateRequest,
+		resp *resource.MoveStateResponse) {
 		if req.SourceTypeName != kubernetesManifest && req.SourceTypeName != kubectlManifest {
 			return // The framework says that this can't be moved.
 		}
@@ -46,7 +47,8 @@ func MovedFrom[T kube.Object](adopt func(T) (Model, error)) []resource.StateMove
 		}
 		if err != nil {
 			resp.Diagnostics.AddError("Cannot move a "+req.SourceTypeName+" to this resource",
-				fmt.Sprintf("%s. Nothing was changed. Correct the moved block, or remove it and import the object: a removed block with destroy = false takes it out of the old resource's state.", err))
+				fmt.Sprintf("%s. Nothing was changed. Correct the moved block, or remove it and import the object: a "+
+					"removed block with destroy = false takes it out of the old resource's state.", err))
 			return
 		}
 		keepMoved(ctx, model, source, resp)
@@ -80,7 +82,8 @@ type value struct {
 
 func parseSource(req resource.MoveStateRequest) (movedSource, error) {
 	if req.SourceRawState == nil || len(req.SourceRawState.JSON) == 0 {
-		return movedSource{}, fmt.Errorf("the state has nothing of it; run terraform apply -refresh-only with the old provider first")
+		return movedSource{}, fmt.Errorf("the state has nothing of it; run terraform apply -refresh-only with the " +
+			"old provider first")
 	}
 	if req.SourceTypeName == kubectlManifest {
 		return parseKubectl(req.SourceRawState.JSON)
@@ -134,7 +137,8 @@ func parseKubectl(text []byte) (movedSource, error) {
 	}
 	// Without a name of their own, these providers write under that of the library or
 	// of the program.
-	source := movedSource{manifest: manifest, uid: state.UID, managers: []string{"kubectl-client-side-apply", "HashiCorp", "terraform-provider-kubectl*"}}
+	source := movedSource{manifest: manifest, uid: state.UID, managers: []string{"kubectl-client-side-apply",
+		"HashiCorp", "terraform-provider-kubectl*"}}
 	if state.ServerSide {
 		source.managers = append(source.managers, "kubectl")
 		if state.Manager != "" {
@@ -171,9 +175,12 @@ func (s movedSource) into(object kube.Object) error {
 	is := schema.FromAPIVersionAndKind(has.APIVersion, has.Kind)
 	switch {
 	case is.GroupKind() != wanted[0].GroupKind():
-		return fmt.Errorf("it is a %s of %s, and this resource manages a %s of %s", is.Kind, has.APIVersion, wanted[0].Kind, wanted[0].GroupVersion())
+		return fmt.Errorf("it is a %s of %s, and this resource manages a %s of %s", is.Kind, has.APIVersion,
+			wanted[0].Kind, wanted[0].GroupVersion())
 	case is != wanted[0]:
-		return fmt.Errorf("it is written in the version %s of the API, and this resource needs %s: rewrite the manifest in that version and apply it with the old provider first", has.APIVersion, wanted[0].GroupVersion())
+		return fmt.Errorf("it is written in the version %s of the API, and this resource needs %s: rewrite the "+
+			"manifest in that version and apply it with the old provider first",
+			has.APIVersion, wanted[0].GroupVersion())
 	}
 	if err := json.Unmarshal(s.manifest, object); err != nil {
 		return fmt.Errorf("its manifest does not fit a %s: %w", is.Kind, err)

@@ -105,13 +105,17 @@ func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateW
 	KeepClaim(ctx, private, claim, diags)
 	if from != "" {
 		diags.AddWarning("An existing object was taken over from another Terraform resource",
-			fmt.Sprintf("The hub had %s, marked by another Terraform resource. If that resource is still in a state, its next plan reports this and it no longer changes the object: remove it there with terraform state rm. If its state is lost, nothing more is needed.", o.What))
+			fmt.Sprintf("The hub had %s, marked by another Terraform resource. If that resource is still in a state, "+
+				"its next plan reports this and it no longer changes the object: remove it there with terraform "+
+				"state rm. If its state is lost, nothing more is needed.", o.What))
 	}
 	return nil
 }
 
 // UpdateObject writes the object again, and reports whether that went well.
-func (r *Resource) UpdateObject(ctx context.Context, o Owned, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) bool {
+func (r *Resource) UpdateObject(
+	ctx context.Context, o Owned, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics,
+) bool {
 	client := r.Hub.WriteClient(diags)
 	if client == nil {
 		return false
@@ -124,7 +128,9 @@ func (r *Resource) UpdateObject(ctx context.Context, o Owned, was PrivateReader,
 }
 
 // Update is Resource.UpdateObject for callers that explain errors themselves.
-func (o Owned) Update(ctx context.Context, client *kube.Client, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) error {
+func (o Owned) Update(
+	ctx context.Context, client *kube.Client, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics,
+) error {
 	claim, err := o.Write.Update(ctx, client, ClaimOf(ctx, was, diags))
 	if err != nil {
 		return o.explained(client, err)
@@ -135,13 +141,17 @@ func (o Owned) Update(ctx context.Context, client *kube.Client, was PrivateReade
 
 // Recognize compares an object that was read with what the resource remembers of
 // it. It warns when the object is another's by now.
-func (r *Resource) Recognize(ctx context.Context, object kube.Object, what string, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics) {
+func (r *Resource) Recognize(
+	ctx context.Context, object kube.Object, what string, was PrivateReader, private PrivateWriter,
+	diags *diag.Diagnostics,
+) {
 	claim := ClaimOf(ctx, was, diags)
 	r.Hub.NoteRead(object, object.GetNamespace(), object.GetName(), !claim.Holds(object))
 	switch {
 	case !claim.Holds(object):
 		diags.AddWarning("Taken over by another owner: "+what,
-			fmt.Sprintf("On the hub %s it now belongs to another owner: %s. This resource no longer changes or deletes it, and an update fails. "+
+			fmt.Sprintf("On the hub %s it now belongs to another owner: %s. This resource no longer changes or "+
+				"deletes it, and an update fails. "+
 				"%s",
 				r.Hub.Client(diags).Host(), DescribeWriters(object, hub.FieldManager, time.Now()), takenRemedy(object)))
 	case claim.UID != object.GetUID():
@@ -153,7 +163,10 @@ func (r *Resource) Recognize(ctx context.Context, object kube.Object, what strin
 // DeleteObject deletes an object that is still the resource's and waits until it is
 // gone. Another's is left with a warning, which is no error. object gets what was
 // seen last.
-func (r *Resource) DeleteObject(ctx context.Context, client *kube.Client, object kube.Object, namespace, name, what string, was PrivateReader, diags *diag.Diagnostics) error {
+func (r *Resource) DeleteObject(
+	ctx context.Context, client *kube.Client, object kube.Object, namespace, name, what string, was PrivateReader,
+	diags *diag.Diagnostics,
+) error {
 	err := DeleteAndWait(ctx, client, object, namespace, name, ClaimOf(ctx, was, diags))
 	return Left(client, what, err, diags)
 }
@@ -165,7 +178,8 @@ func Left(client *kube.Client, what string, err error, diags *diag.Diagnostics) 
 		return err
 	}
 	diags.AddWarning("Not deleted: "+what,
-		fmt.Sprintf("The hub %s has it, but it no longer belongs to this resource: %s. It was left as it is and only removed from this state.",
+		fmt.Sprintf("The hub %s has it, but it no longer belongs to this resource: %s. It was left as it is and only "+
+			"removed from this state.",
 			client.Host(), DescribeWriters(taken.Live, hub.FieldManager, time.Now())))
 	return nil
 }
@@ -194,13 +208,16 @@ func (o Owned) explained(client *kube.Client, err error) error {
 		return &hub.RefusalError{Err: err, Summary: "Can't be managed: " + o.What, Detail: detail}
 	case errors.As(err, &borrowed):
 		return &hub.RefusalError{Err: err, Summary: ofAnother + o.What,
-			Detail: fmt.Sprintf("%s\n\nNothing was changed. %s", o.Exists(client, borrowed.Live, borrowed.Differences, now), waysOfBorrowed)}
+			Detail: fmt.Sprintf("%s\n\nNothing was changed. %s",
+				o.Exists(client, borrowed.Live, borrowed.Differences, now), waysOfBorrowed)}
 	case errors.As(err, &exists):
 		return &hub.RefusalError{Err: err, Summary: "Exists already: " + o.What,
-			Detail: fmt.Sprintf("%s\n\nNothing was changed. %s", o.Exists(client, exists.Live, exists.Differences, now), o.ways())}
+			Detail: fmt.Sprintf("%s\n\nNothing was changed. %s", o.Exists(client, exists.Live, exists.Differences, now),
+				o.ways())}
 	case errors.As(err, &deleting):
 		return &hub.RefusalError{Err: err, Summary: "Still being deleted: " + o.What,
-			Detail: fmt.Sprintf("The hub %s still has the object of this name that was there before, so it can't be created yet.\n%s\n\nApply again when it is gone.",
+			Detail: fmt.Sprintf("The hub %s still has the object of this name that was there before, so it can't be "+
+				"created yet.\n%s\n\nApply again when it is gone.",
 				client.Host(), hub.DescribeDeletion(deleting.Live, now))}
 	case errors.As(err, &taken):
 		return &hub.RefusalError{Err: err, Summary: "Taken over by another owner: " + o.What,
@@ -223,7 +240,8 @@ func (o Owned) Exists(client *kube.Client, live kube.Object, differences []Diffe
 	if len(lines) > 0 {
 		differs += ": " + strings.Join(text.First(lines, shownDifferences), "; ")
 	}
-	return fmt.Sprintf("The hub %s has %s already, and %s. It was %s.", client.Host(), o.What, differs, DescribeWriters(live, hub.FieldManager, now))
+	return fmt.Sprintf("The hub %s has %s already, and %s. It was %s.", client.Host(), o.What, differs,
+		DescribeWriters(live, hub.FieldManager, now))
 }
 
 const (
@@ -231,13 +249,15 @@ const (
 	// it carried another resource's mark.
 	ofAnother = "Managed by another Terraform resource: "
 	// waysOfBorrowed are what can be done about it.
-	waysOfBorrowed = "To take it over, remove the other resource from its state (terraform state rm), if there is one, and set adopt = true here, for the first change at least. " +
+	waysOfBorrowed = "To take it over, remove the other resource from its state (terraform state rm), if there is " +
+		"one, and set adopt = true here, for the first change at least. " +
 		"To leave it to the other one, remove this resource from the state."
 )
 
 // ways are what can be done about an object that exists.
 func (o Owned) ways() string {
-	return fmt.Sprintf("To manage it as it is, import it, with the resource's address that Terraform prints here as ADDRESS: terraform import ADDRESS %s\n"+
+	return fmt.Sprintf("To manage it as it is, import it, with the resource's address that Terraform prints here as "+
+		"ADDRESS: terraform import ADDRESS %s\n"+
 		"To change it to this configuration, set adopt = true. To leave it to its owner, choose another name.", o.id)
 }
 

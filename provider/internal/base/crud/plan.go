@@ -37,7 +37,8 @@ func (r *Resource) DryRun(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 	owned func(from Getter, diags *diag.Diagnostics) (Owned, bool),
 ) {
-	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() || resp.Diagnostics.HasError() {
+	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() ||
+		resp.Diagnostics.HasError() {
 		return
 	}
 	client := r.Hub.PlanClient()
@@ -56,7 +57,8 @@ func (r *Resource) DryRun(
 		p.create(ctx)
 		return
 	}
-	if before, ok := owned(req.State, &problems); ok && before.id == o.id { // Else Terraform plans again, for a new object.
+	if before, ok := owned(req.State, &problems); ok &&
+		before.id == o.id { // Else Terraform plans again, for a new object.
 		p.update(ctx)
 	}
 }
@@ -100,12 +102,14 @@ func (p *planned) create(ctx context.Context) {
 	case run.Live == nil || (err != nil && !hub.IsMissingRight(err)):
 		p.refused(ctx, "create", err)
 	case err != nil:
-		p.resp.Diagnostics.AddWarning("Exists already: "+p.What, fmt.Sprintf("The hub %s has %s already. The rights of this plan do not allow to compare it with this configuration; "+
+		p.resp.Diagnostics.AddWarning("Exists already: "+p.What, fmt.Sprintf("The hub %s has %s already. The rights "+
+			"of this plan do not allow to compare it with this configuration; "+
 			"if it differs, the apply will fail, unless adopt = true.", p.client.Host(), p.What))
 	case len(run.Differences) == 0:
 	case p.Write.Adopt:
 		p.resp.Diagnostics.AddWarning("Will be taken over: "+p.What,
-			p.Exists(p.client, run.Live, run.Differences, time.Now())+" As adopt is true, the apply will overwrite that.")
+			p.Exists(p.client, run.Live, run.Differences, time.Now())+" As adopt is true, the apply will overwrite "+
+				"that.")
 	default:
 		p.resp.Diagnostics.AddWarning("Exists already: "+p.What,
 			p.Exists(p.client, run.Live, run.Differences, time.Now())+"\n\nThe apply will fail. "+p.ways())
@@ -130,8 +134,11 @@ func (p *planned) update(ctx context.Context) {
 	}
 	if len(run.Taken) > 0 && read { // Not once more in the apply, which reads nothing before.
 		p.resp.Diagnostics.AddWarning("Takes fields from another owner: "+p.What,
-			fmt.Sprintf("Other field managers have set these fields on the hub %s to other values, which the apply overwrites:\n%s\n\n"+
-				"To leave a field to its owner, remove it from the configuration or, where leaving it out means something, name it in lifecycle.ignore_changes. With force_conflicts = false, a plan that takes fields from others fails.",
+			fmt.Sprintf("Other field managers have set these fields on the hub %s to other values, which the apply "+
+				"overwrites:\n%s\n\n"+
+				"To leave a field to its owner, remove it from the configuration or, where leaving it out means "+
+				"something, name it in lifecycle.ignore_changes. With force_conflicts = false, a plan that takes "+
+				"fields from others fails.",
 				p.client.Host(), hub.ListConflicts(run.Taken)))
 	}
 }
@@ -144,11 +151,16 @@ func (p *planned) refused(ctx context.Context, verb string, err error) {
 
 // Refused adds the error of a dry run of o, if the apply would get it, too. verb is
 // what was tried.
-func (r *Resource) Refused(ctx context.Context, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error) {
+func (r *Resource) Refused(
+	ctx context.Context, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error,
+) {
 	refused(ctx, r.Hub, resp, client, o, verb, err)
 }
 
-func refused(ctx context.Context, h *hub.Hub, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error) {
+func refused(
+	ctx context.Context, h *hub.Hub, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string,
+	err error,
+) {
 	h.DidNotAnswer(err)
 	if !hub.RefusesForGood(err) {
 		return

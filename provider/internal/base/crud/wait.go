@@ -101,12 +101,13 @@ func (w *Wait) Until(ctx context.Context) error {
 		if w.Follow != nil {
 			return w.Follow(ctx, look)
 		}
-		return w.Client.Wait(ctx, w.Object, w.Object.GetNamespace(), w.Object.GetName(), func(exists bool) (bool, error) {
-			if !exists {
-				return false, w.gone()
-			}
-			return look()
-		})
+		return w.Client.Wait(ctx, w.Object, w.Object.GetNamespace(), w.Object.GetName(),
+			func(exists bool) (bool, error) {
+				if !exists {
+					return false, w.gone()
+				}
+				return look()
+			})
 	})
 }
 

@@ -218,7 +218,9 @@ func (w Write) Update(ctx context.Context, client *kube.Client, claim Claim) (Cl
 }
 
 // apply writes the object with the claim's mark, onto live if that is given.
-func (w Write) apply(ctx context.Context, client *kube.Client, claim *Claim, options kube.ApplyOptions, live kube.Object) error {
+func (w Write) apply(
+	ctx context.Context, client *kube.Client, claim *Claim, options kube.ApplyOptions, live kube.Object,
+) error {
 	wanted := w.copyOf(w.Object)
 	claim.On(wanted)
 	if live != nil {

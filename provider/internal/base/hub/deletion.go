@@ -23,7 +23,8 @@ func DescribeDeletion(obj metav1.Object, now time.Time) string {
 	if obj.GetDeletionTimestamp() == nil {
 		return "  Its deletion has not begun."
 	}
-	lines := []string{fmt.Sprintf("  Its deletion was asked for %s ago.", duration.HumanDuration(now.Sub(obj.GetDeletionTimestamp().Time)))}
+	lines := []string{fmt.Sprintf("  Its deletion was asked for %s ago.",
+		duration.HumanDuration(now.Sub(obj.GetDeletionTimestamp().Time)))}
 	for _, finalizer := range obj.GetFinalizers() {
 		lines = append(lines, fmt.Sprintf("  Finalizer %s%s", finalizer, finalizerOwner(obj, finalizer)))
 	}
@@ -40,13 +41,14 @@ func finalizerOwner(obj metav1.Object, finalizer string) string {
 
 // HeldByOthers are the finalizers of an object that no part of the fleet has set.
 func HeldByOthers(obj metav1.Object) []string {
-	return slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(finalizer string) bool { return fleetFinalizer(finalizer) != "" })
+	return slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return fleetFinalizer(f) != "" })
 }
 
 // HeldByOthersOnly reports whether nothing of the fleet keeps an object any more that is
 // being deleted, but somebody else does.
 func HeldByOthersOnly(obj metav1.Object) bool {
-	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) > 0 && len(HeldByOthers(obj)) == len(obj.GetFinalizers())
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) > 0 &&
+		len(HeldByOthers(obj)) == len(obj.GetFinalizers())
 }
 
 // ReleaseByOthers says what to do about an object that somebody else's finalizer keeps;
@@ -64,7 +66,8 @@ func ReleaseByOthers(obj metav1.Object, resource string) string {
 		at = resource + " -n " + obj.GetNamespace() + " " + obj.GetName()
 	}
 	return fmt.Sprintf("Repair the controller of %s: it has to finish and take its finalizer off. Then apply again. "+
-		"If that controller is gone for good, take its finalizer off, and leave the others in place:\n  kubectl edit %s", strings.Join(others, " and of "), at)
+		"If that controller is gone for good, take its finalizer off, and leave the others in place:\n  kubectl edit %s",
+		strings.Join(others, " and of "), at)
 }
 
 // fleetFinalizer describes the part of the fleet that removes a finalizer; empty for
@@ -82,11 +85,13 @@ func fleetFinalizer(finalizer string) string {
 	case muster.AccessFinalizer:
 		return ": the hub withdraws access in the clusters first; their agents have to be running and connected"
 	case muster.ImportFinalizer:
-		return ": the hub revokes the import's token and deletes its kubeconfig first; it does so while its feature gate ClusterImport is on"
+		return ": the hub revokes the import's token and deletes its kubeconfig first; it does so while its feature " +
+			"gate ClusterImport is on"
 	case addon.PreDeleteFinalizer:
 		return ": the add-on's jobs have to complete in the cluster first; its agent has to be running and connected"
 	case addon.HostingPreDeleteFinalizer:
-		return ": the add-on's jobs have to complete in the hosting cluster first; the agent there has to be running and connected"
+		return ": the add-on's jobs have to complete in the hosting cluster first; the agent there has to be running " +
+			"and connected"
 	case addon.HostingManifestsFinalizer:
 		return ": the hub removes the add-on's works from the hosting cluster first"
 	case work.AppliedManifestWorkFinalizer:
@@ -109,7 +114,8 @@ func setBy(obj metav1.Object, finalizer string) string {
 			continue
 		}
 		// The elements of a set are keyed by their values, in JSON.
-		if _, owns := fields.Metadata.Finalizers[fmt.Sprintf("v:%q", finalizer)]; owns && !slices.Contains(managers, strconv.Quote(entry.Manager)) {
+		if _, owns := fields.Metadata.Finalizers[fmt.Sprintf("v:%q", finalizer)]; owns &&
+			!slices.Contains(managers, strconv.Quote(entry.Manager)) {
 			managers = append(managers, strconv.Quote(entry.Manager))
 		}
 	}

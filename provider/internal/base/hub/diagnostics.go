@@ -20,8 +20,10 @@ import (
 
 // What hubs need to serve kinds that not all of them have.
 const (
-	AccessNeeds = "Logical clouds, access roles and access requests need a muster hub with the feature gate UserAccess, which is on by default."
-	ImportNeeds = "Cluster imports need a muster hub with the feature gate ClusterImport, which is off by default: start it with muster hub --feature-gates ClusterImport=true. An upstream hub has none."
+	AccessNeeds = "Logical clouds, access roles and access requests need a muster hub with the feature gate " +
+		"UserAccess, which is on by default."
+	ImportNeeds = "Cluster imports need a muster hub with the feature gate ClusterImport, which is off by default: " +
+		"start it with muster hub --feature-gates ClusterImport=true. An upstream hub has none."
 )
 
 // AddAPIError explains why a request failed and what to do about it. doing is
@@ -50,7 +52,9 @@ func Explain(host, doing string, err error) string {
 
 // ExplainDryRun is Explain for what an apply would get as the answer.
 func ExplainDryRun(host, doing string, err error) string {
-	detail := fmt.Sprintf("The hub %s was asked what would come of the apply, and would not %s: %s.", host, doing, strings.TrimSuffix(err.Error(), "."))
+	detail := fmt.Sprintf("The hub %s was asked what would come of the apply, and would not %s: %s.", host, doing,
+		strings.TrimSuffix(err.Error(),
+			"."))
 	if remedy := remedy(host, err); remedy != "" {
 		detail += "\n\n" + remedy
 	}
@@ -60,25 +64,32 @@ func ExplainDryRun(host, doing string, err error) string {
 func remedy(host string, err error) string {
 	if conflicts := kube.Conflicts(err); len(conflicts) > 0 {
 		return "Another field manager owns what the configuration sets:\n" + ListConflicts(conflicts) +
-			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with force_conflicts = true."
+			"\n\nLeave these fields to their owner by removing them from the configuration, or take them over with " +
+			"force_conflicts = true."
 	}
 	var program *kube.CredentialError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "Apply again to continue."
 	case errors.As(err, &program):
-		return fmt.Sprintf("The program %q gets the credentials. Run it by hand, as the same user and with the same environment, to see what it lacks: often a new login.", program.Program)
+		return fmt.Sprintf("The program %q gets the credentials. Run it by hand, as the same user and with the same "+
+			"environment, to see what it lacks: often a new login.", program.Program)
 	case apierrors.IsUnauthorized(err):
-		return "The server does not know these credentials. They may have expired: renew the token, certificate or kubeconfig."
+		return "The server does not know these credentials. They may have expired: renew the token, certificate or " +
+			"kubeconfig."
 	case apierrors.IsForbidden(err):
 		if right := missingRight(err.Error()); right != "" {
-			return "The hub knows who is asking but does not allow it. Let a cluster role with this rule be bound to the identity, or use another one: " + right
+			return "The hub knows who is asking but does not allow it. Let a cluster role with this rule be bound to " +
+				"the identity, or use another one: " + right
 		}
-		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound to the identity, or use another one."
+		return "The server knows who is asking but does not allow it. Let a cluster role that grants this be bound " +
+			"to the identity, or use another one."
 	case kube.IsMissingNamespace(err):
-		return "Create the namespace on the hub first: with the resource muster_namespace, whose attribute name this one should refer to, or with kubectl create namespace."
+		return "Create the namespace on the hub first: with the resource muster_namespace, whose attribute name this " +
+			"one should refer to, or with kubectl create namespace."
 	case kube.IsKindNotServed(err):
-		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl --server " + host + " api-resources --api-group=cluster.open-cluster-management.io" +
+		return "The server does not serve this kind, so it is probably not a hub. Check the connection with: kubectl " +
+			"--server " + host + " api-resources --api-group=cluster.open-cluster-management.io" +
 			needs(kube.UnservedResource(err))
 	case apierrors.IsConflict(err):
 		return "The object changed at the same moment. Apply again."
@@ -89,7 +100,8 @@ func remedy(host string, err error) string {
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return "Check that the server runs and that its address, certificate authority and proxy in the configuration are right."
+		return "Check that the server runs and that its address, certificate authority and proxy in the " +
+			"configuration are right."
 	}
 	return ""
 }
@@ -122,11 +134,13 @@ func missingRight(refusal string) string {
 	case strings.Contains(refusal, cluster.RefusedAcceptance):
 		return "the verb update on managedclusters/accept in the API group " + cluster.RegisterGroupName + "."
 	case strings.Contains(refusal, cluster.RefusedSetMembership):
-		return "the verb create on managedclustersets/join in the API group " + cluster.GroupName + ", for the set that the cluster leaves and for the one that it enters."
+		return "the verb create on managedclustersets/join in the API group " + cluster.GroupName + ", for the set " +
+			"that the cluster leaves and for the one that it enters."
 	case strings.Contains(refusal, cluster.RefusedSetBinding):
 		return "the verb create on managedclustersets/bind in the API group " + cluster.GroupName + ", for the set."
 	case strings.Contains(refusal, work.RefusedExecutor):
-		return "the verb execute-as on manifestworks in the API group " + work.GroupName + ", in the cluster's namespace, with the resource name system:serviceaccount:<namespace>:<name> of the executor."
+		return "the verb execute-as on manifestworks in the API group " + work.GroupName + ", in the cluster's " +
+			"namespace, with the resource name system:serviceaccount:<namespace>:<name> of the executor."
 	}
 	return ""
 }

@@ -68,7 +68,8 @@ func (p *Preview) Satisfied() metav1.Condition {
 
 // Misconfigured says what is wrong with the placement, or nothing.
 func (p *Preview) Misconfigured() string {
-	if c := meta.FindStatusCondition(p.Conditions, cluster.ConditionPlacementMisconfigured); c != nil && c.Status == metav1.ConditionTrue {
+	if c := meta.FindStatusCondition(p.Conditions, cluster.ConditionPlacementMisconfigured); c != nil &&
+		c.Status == metav1.ConditionTrue {
 		return c.Message
 	}
 	return ""
@@ -78,7 +79,9 @@ func (p *Preview) Misconfigured() string {
 // and not nil.
 func ClusterChanges(before, after []string) (added, dropped []string) {
 	without := func(list, others []string) []string {
-		rest := slices.DeleteFunc(append([]string{}, list...), func(name string) bool { return slices.Contains(others, name) })
+		rest := slices.DeleteFunc(append([]string{}, list...), func(name string) bool {
+			return slices.Contains(others, name)
+		})
 		slices.Sort(rest)
 		return rest
 	}
@@ -118,7 +121,8 @@ func ReadRecentFleet(ctx context.Context, client *kube.Client, has Features) (*F
 	err = client.GetPath(ctx, hubinfo.SnapshotPath, &f.Snapshot)
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
-		return ReadFleet(ctx, client, has) // Perhaps the lists answer. If not, they say why in the words that users know.
+		// Perhaps the lists answer. If not, they say why in the words that users know.
+		return ReadFleet(ctx, client, has)
 	}
 	f.Now = time.Now()
 	return f, err

@@ -62,13 +62,15 @@ func (h *Hub) IsUnknown() bool { return len(h.Unknown) > 0 }
 // Client is the hub's client, or nil with an error added that says what to set.
 func (h *Hub) Client(diags *diag.Diagnostics) *kube.Client {
 	if h == nil {
-		diags.AddError("The provider is not configured", "This is a defect of the provider: it was asked to act before its configuration. Please report it.")
+		diags.AddError("The provider is not configured", "This is a defect of the provider: it was asked to act "+
+			"before its configuration. Please report it.")
 		return nil
 	}
 	if h.IsUnknown() {
 		diags.AddError("The hub is not known yet",
 			fmt.Sprintf("The provider block's %s will only be known after other resources are created. "+
-				"Create those first, for example with terraform apply -target, or give the provider values that are known while planning.",
+				"Create those first, for example with terraform apply -target, or give the provider values that are "+
+				"known while planning.",
 				strings.Join(h.Unknown, ", ")))
 		return nil
 	}
@@ -87,12 +89,15 @@ func misconfigured(err error) (summary, detail string) {
 	if errors.Is(err, kube.ErrNotConfigured) {
 		return "No hub is configured",
 			"Neither the provider block nor the environment says where the hub is. " +
-				"Set one of kubeconfig_path, config_paths, kubeconfig, host or in_cluster in the provider \"muster\" block, " +
-				"or one of the environment variables MUSTER_KUBECONFIG, MUSTER_HOST, KUBE_CONFIG_PATH, KUBE_HOST or KUBECONFIG. " +
+				"Set one of kubeconfig_path, config_paths, kubeconfig, host or in_cluster in the provider \"muster\" " +
+				"block, " +
+				"or one of the environment variables MUSTER_KUBECONFIG, MUSTER_HOST, KUBE_CONFIG_PATH, KUBE_HOST or " +
+				"KUBECONFIG. " +
 				"There is no fallback to localhost or ~/.kube/config."
 	}
 	return "The connection to the hub is not configured properly",
-		fmt.Sprintf("%s.\n\nCorrect the provider \"muster\" block, or the environment variables that stand in for it.", attribute.Capitalize(err.Error()))
+		fmt.Sprintf("%s.\n\nCorrect the provider \"muster\" block, or the environment variables that stand in for it.",
+			attribute.Capitalize(err.Error()))
 }
 
 // WarnIfMisconfigured tells of a connection that can't be one as it is, such as a
@@ -104,7 +109,8 @@ func (h *Hub) WarnIfMisconfigured(diags *diag.Diagnostics) {
 	}
 	if _, err := h.Connection.RESTConfig(); err != nil {
 		summary, detail := misconfigured(err)
-		diags.AddWarning(summary, detail+"\n\nUntil then only new resources can be planned, without a look at the hub, and nothing can be applied.")
+		diags.AddWarning(summary, detail+"\n\nUntil then only new resources can be planned, without a look at the "+
+			"hub, and nothing can be applied.")
 	}
 }
 
@@ -115,7 +121,8 @@ func NewClient(connection kube.Connection, version string, budget time.Duration)
 		return nil, err
 	}
 	config.UserAgent = FieldManager + "/" + version
-	return kube.New(config, kube.Options{Scheme: NewScheme(), Mapper: restmapper.Of(kinds.Provider()), RetryBudget: budget, Observe: logExchange})
+	return kube.New(config, kube.Options{Scheme: NewScheme(), Mapper: restmapper.Of(kinds.Provider()),
+		RetryBudget: budget, Observe: logExchange})
 }
 
 // logExchange makes requests visible with TF_LOG.
@@ -150,7 +157,8 @@ func (h *Hub) Published(ctx context.Context, client *kube.Client, name string) (
 	info := &corev1.ConfigMap{}
 	err := client.Get(ctx, info, metav1.NamespacePublic, name)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("read what the hub says about itself from ConfigMap %s/%s: %w", metav1.NamespacePublic, name, err)
+		return nil, fmt.Errorf("read what the hub says about itself from ConfigMap %s/%s: %w", metav1.NamespacePublic,
+			name, err)
 	}
 	if h.published == nil {
 		h.published = map[string]map[string]string{}
@@ -167,7 +175,8 @@ func Configured(data any, diags *diag.Diagnostics) *Hub {
 	}
 	h, ok := data.(*Hub)
 	if !ok {
-		diags.AddError("The provider is not configured", fmt.Sprintf("This is a defect of the provider: got %T as its data. Please report it.", data))
+		diags.AddError("The provider is not configured", fmt.Sprintf("This is a defect of the provider: got %T as "+
+			"its data. Please report it.", data))
 	}
 	return h
 }

@@ -44,7 +44,8 @@ func RefusesForGood(err error) bool {
 // missing which fields name.
 func namesWhatIsMissing(err error) bool {
 	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil ||
+		len(status.Status().Details.Causes) == 0 {
 		return false
 	}
 	for _, cause := range status.Status().Details.Causes {

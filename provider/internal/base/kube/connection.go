@@ -110,7 +110,8 @@ func (c Connection) RESTConfig() (*rest.Config, error) {
 	if config.ExecProvider != nil {
 		// Terraform owns the terminal.
 		config.ExecProvider.StdinUnavailable = true
-		config.ExecProvider.StdinUnavailableMessage = "a Terraform provider can't ask for input; log in before, or use credentials that need none"
+		config.ExecProvider.StdinUnavailableMessage = "a Terraform provider can't ask for input; log in before, or " +
+			"use credentials that need none"
 	}
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
@@ -138,7 +139,8 @@ func (c Connection) fromKubeconfig() (*rest.Config, error) {
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: user},
 		Contexts:  map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(effective, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(effective, name, &clientcmd.ConfigOverrides{},
+		nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.source(), err)
 	}
@@ -243,7 +245,8 @@ func (c Connection) inCluster(dir string, getenv func(string) string) (*rest.Con
 	}
 	if c.Impersonate != nil {
 		config.Impersonate = rest.ImpersonationConfig{
-			UserName: c.Impersonate.User, UID: c.Impersonate.UID, Groups: c.Impersonate.Groups, Extra: c.Impersonate.Extra,
+			UserName: c.Impersonate.User, UID: c.Impersonate.UID,
+			Groups: c.Impersonate.Groups, Extra: c.Impersonate.Extra,
 		}
 	}
 	return config, nil

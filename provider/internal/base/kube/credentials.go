@@ -121,7 +121,8 @@ func rereadingToken(config *rest.Config) *rest.Config {
 	}
 	changed := rest.CopyConfig(config)
 	changed.BearerToken, changed.BearerTokenFile = "", ""
-	changed.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(config.BearerTokenFile)))
+	source := transport.NewCachedFileTokenSource(config.BearerTokenFile)
+	changed.Wrap(transport.ResettableTokenSourceWrapTransport(source))
 	return changed
 }
 

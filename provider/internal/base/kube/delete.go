@@ -29,7 +29,9 @@ func (c *Client) Delete(ctx context.Context, obj Object, namespace, name string,
 
 // DeleteIf is Delete with preconditions; empty ones are ignored. An
 // object that does not meet them is left, with a conflict as the error.
-func (c *Client) DeleteIf(ctx context.Context, obj Object, namespace, name string, conditions metav1.Preconditions) (Deletion, error) {
+func (c *Client) DeleteIf(
+	ctx context.Context, obj Object, namespace, name string, conditions metav1.Preconditions,
+) (Deletion, error) {
 	request, err := c.request(obj, http.MethodDelete, namespace, name)
 	if err != nil {
 		return Deletion{}, err

@@ -99,7 +99,8 @@ func Conflicts(err error) []Conflict {
 	var conflicts []Conflict
 	for _, cause := range status.Details.Causes {
 		if cause.Type == metav1.CauseTypeFieldManagerConflict {
-			conflicts = append(conflicts, Conflict{Field: cause.Field, Owner: strings.TrimPrefix(cause.Message, "conflict with ")})
+			conflicts = append(conflicts, Conflict{Field: cause.Field, Owner: strings.TrimPrefix(cause.Message,
+				"conflict with ")})
 		}
 	}
 	return conflicts

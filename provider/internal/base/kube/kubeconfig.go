@@ -64,7 +64,8 @@ func (c Connection) base() (*clientcmdapi.Config, error) {
 	if c.Kubeconfig != "" {
 		base, err := clientcmd.Load([]byte(c.Kubeconfig))
 		if err != nil && isPath(c.Kubeconfig) {
-			return nil, fmt.Errorf("read the kubeconfig content: %q is the path of a file and not its content; name it in kubeconfig_path, "+
+			return nil, fmt.Errorf("read the kubeconfig content: %q is the path of a file and not its content; name "+
+				"it in kubeconfig_path, "+
 				"or read it with file()", c.Kubeconfig)
 		}
 		if err != nil {
@@ -86,7 +87,8 @@ func (c Connection) base() (*clientcmdapi.Config, error) {
 			return nil, err
 		}
 		if _, err := os.Stat(path); err != nil {
-			missing = fmt.Errorf("read %s: %w; check the path, or that whatever writes the file has run", c.describeFile(path), err)
+			missing = fmt.Errorf("read %s: %w; check the path, or that whatever writes the file has run",
+				c.describeFile(path), err)
 			if strict {
 				return nil, missing
 			}
@@ -112,7 +114,8 @@ func (c Connection) entries(base *clientcmdapi.Config) (*clientcmdapi.Cluster, *
 		name = base.CurrentContext
 	}
 	if paths, _ := c.paths(); len(paths) == 0 && c.Kubeconfig == "" && c.Context+c.ContextCluster+c.ContextUser != "" {
-		return nil, nil, fmt.Errorf("%s is alone, and context, config_context_cluster and config_context_auth_info choose in a "+
+		return nil, nil, fmt.Errorf("%s is alone, and context, config_context_cluster and config_context_auth_info "+
+			"choose in a "+
 			"kubeconfig; remove them, or name a kubeconfig in place of the host", c.source())
 	}
 	chosen := &clientcmdapi.Context{}
@@ -133,13 +136,15 @@ func (c Connection) entries(base *clientcmdapi.Config) (*clientcmdapi.Cluster, *
 	case ok:
 		cluster = entry.DeepCopy()
 	case chosen.Cluster != "":
-		return nil, nil, missing(c.source(), "cluster", chosen.Cluster, slices.Collect(maps.Keys(base.Clusters)), "config_context_cluster")
+		return nil, nil, missing(c.source(), "cluster", chosen.Cluster, slices.Collect(maps.Keys(base.Clusters)),
+			"config_context_cluster")
 	}
 	switch entry, ok := base.AuthInfos[chosen.AuthInfo]; {
 	case ok:
 		user = entry.DeepCopy()
 	case chosen.AuthInfo != "" && !c.hasCredentials():
-		return nil, nil, missing(c.source(), "user", chosen.AuthInfo, slices.Collect(maps.Keys(base.AuthInfos)), "config_context_auth_info")
+		return nil, nil, missing(c.source(), "user", chosen.AuthInfo, slices.Collect(maps.Keys(base.AuthInfos)),
+			"config_context_auth_info")
 	}
 	return cluster, user, nil
 }
@@ -175,7 +180,9 @@ func missing(source, kind, name string, names []string, attribute string) error 
 	case len(names) == 0:
 		return fmt.Errorf("read %s: it has no %ss", source, kind)
 	case name == "":
-		return fmt.Errorf("read %s: it has no current %s; set %s to one of %s", source, kind, attribute, strings.Join(names, ", "))
+		return fmt.Errorf("read %s: it has no current %s; set %s to one of %s", source, kind, attribute,
+			strings.Join(names,
+				", "))
 	default:
 		return fmt.Errorf("read %s: it has no %s %q; it has %s", source, kind, name, strings.Join(names, ", "))
 	}

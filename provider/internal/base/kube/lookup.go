@@ -120,7 +120,8 @@ func newLookups(clk clock.PassiveClock) *lookups {
 func (l *lookups) kind(gvk schema.GroupVersionKind) *kindLookups {
 	k := l.kinds[gvk]
 	if k == nil {
-		k = &kindLookups{objects: map[lookupKey]listed{}, written: map[lookupKey]int{}, scopes: map[string]*lookupScope{}}
+		k = &kindLookups{objects: map[lookupKey]listed{}, written: map[lookupKey]int{},
+			scopes: map[string]*lookupScope{}}
 		l.kinds[gvk] = k
 	}
 	return k

@@ -63,7 +63,9 @@ func (l *lookups) list(ctx context.Context, client *Client, s *lookupScope, list
 }
 
 // lookupPage reads a page of a scope, and its size in bytes.
-func (c *Client) lookupPage(ctx context.Context, s *lookupScope, limit int, continuation string) (runtime.Object, int, error) {
+func (c *Client) lookupPage(
+	ctx context.Context, s *lookupScope, limit int, continuation string,
+) (runtime.Object, int, error) {
 	page, err := c.scheme.New(listKind(s.gvk))
 	if err != nil {
 		return nil, 0, err

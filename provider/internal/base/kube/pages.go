@@ -14,7 +14,9 @@ import (
 
 // Pages reads objects of the kind of list, size at a time, and hands each to take
 // until that returns false. What is created or deleted meanwhile may be missed.
-func (c *Client) Pages(ctx context.Context, list runtime.Object, options ListOptions, size int, take func(Object) bool) error {
+func (c *Client) Pages(
+	ctx context.Context, list runtime.Object, options ListOptions, size int, take func(Object) bool,
+) error {
 	for continuation := ""; ; {
 		page := fresh(list)
 		request, err := c.request(page, http.MethodGet, options.Namespace, "")

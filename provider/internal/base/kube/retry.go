@@ -77,12 +77,14 @@ func ended(ctx context.Context, err error) error {
 
 // newRetryTransport wraps next. The wait between two attempts grows from 100
 // milliseconds to 2 seconds.
-func newRetryTransport(next http.RoundTripper, budget time.Duration, renewable bool, clk clock.PassiveClock) *retryTransport {
+func newRetryTransport(
+	next http.RoundTripper, budget time.Duration, renewable bool, clk clock.PassiveClock,
+) *retryTransport {
 	outage := &outage{budget: budget, clock: clk, renewable: renewable}
 	return &retryTransport{
 		outage: outage,
 		retrying: &retryablehttp.RoundTripper{Client: &retryablehttp.Client{
-			HTTPClient:   &http.Client{Transport: next, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+			HTTPClient:   &http.Client{Transport: next, CheckRedirect: noRedirect},
 			RetryWaitMin: 100 * time.Millisecond,
 			RetryWaitMax: 2 * time.Second,
 			RetryMax:     1 << 20, // the outage's budget is the limit
@@ -190,7 +192,8 @@ func classify(resp *http.Response, err error) outcome {
 		switch resp.StatusCode {
 		case http.StatusTooManyRequests:
 			return refused
-		case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+			http.StatusGatewayTimeout:
 			return lost
 		}
 		return fine
@@ -241,3 +244,6 @@ func backoff(minimum, maximum time.Duration, attempt int, resp *http.Response) t
 	}
 	return min(minimum<<attempt, maximum)
 }
+
+// noRedirect hands redirects on to the caller.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -21,7 +21,9 @@ const rewatchAfter = 500 * time.Millisecond
 // done sees the state in obj; exists is false while there is no such object. The
 // error of a context that ended is the context's; obj then holds what was seen
 // last.
-func (c *Client) Wait(ctx context.Context, obj Object, namespace, name string, done func(exists bool) (bool, error)) error {
+func (c *Client) Wait(
+	ctx context.Context, obj Object, namespace, name string, done func(exists bool) (bool, error),
+) error {
 	list := ListOptions{Namespace: namespace, FieldSelector: "metadata.name=" + name}
 	return c.until(ctx, obj, list,
 		func(ctx context.Context) (string, bool, error) {
@@ -53,7 +55,9 @@ func (c *Client) Wait(ctx context.Context, obj Object, namespace, name string, d
 
 // WaitList reads a list and reads it again with every change until done says
 // so, fails, or ctx ends. item is an object of the list's kind.
-func (c *Client) WaitList(ctx context.Context, list runtime.Object, item Object, options ListOptions, done func() (bool, error)) error {
+func (c *Client) WaitList(
+	ctx context.Context, list runtime.Object, item Object, options ListOptions, done func() (bool, error),
+) error {
 	read := func(ctx context.Context) (string, bool, error) {
 		current := fresh(list)
 		if err := c.List(ctx, current, options); err != nil {

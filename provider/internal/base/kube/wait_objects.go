@@ -12,7 +12,10 @@ import (
 // or ctx ends. done sees all of them, by "namespace/name", or by "name" where they
 // have no namespace. It lists once, whatever their number, where WaitList lists
 // again with every change.
-func (c *Client) WaitObjects(ctx context.Context, list runtime.Object, item Object, options ListOptions, done func(map[string]Object) (bool, error)) error {
+func (c *Client) WaitObjects(
+	ctx context.Context, list runtime.Object, item Object, options ListOptions,
+	done func(map[string]Object) (bool, error),
+) error {
 	var objects map[string]Object
 	return c.until(ctx, item, options,
 		func(ctx context.Context) (string, bool, error) {
