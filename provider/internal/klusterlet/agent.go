@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,9 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 			fmt.Sprintf("%s.\n\nCorrect the attribute cluster_connection.", attribute.Capitalize(err.Error())))
 		return nil
 	}
-	options := klusterlet.Options{ClusterName: name, AgentOptions: m.Options(), InstalledBy: muster.InstalledByTerraform}
+	options := klusterlet.Options{
+		ClusterName: name, AgentOptions: m.Options(), InstalledBy: muster.InstalledByTerraform,
+	}
 	options.Namespace = m.Namespace.ValueString()
 	return &agent{
 		client:         client,
@@ -144,7 +147,8 @@ func (a *agent) restore(ctx context.Context, wanted kube.Object, diags *diag.Dia
 func (a *agent) warnOfReturned(wanted, updated kube.Object, diags *diag.Diagnostics) {
 	if again := additions(wanted, updated); len(again) > 0 {
 		diags.AddWarning(fmt.Sprintf("Additions to the agent in cluster %q come back", a.name),
-			fmt.Sprintf("They were removed from %s %s, and the cluster's admission has added them again at once:\n%s\n\n"+
+			fmt.Sprintf("They were removed from %s %s, and the cluster's admission has added them again at "+
+				"once:\n%s\n\n"+
 				"The next plan shows them, too. If a webhook adds them, exempt the namespace %s from it.",
 				kindOf(wanted), wanted.GetName(), attribute.JoinLines(indented(again)), a.options.Namespace))
 	}
@@ -206,38 +210,31 @@ func parseKlusterletID(text string, diags *diag.Diagnostics) klusterletIdentity 
 	namespace, rest, namespaced := strings.Cut(name, "/")
 	if namespaced {
 		name = rest
+	} else {
+		namespace = ""
 	}
 	kubeconfig, context, _ := strings.Cut(location, "#")
 	if !found || name == "" || kubeconfig == "" || (namespaced && namespace == "") {
 		diags.AddError("Invalid import ID",
-			fmt.Sprintf("%q does not say which agent and where: the ID has the form CLUSTER_NAME@KUBECONFIG_PATH, such as c1@~/.kube/c1.yaml, with #CONTEXT behind it and NAMESPACE/ before it if need be.", text))
+			fmt.Sprintf("%q does not say which agent and where: the ID has the form CLUSTER_NAME@KUBECONFIG_PATH, "+
+				"such as c1@~/.kube/c1.yaml, with #CONTEXT behind it and NAMESPACE/ before it if need be.", text))
 		return klusterletIdentity{}
 	}
-	id := klusterletIdentity{ClusterName: types.StringValue(name), KubeconfigPath: types.StringValue(kubeconfig), Context: attribute.OptionalString(context)}
-	if namespaced {
-		id.Namespace = types.StringValue(namespace)
+	return klusterletIdentity{
+		ClusterName: types.StringValue(name), Namespace: attribute.OptionalString(namespace),
+		KubeconfigPath: types.StringValue(kubeconfig), Context: attribute.OptionalString(context),
 	}
-	return id
 }
 
-// kubeconfigValidator admits kubeconfigs with a current context. It never
-// repeats the value.
-type kubeconfigValidator struct{}
-
-func (kubeconfigValidator) Description(context.Context) string {
-	return "a kubeconfig with a current context"
-}
-
-func (v kubeconfigValidator) MarkdownDescription(ctx context.Context) string {
-	return v.Description(ctx)
-}
-
-func (kubeconfigValidator) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
-		return
-	}
-	if server, ok := serverOf([]byte(req.ConfigValue.ValueString())); !ok || server == "" {
-		resp.Diagnostics.AddAttributeError(req.Path, "Invalid kubeconfig",
-			"The value is not a kubeconfig whose current context names a server. Use the attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, and the provider makes one.")
-	}
+// validKubeconfig admits kubeconfigs with a current context. It never repeats the value.
+func validKubeconfig() validator.String {
+	return attribute.ValidText("a kubeconfig with a "+
+		"current context", func(_ path.Path, text string) (summary, detail string) {
+		if server, ok := serverOf([]byte(text)); ok && server != "" {
+			return "", ""
+		}
+		return "Invalid kubeconfig", "The value is not a kubeconfig whose current context names a server. Use the " +
+			"attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, and the " +
+			"provider makes one."
+	})
 }

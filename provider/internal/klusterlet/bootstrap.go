@@ -29,7 +29,8 @@ func (m *klusterletModel) ownsKubeconfig() bool { return !m.BootstrapKubeconfigN
 
 // makesKubeconfig reports whether the provider makes the bootstrap kubeconfig.
 func (m *klusterletModel) makesKubeconfig() bool {
-	return !m.ownsKubeconfig() && (m.Bootstrap == nil || m.Bootstrap.Enabled.IsNull() || m.Bootstrap.Enabled.ValueBool())
+	enabled := m.bootstrapAttribute().Enabled
+	return !m.ownsKubeconfig() && (enabled.IsNull() || enabled.ValueBool())
 }
 
 // insists reports whether one that the provider makes replaces one that somebody else
@@ -82,7 +83,9 @@ func (m *klusterletModel) renewsBootstrap(state *klusterletModel) bool {
 
 // ValidateConfig refuses options that no agent can have, and lives that Kubernetes
 // gives no service account's token.
-func (r *klusterletResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+func (r *klusterletResource) ValidateConfig(
+	ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse,
+) {
 	var credential, ttl types.String
 	at := path.Root("bootstrap")
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, at.AtName("credential"), &credential)...)
@@ -105,14 +108,6 @@ type handover struct {
 	renew bool
 	// issued is the credential that was made.
 	issued *registration.Issued
-}
-
-func (r *klusterletResource) handover(plan, config *klusterletModel, renew bool) handover {
-	return handover{
-		hub: r.Hub, kubeconfig: []byte(config.BootstrapKubeconfig.ValueString()),
-		own: plan.ownsKubeconfig(), makes: plan.makesKubeconfig(), insists: plan.insists(),
-		kind: plan.bootstrapAttribute(), renew: renew,
-	}
 }
 
 // needed reports whether the agent needs another bootstrap kubeconfig than the one
@@ -150,7 +145,8 @@ func (h *handover) prepare(ctx context.Context, name, uid string, seen observati
 	client := h.hub.Client(diags)
 	if client == nil {
 		diags.AddAttributeError(path.Root("bootstrap"), "Cannot "+doing,
-			"The provider makes it on its hub. Configure the hub, bring a kubeconfig of your own with bootstrap_kubeconfig_wo, or set bootstrap = { enabled = false } where its Secret comes from elsewhere.")
+			"The provider makes it on its hub. Configure the hub, bring a kubeconfig of your own with "+
+				"bootstrap_kubeconfig_wo, or set bootstrap = { enabled = false } where its Secret comes from elsewhere.")
 		return false
 	}
 	issued, err := h.kind.Bootstrap(name, uid).Issue(ctx, h.hub, client, diags)
@@ -163,8 +159,10 @@ func (h *handover) prepare(ctx context.Context, name, uid string, seen observati
 }
 
 func needsKubeconfig(name string, diags *diag.Diagnostics) {
-	diags.AddAttributeError(path.Root("bootstrap_kubeconfig_wo"), fmt.Sprintf("The agent of cluster %q needs a bootstrap kubeconfig", name),
-		"bootstrap_kubeconfig_wo_version is set, and bootstrap_kubeconfig_wo is not. Set it, or leave both out, and the provider makes one.")
+	diags.AddAttributeError(path.Root("bootstrap_kubeconfig_wo"), fmt.Sprintf("The agent of cluster %q needs a "+
+		"bootstrap kubeconfig", name),
+		"bootstrap_kubeconfig_wo_version is set, and bootstrap_kubeconfig_wo is not. Set it, or leave both out, and "+
+			"the provider makes one.")
 }
 
 // settle revokes the credential once the agent needs it no more, with those that
@@ -182,7 +180,7 @@ func (h *handover) settle(ctx context.Context, name, uid string, diags *diag.Dia
 	defer cancel()
 	if err := h.issued.Revoke(ctx, client); err != nil {
 		diags.AddWarning(fmt.Sprintf("The bootstrap token of cluster %q was not revoked", name),
-			hub.Explain(client.Host(), "revoke it", err)+fmt.Sprintf(" It expires at %s.", h.issued.Expires.UTC().Format(time.RFC3339)))
+			fmt.Sprintf("%s It expires at %s.", hub.Explain(client.Host(), "revoke it", err), h.expires()))
 		return
 	}
 	h.kind.Bootstrap(name, uid).RevokeLeftOver(ctx, client, time.Now())
@@ -194,5 +192,9 @@ func (h *handover) remains() string {
 	if h.issued == nil {
 		return ""
 	}
-	return fmt.Sprintf("The agent can join by itself until %s, when its bootstrap token expires. The next apply makes another one if need be.", h.issued.Expires.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("The agent can join by itself until %s, when its bootstrap token expires. The next apply "+
+		"makes another one if need be.", h.expires())
 }
+
+// expires is when the credential does that was made.
+func (h *handover) expires() string { return h.issued.Expires.UTC().Format(time.RFC3339) }

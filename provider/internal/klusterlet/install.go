@@ -30,10 +30,11 @@ func (r *klusterletResource) Create(ctx context.Context, req resource.CreateRequ
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	in := installation{agent: agent, joining: r.joining(agent.name), handover: r.handover(&plan, &config, config.ownsKubeconfig()), wanted: config.ClusterUID, timeout: timeout}
+	in := r.installation(agent, &plan, &config, config.ownsKubeconfig(), timeout)
 	// An error before the state is kept leaves nothing tainted, and applying
 	// again goes on where this one ended.
-	if !in.begin(ctx, place{}, &resp.Diagnostics) || !in.unrivalled(ctx, &resp.Diagnostics) || !in.install(ctx, &resp.Diagnostics) {
+	if !in.begin(ctx, place{}, &resp.Diagnostics) || !in.unrivalled(ctx, &resp.Diagnostics) ||
+		!in.install(ctx, &resp.Diagnostics) {
 		return
 	}
 	switch summary, detail := in.finish(ctx, &plan, &resp.Diagnostics); {
@@ -75,7 +76,7 @@ func (r *klusterletResource) Update(ctx context.Context, req resource.UpdateRequ
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	in := installation{agent: agent, joining: r.joining(agent.name), handover: r.handover(&plan, &config, plan.renewsBootstrap(&state)), wanted: config.ClusterUID, timeout: timeout}
+	in := r.installation(agent, &plan, &config, plan.renewsBootstrap(&state), timeout)
 	if !in.begin(ctx, was, &resp.Diagnostics) {
 		return
 	}
@@ -110,6 +111,21 @@ type installation struct {
 	hindered error
 }
 
+// installation prepares one. renew asks for another bootstrap kubeconfig although the one
+// in place may do.
+func (r *klusterletResource) installation(
+	a *agent, plan, config *klusterletModel, renew bool, timeout time.Duration,
+) *installation {
+	return &installation{
+		agent: a, joining: r.joining(a.name), wanted: config.ClusterUID, timeout: timeout,
+		handover: handover{
+			hub: r.Hub, kubeconfig: []byte(config.BootstrapKubeconfig.ValueString()),
+			own: plan.ownsKubeconfig(), makes: plan.makesKubeconfig(), insists: plan.insists(),
+			kind: plan.bootstrapAttribute(), renew: renew,
+		},
+	}
+}
+
 // begin looks at the cluster and refuses one that is not the right one, or has
 // an agent by another name.
 func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagnostics) bool {
@@ -120,7 +136,8 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 		in.seen, err = a.awaitNamespaceGone(ctx, in.seen.leaving)
 	}
 	if err != nil && hub.IsTimeout(err) && in.seen.leaving != nil {
-		diags.AddError("Cannot "+doing, fmt.Sprintf("Its namespace %s is still being deleted after %s.\n%s", a.options.Namespace, in.timeout,
+		diags.AddError("Cannot "+doing, fmt.Sprintf("Its namespace %s is still being deleted "+
+			"after %s.\n%s", a.options.Namespace, in.timeout,
 			hub.DescribeDeletion(in.seen.leaving, time.Now())+describeNamespace(in.seen.leaving)))
 		return false
 	}
@@ -140,9 +157,13 @@ func (in *installation) begin(ctx context.Context, was place, diags *diag.Diagno
 		in.seen.certified = false
 	}
 	if other := klusterlet.Serves(in.seen.deployment); other != "" && other != a.name {
-		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The cluster at %s has an agent of another name", in.found.Host),
-			fmt.Sprintf("The Deployment %s in the namespace %s serves the cluster %q, and not %q. One cluster joins a hub once. "+
-				"Correct cluster_connection or cluster_name, or remove the other agent first, with the resource that installed it, or with kubectl delete namespace %s.", in.seen.deployment.Name, a.options.Namespace, other, a.name, a.options.Namespace))
+		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The cluster at %s has an agent of "+
+			"another name", in.found.Host),
+			fmt.Sprintf("The Deployment %s in the namespace %s serves the cluster %q, and not %q. One cluster joins "+
+				"a hub once. "+
+				"Correct cluster_connection or cluster_name, or remove the other agent first, with the resource that "+
+				"installed it, or with kubectl delete "+
+				"namespace %s.", in.seen.deployment.Name, a.options.Namespace, other, a.name, a.options.Namespace))
 		return false
 	}
 	return a.mayInstall(in.seen.deployment, in.found, diags)
@@ -153,10 +174,14 @@ func (a *agent) mayInstall(deployment *appsv1.Deployment, found place, diags *di
 	if klusterlet.InstalledBy(deployment) != muster.InstalledByImport {
 		return true
 	}
-	diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The agent in cluster %q is installed by its hub", a.name),
-		fmt.Sprintf("In the cluster at %s a ClusterImport of the hub has installed the agent, by the annotation %s of the Deployment %s/%s. It and Terraform would take turns in changing it. "+
-			"Remove this resource; or delete the ClusterImport %s on the hub, which leaves the agent in place, and let Terraform take it over: "+
-			"kubectl -n %s annotate deployment %s %s-", found.Host, muster.InstalledByAnnotation, a.options.Namespace, klusterlet.Name, a.name,
+	diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("The agent in cluster %q is installed "+
+		"by its hub", a.name),
+		fmt.Sprintf("In the cluster at %s a ClusterImport of the hub has installed the agent, by the annotation %s "+
+			"of the Deployment %s/%s. It and Terraform would take turns in changing it. "+
+			"Remove this resource; or delete the ClusterImport %s on the hub, which leaves the agent in place, and "+
+			"let Terraform take it over: "+
+			"kubectl -n %s annotate "+
+			"deployment %s %s-", found.Host, muster.InstalledByAnnotation, a.options.Namespace, klusterlet.Name, a.name,
 			a.options.Namespace, klusterlet.Name, muster.InstalledByAnnotation))
 	return false
 }
@@ -178,8 +203,10 @@ func (in *installation) unrivalled(ctx context.Context, diags *diag.Diagnostics)
 		return true
 	}
 	diags.AddAttributeError(path.Root("cluster_name"), fmt.Sprintf("Another cluster is called %q", in.agent.name),
-		fmt.Sprintf("The hub has an available cluster %q whose namespace kube-system has the UID %q, and the cluster at %s has %q. Installing the agent would take the name away from that cluster. "+
-			"Give this cluster a name of its own; or, if it replaces the other one, set cluster_uid = %q.", in.agent.name, other, in.found.Host, in.found.UID, in.found.UID))
+		fmt.Sprintf("The hub has an available cluster %q whose namespace kube-system has the UID %q, and the cluster "+
+			"at %s has %q. Installing the agent would take the name away from that cluster. "+
+			"Give this cluster a name of its own; or, if it replaces the other one, set "+
+			"cluster_uid = %q.", in.agent.name, other, in.found.Host, in.found.UID, in.found.UID))
 	return false
 }
 
@@ -194,7 +221,8 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 	}
 	for _, object := range in.seen.added {
 		if err := in.agent.restore(ctx, object, diags); err != nil {
-			doing := fmt.Sprintf("remove what was added to %s %s in cluster %q", kindOf(object), object.GetName(), in.agent.name)
+			doing := fmt.Sprintf("remove what was added to %s %s in "+
+				"cluster %q", kindOf(object), object.GetName(), in.agent.name)
 			hub.AddAPIError(diags, in.agent.client, doing, err)
 			in.settle(ctx, in.agent.name, in.found.UID, diags)
 			return false
@@ -207,8 +235,10 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 		}
 	}
 	for _, object := range in.seen.obsolete {
-		if err := in.agent.client.DeleteAndWait(ctx, kube.Fresh(object), object.GetNamespace(), object.GetName()); err != nil {
-			hub.AddAPIError(diags, in.agent.client, fmt.Sprintf("remove %s %s from cluster %q", kindOf(object), object.GetName(), in.agent.name), err)
+		namespace, name := object.GetNamespace(), object.GetName()
+		if err := in.agent.client.DeleteAndWait(ctx, kube.Fresh(object), namespace, name); err != nil {
+			hub.AddAPIError(diags, in.agent.client, fmt.Sprintf("remove %s %s from "+
+				"cluster %q", kindOf(object), object.GetName(), in.agent.name), err)
 			in.settle(ctx, in.agent.name, in.found.UID, diags)
 			return false
 		}
@@ -219,7 +249,9 @@ func (in *installation) install(ctx context.Context, diags *diag.Diagnostics) bo
 
 // finish waits for the agent if the plan says so, and completes the plan. A
 // summary is the summary of a wait that failed.
-func (in *installation) finish(ctx context.Context, plan *klusterletModel, diags *diag.Diagnostics) (summary, detail string) {
+func (in *installation) finish(
+	ctx context.Context, plan *klusterletModel, diags *diag.Diagnostics) (summary, detail string,
+) {
 	plan.ClusterUID, plan.Ready = types.StringValue(in.found.UID), types.BoolNull()
 	plan.Joined, plan.Offline = types.BoolValue(in.seen.certified), types.BoolValue(false)
 	if !plan.WaitForBootstrap.ValueBool() {
@@ -254,8 +286,10 @@ func (in *installation) adviseServer() string {
 	if server == "" {
 		return ""
 	}
-	return fmt.Sprintf("The agent has to reach the hub at %s from inside the cluster. If that is another address there, set bootstrap = { server = … } (hub_server in the module fleet-onboarding); "+
-		"behind a proxy, env = { HTTPS_PROXY = … }; and for a server with a certificate of another authority, bootstrap = { cluster_ca_certificate = … }.", server)
+	return fmt.Sprintf("The agent has to reach the hub at %s from inside the cluster. If that is another address "+
+		"there, set bootstrap = { server = … } (hub_server in the module fleet-onboarding); "+
+		"behind a proxy, env = { HTTPS_PROXY = … }; and for a server with a certificate of another authority, "+
+		"bootstrap = { cluster_ca_certificate = … }.", server)
 }
 
 // leave removes the agent from the cluster that had the name before, if that
@@ -273,6 +307,9 @@ func (r *klusterletResource) leave(ctx context.Context, state *klusterletModel, 
 			}
 		}
 	}
-	diags.AddWarning(fmt.Sprintf("The agent was not removed from the cluster that was %q before", state.ClusterName.ValueString()),
-		fmt.Sprintf("The cluster at %s, with the UID %q, does not answer by the connection from before, or its agent could not be removed. The hub stops serving an agent that still runs there once the new one has joined.", was.Host, was.UID))
+	diags.AddWarning(fmt.Sprintf("The agent was not removed from the cluster that was "+
+		"%q before", state.ClusterName.ValueString()),
+		fmt.Sprintf("The cluster at %s, with the UID %q, does not answer by the connection from before, or its agent "+
+			"could not be removed. The hub stops serving an agent that still runs there once the new one "+
+			"has joined.", was.Host, was.UID))
 }

@@ -67,7 +67,8 @@ func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok b
 		return "", false
 	}
 	other = object.Annotations[muster.ClusterUIDAnnotation]
-	return other, other != "" && other != uid && meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
+	return other, other != "" && other != uid &&
+		meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionAvailable)
 }
 
 // strayed says why the agent that was seen belongs to another hub than this one;
@@ -101,9 +102,11 @@ func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Boots
 		standing = fmt.Sprintf("does not hear from it (%s)", available.Message)
 	}
 	if here.Server == seen.where.Server {
-		return fmt.Sprintf("Its kubeconfig leads to a hub at %s with another certificate authority than the hub that is there now, and this hub %s. The hub was probably rebuilt.", seen.where.Server, standing)
+		return fmt.Sprintf("Its kubeconfig leads to a hub at %s with another certificate authority than the hub that "+
+			"is there now, and this hub %s. The hub was probably rebuilt.", seen.where.Server, standing)
 	}
-	return fmt.Sprintf("Its kubeconfig leads to the hub at %s. This hub is at %s, and %s.", seen.where.Server, here.Server, standing)
+	return fmt.Sprintf("Its kubeconfig leads to the hub at %s. This hub is at "+
+		"%s, and %s.", seen.where.Server, here.Server, standing)
 }
 
 // note writes down on the hub which cluster the agent is in. That is a service
@@ -114,7 +117,9 @@ func (j *joining) note(ctx context.Context, object *clusterv1.ManagedCluster, ui
 	}
 	noted := &clusterv1.ManagedCluster{}
 	noted.Name = j.name
-	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{"annotations": map[string]any{muster.ClusterUIDAnnotation: uid}}})
+	_ = j.client.MergePatch(ctx, noted, hub.FieldManager, map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{muster.ClusterUIDAnnotation: uid},
+	}})
 }
 
 // allow lets the holder of a bootstrap kubeconfig join a cluster again that has
@@ -134,7 +139,8 @@ func (j *joining) allow(ctx context.Context, by bearer) (approve bool, err error
 	if err := j.client.Get(ctx, secret, metav1.NamespaceSystem, name); err != nil {
 		return true, fmt.Errorf("look at the bootstrap token %s: %w", by.token, err)
 	}
-	if !slices.Contains(cluster.BoundClusters(strings.Split(string(secret.Data[registration.GroupsKey]), ",")), j.name) {
+	groups := strings.Split(string(secret.Data[registration.GroupsKey]), ",")
+	if !slices.Contains(cluster.BoundClusters(groups), j.name) {
 		return true, nil
 	}
 	err = j.client.MergePatch(ctx, secret, hub.FieldManager, map[string]any{"metadata": map[string]any{
@@ -149,10 +155,12 @@ func (j *joining) allow(ctx context.Context, by bearer) (approve bool, err error
 // approve waits for the one request that the holder of a bootstrap kubeconfig
 // makes for the cluster, and approves it.
 func (j *joining) approve(ctx context.Context, by bearer) error {
+	type request = certificatesv1.CertificateSigningRequest
 	requests := &certificatesv1.CertificateSigningRequestList{}
-	return j.client.WaitList(ctx, requests, &certificatesv1.CertificateSigningRequest{}, registration.RequestsOf(j.name), func() (bool, error) {
-		mine := slices.DeleteFunc(slices.Clone(requests.Items), func(r certificatesv1.CertificateSigningRequest) bool { return !by.made(&r) })
-		return registration.ApproveOne(ctx, j.client, mine, j.name, nil, "", "Approved by muster_klusterlet, to join again.")
+	return j.client.WaitList(ctx, requests, &request{}, registration.RequestsOf(j.name), func() (bool, error) {
+		mine := slices.DeleteFunc(slices.Clone(requests.Items), func(r request) bool { return !by.made(&r) })
+		return registration.ApproveOne(ctx, j.client, mine, j.name, nil, "", "Approved by muster_klusterlet, to "+
+			"join again.")
 	})
 }
 
@@ -174,10 +182,11 @@ func bearerOf(kubeconfig []byte) bearer {
 	if user == nil {
 		return bearer{}
 	}
-	if id, secret, ok := strings.Cut(user.Token, "."); ok && len(id) == registration.TokenIDLength && len(secret) == registration.TokenSecretLength {
-		return bearer{token: id}
-	}
 	parts := strings.Split(user.Token, ".")
+	if len(parts) == 2 && len(parts[0]) == registration.TokenIDLength &&
+		len(parts[1]) == registration.TokenSecretLength {
+		return bearer{token: parts[0]}
+	}
 	if len(parts) != 3 {
 		return bearer{}
 	}

@@ -115,7 +115,8 @@ func (l leaving) applied(ctx context.Context) func(name string) bool {
 // warn says which works are left on the hub without an agent, and what to do about them.
 func (l leaving) warn(freed, applied, failed []string, keep bool, diags *diag.Diagnostics) {
 	name := l.hub.name
-	byHand := fmt.Sprintf("\n  kubectl edit manifestwork -n %s NAME    # on the hub: remove %s from metadata.finalizers",
+	byHand := fmt.Sprintf("\n  kubectl edit manifestwork -n %s NAME    # on the hub: remove %s from "+
+		"metadata.finalizers",
 		name, work.ManifestWorkFinalizer)
 	if len(freed) > 0 {
 		stays := ""
@@ -123,18 +124,21 @@ func (l leaving) warn(freed, applied, failed []string, keep bool, diags *diag.Di
 			stays = " What they have made stays in the cluster, as keep_works_on_destroy is true."
 		}
 		diags.AddWarning(fmt.Sprintf("Works of cluster %q are left on the hub without an agent", name),
-			fmt.Sprintf("The agent is removed, so its finalizer was taken off these works, which can be deleted now: %s.%s "+
+			fmt.Sprintf("The agent is removed, so its finalizer was taken off these works, which can be deleted "+
+				"now: %s.%s "+
 				"Another agent of this cluster would apply them.", strings.Join(freed, ", "), stays))
 	}
 	if len(applied) > 0 {
 		diags.AddWarning(fmt.Sprintf("Works of cluster %q are still applied in it, and its agent is removed", name),
-			fmt.Sprintf("The agent's finalizer stays on these works, because what they have made is still in the cluster: %s. "+
+			fmt.Sprintf("The agent's finalizer stays on these works, because what they have made is still in the "+
+				"cluster: %s. "+
 				"They and the ManagedCluster can't be deleted until an agent has cleaned up: install it again. "+
 				"To leave the objects in the cluster, take the finalizer off:%s", strings.Join(applied, ", "), byHand))
 	}
 	if len(failed) > 0 {
 		diags.AddWarning(fmt.Sprintf("Works of cluster %q wait for an agent that is removed", name),
 			fmt.Sprintf("The agent's finalizer could not be taken off these works: %s. "+
-				"They and the ManagedCluster can't be deleted until somebody does:%s", strings.Join(failed, ", "), byHand))
+				"They and the ManagedCluster can't be deleted until "+
+				"somebody does:%s", strings.Join(failed, ", "), byHand))
 	}
 }

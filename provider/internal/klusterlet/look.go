@@ -148,7 +148,8 @@ func (s *observation) compare(a *agent, wanted, live kube.Object) {
 	if a.isObsolete(wanted) {
 		if live != nil {
 			s.obsolete = append(s.obsolete, wanted)
-			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is there, and user_access is off", kindOf(wanted), wanted.GetName()))
+			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is there, and "+
+				"user_access is off", kindOf(wanted), wanted.GetName()))
 		}
 		return
 	}
@@ -158,7 +159,8 @@ func (s *observation) compare(a *agent, wanted, live kube.Object) {
 		}
 		return
 	}
-	if own := a.options.Namespace; wanted.GetNamespace() == own || wanted.GetNamespace() == "" && wanted.GetName() == own {
+	own, in := a.options.Namespace, wanted.GetNamespace()
+	if in == own || in == "" && wanted.GetName() == own {
 		s.any = true
 	}
 	why := drift(wanted, live)

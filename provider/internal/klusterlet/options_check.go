@@ -3,6 +3,7 @@ package klusterlet
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // CheckAgentConfig refuses options that no agent can have, in a resource with Attributes.
@@ -93,68 +93,31 @@ func snake(name string) string {
 	return b.String()
 }
 
+// fieldSteps are the parts of one of the API's fields: names, and keys in brackets.
+var fieldSteps = regexp.MustCompile(`\[[^\]]*\]|[^.\[]+`)
+
 // placeOf is where in the configuration one of the API's fields is.
 func placeOf(at string, attributes map[string]attr.Value, below path.Path) path.Path {
-	place := below
-	for rest := at; rest != ""; {
-		if rest[0] == '[' {
-			key, after, _ := strings.Cut(rest[1:], "]")
-			if index, err := strconv.Atoi(key); err == nil && !place.Equal(below.AtName("labels")) {
-				place = place.AtListIndex(index)
-			} else {
-				place = place.AtMapKey(key)
+	steps := fieldSteps.FindAllString(at, -1)
+	first, place := snake(steps[0]), below.AtName(snake(steps[0]))
+	for _, step := range steps[1:] {
+		key, isKey := strings.CutPrefix(strings.TrimSuffix(step, "]"), "[")
+		index, err := strconv.Atoi(key)
+		switch {
+		case !isKey:
+			place = place.AtName(snake(step))
+		case err != nil || first == "labels":
+			place = place.AtMapKey(key)
+		case first == "env": // by name, and not in a list
+			if env := read(attributes).options.Env; index < len(env) {
+				place = place.AtMapKey(env[index].Name)
 			}
-			rest = strings.TrimPrefix(after, ".")
-			continue
-		}
-		name := firstName(rest)
-		place = place.AtName(snake(name))
-		rest = strings.TrimPrefix(rest[len(name):], ".")
-	}
-	steps := place.Steps()
-	root := len(below.Steps())
-	if len(steps) < root+3 {
-		return place
-	}
-	switch first := below.AtName(steps[root].String()); steps[root].String() {
-	case "image_pull_secrets": // names, and not objects
-		return pathOf(steps[:root+2])
-	case "env": // by name, and not in a list
-		index, ok := steps[root+1].(path.PathStepElementKeyInt)
-		env, isMap := attributes["env"].(interface{ Elements() map[string]attr.Value })
-		if names := sortedKeys(env, isMap); ok && int(index) < len(names) {
-			return first.AtMapKey(names[index])
-		}
-		return first
-	}
-	return place
-}
-
-func pathOf(steps path.PathSteps) path.Path {
-	place := path.Empty()
-	for _, step := range steps {
-		switch step := step.(type) {
-		case path.PathStepAttributeName:
-			place = place.AtName(string(step))
-		case path.PathStepElementKeyInt:
-			place = place.AtListIndex(int(step))
-		case path.PathStepElementKeyString:
-			place = place.AtMapKey(string(step))
+			return place
+		case first == "image_pull_secrets": // names, and not objects
+			return place.AtListIndex(index)
+		default:
+			place = place.AtListIndex(index)
 		}
 	}
 	return place
-}
-
-// sortedKeys are the names of the variables that are set, as read puts them.
-func sortedKeys(env interface{ Elements() map[string]attr.Value }, ok bool) []string {
-	if !ok {
-		return nil
-	}
-	var names []string
-	for name, value := range env.Elements() {
-		if !value.IsNull() && !value.IsUnknown() {
-			names = append(names, name)
-		}
-	}
-	return attribute.Sorted(names)
 }

@@ -1,6 +1,7 @@
 package klusterlet
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -55,7 +57,8 @@ func read(attributes map[string]attr.Value) reading {
 			err = json.Unmarshal(one, &r.options)
 		}
 		if err != nil {
-			r.problems = append(r.problems, field.Invalid(field.NewPath(name), "", "it has no place in the API: "+err.Error()))
+			r.problems = append(r.problems, field.Invalid(field.NewPath(name), "", "it has no place in "+
+				"the API: "+err.Error()))
 		}
 	}
 	return r
@@ -72,7 +75,8 @@ func (r *reading) dropNoQuantities(resources map[string]any) {
 			quantity, _ := list[name].(string)
 			if _, err := resource.ParseQuantity(quantity); err != nil {
 				at := field.NewPath("resources", kind).Key(name)
-				r.problems = append(r.problems, field.Invalid(at, quantity, "it is no quantity; write it as in 100m, 0.5, 128Mi or 1Gi"))
+				r.problems = append(r.problems, field.Invalid(at, quantity, "it is no quantity; write it as in 100m, "+
+					"0.5, 128Mi or 1Gi"))
 				delete(list, name)
 			}
 		}
@@ -127,8 +131,8 @@ func (r *reading) field(at string, value attr.Value) any {
 // camel is the API's name of an attribute.
 func camel(name string) string {
 	words := strings.Split(name, "_")
-	for i := 1; i < len(words); i++ {
-		words[i] = strings.ToUpper(words[i][:1]) + words[i][1:]
+	for i, word := range words[1:] {
+		words[i+1] = attribute.Capitalize(word)
 	}
 	return strings.Join(words, "")
 }
@@ -136,83 +140,27 @@ func camel(name string) string {
 // valuesOf are attributes of some types that say what options say.
 func valuesOf(o v1alpha1.AgentOptions, of map[string]attr.Type) map[string]attr.Value {
 	raw, _ := json.Marshal(o) // the API's own types
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
 	fields := map[string]any{}
-	_ = json.Unmarshal(raw, &fields)
-	if env, ok := fields["env"].([]any); ok {
-		entries := map[string]any{}
-		for _, variable := range env {
-			variable, _ := variable.(map[string]any)
-			name, _ := variable["name"].(string)
-			value, _ := variable["value"].(string)
-			entries[name] = value
+	_ = decoder.Decode(&fields)
+	if o.Env != nil {
+		env := map[string]any{}
+		for _, variable := range o.Env {
+			env[variable.Name] = variable.Value
 		}
-		fields["env"] = entries
+		fields["env"] = env
 	}
-	if secrets, ok := fields["imagePullSecrets"].([]any); ok {
-		for i, secret := range secrets {
-			secret, _ := secret.(map[string]any)
-			secrets[i] = secret["name"]
+	if o.ImagePullSecrets != nil {
+		var names []any
+		for _, secret := range o.ImagePullSecrets {
+			names = append(names, secret.Name)
 		}
+		fields["imagePullSecrets"] = names
 	}
 	values := map[string]attr.Value{}
 	for name, t := range of {
-		values[name] = valueOf(t, fields[camel(name)])
+		values[name], _ = fromAPI.decode(name, t, fields[camel(name)])
 	}
 	return values
-}
-
-// valueOf is a value in JSON's terms as one of Terraform.
-func valueOf(t attr.Type, value any) attr.Value {
-	switch t := t.(type) {
-	case types.ObjectType:
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return types.ObjectNull(t.AttrTypes)
-		}
-		attributes := map[string]attr.Value{}
-		for name, of := range t.AttrTypes {
-			attributes[name] = valueOf(of, fields[camel(name)])
-		}
-		return types.ObjectValueMust(t.AttrTypes, attributes)
-	case types.MapType:
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return types.MapNull(t.ElemType)
-		}
-		entries := map[string]attr.Value{}
-		for key, entry := range fields {
-			entries[key] = valueOf(t.ElemType, entry)
-		}
-		return types.MapValueMust(t.ElemType, entries)
-	case types.ListType:
-		list, ok := value.([]any)
-		if !ok {
-			return types.ListNull(t.ElemType)
-		}
-		elements := []attr.Value{}
-		for _, element := range list {
-			elements = append(elements, valueOf(t.ElemType, element))
-		}
-		return types.ListValueMust(t.ElemType, elements)
-	}
-	return leafOf(t, value)
-}
-
-func leafOf(t attr.Type, value any) attr.Value {
-	switch t {
-	case types.BoolType:
-		if flag, ok := value.(bool); ok {
-			return types.BoolValue(flag)
-		}
-		return types.BoolNull()
-	case types.Int64Type:
-		if number, ok := value.(float64); ok {
-			return types.Int64Value(int64(number))
-		}
-		return types.Int64Null()
-	}
-	if text, ok := value.(string); ok {
-		return types.StringValue(text)
-	}
-	return types.StringNull()
 }

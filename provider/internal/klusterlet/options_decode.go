@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -25,23 +25,35 @@ func DecodeAgentOptions(given map[string]any) (v1alpha1.AgentOptions, error) {
 	attributes := map[string]attr.Value{}
 	of := attributeTypes()
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		value, err := decode(name, of[name], given[name])
+		value, err := asWritten.decode(name, of[name], given[name])
 		if err != nil {
 			return v1alpha1.AgentOptions{}, err
 		}
 		attributes[name] = value
 	}
 	if problems := problemsOf(attributes); len(problems) > 0 {
-		return v1alpha1.AgentOptions{}, fmt.Errorf("%s: %s", placeOf(problems[0].Field, attributes, path.Empty()), problems[0].ErrorBody())
+		at := placeOf(problems[0].Field, attributes, path.Empty())
+		return v1alpha1.AgentOptions{}, fmt.Errorf("%s: %s", at, problems[0].ErrorBody())
 	}
 	return read(attributes).options, nil
 }
 
+// names are those by which the attributes of objects are called.
+type names bool
+
+const (
+	// asWritten are the names of attributes; there are no others.
+	asWritten names = false
+	// fromAPI are the names of the API's fields, of which those without an attribute are
+	// left out.
+	fromAPI names = true
+)
+
 // decode is a value in JSON's terms as one of Terraform's, as Terraform converts
 // values for a resource.
-func decode(at string, t attr.Type, given any) (attr.Value, error) {
+func (n names) decode(at string, t attr.Type, given any) (attr.Value, error) {
 	if given == nil {
-		return valueOf(t, nil), nil
+		return attribute.Null(t), nil
 	}
 	switch t := t.(type) {
 	case types.ObjectType:
@@ -49,7 +61,7 @@ func decode(at string, t attr.Type, given any) (attr.Value, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s has to be an object", at)
 		}
-		return decodeObject(at, t, fields)
+		return n.decodeObject(at, t, fields)
 	case types.MapType:
 		fields, ok := given.(map[string]any)
 		if !ok {
@@ -57,7 +69,7 @@ func decode(at string, t attr.Type, given any) (attr.Value, error) {
 		}
 		entries := map[string]attr.Value{}
 		for key, entry := range fields {
-			value, err := decode(fmt.Sprintf("%s[%q]", at, key), t.ElemType, entry)
+			value, err := n.decode(fmt.Sprintf("%s[%q]", at, key), t.ElemType, entry)
 			if err != nil {
 				return nil, err
 			}
@@ -71,7 +83,7 @@ func decode(at string, t attr.Type, given any) (attr.Value, error) {
 		}
 		elements := []attr.Value{}
 		for i, element := range list {
-			value, err := decode(fmt.Sprintf("%s[%d]", at, i), t.ElemType, element)
+			value, err := n.decode(fmt.Sprintf("%s[%d]", at, i), t.ElemType, element)
 			if err != nil {
 				return nil, err
 			}
@@ -82,15 +94,20 @@ func decode(at string, t attr.Type, given any) (attr.Value, error) {
 	return decodeLeaf(at, t, given)
 }
 
-func decodeObject(at string, t types.ObjectType, fields map[string]any) (attr.Value, error) {
+func (n names) decodeObject(at string, t types.ObjectType, fields map[string]any) (attr.Value, error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if _, ok := t.AttrTypes[name]; !ok {
-			return nil, fmt.Errorf("%s has no attribute %s; its attributes are %s", at, name, strings.Join(slices.Sorted(maps.Keys(t.AttrTypes)), ", "))
+		if _, ok := t.AttrTypes[name]; !ok && n == asWritten {
+			return nil, fmt.Errorf("%s has no attribute %s; its attributes are %s",
+				at, name, strings.Join(slices.Sorted(maps.Keys(t.AttrTypes)), ", "))
 		}
 	}
 	attributes := map[string]attr.Value{}
 	for name, of := range t.AttrTypes {
-		value, err := decode(at+"."+name, of, fields[name])
+		field := name
+		if n == fromAPI {
+			field = camel(name)
+		}
+		value, err := n.decode(at+"."+name, of, fields[field])
 		if err != nil {
 			return nil, err
 		}
@@ -122,16 +139,11 @@ func decodeLeaf(at string, t attr.Type, given any) (attr.Value, error) {
 		}
 		return types.Int64Value(whole), nil
 	}
-	switch {
-	case isText:
-		return types.StringValue(text), nil
-	case isNumber:
-		return types.StringValue(number.String()), nil
-	case isFlag:
-		return types.StringValue(strconv.FormatBool(flag)), nil
-	}
-	if _, isList := given.([]any); isList {
+	switch given.(type) {
+	case []any:
 		return nil, fmt.Errorf("%s has to be a text, and is a list", at)
+	case map[string]any:
+		return nil, fmt.Errorf("%s has to be a text, and is a map", at)
 	}
-	return nil, fmt.Errorf("%s has to be a text, and is a map", at)
+	return types.StringValue(fmt.Sprint(given)), nil
 }

@@ -1,9 +1,13 @@
 package klusterlet
 
 import (
+	"context"
+	"maps"
+
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -27,30 +31,19 @@ type OptionsModel struct {
 
 // OptionsModelOf is the model of options, with null for all that is not set.
 func OptionsModelOf(o v1alpha1.AgentOptions) OptionsModel {
-	v := valuesOf(o, attributeTypes())
-	return OptionsModel{
-		Image: v["image"].(types.String), ImagePullPolicy: v["image_pull_policy"].(types.String),
-		ImagePullSecrets: v["image_pull_secrets"].(types.List), Args: v["args"].(types.List),
-		Labels: v["labels"].(types.Map), Annotations: v["annotations"].(types.Map), Env: v["env"].(types.Map),
-		NodeSelector: v["node_selector"].(types.Map), Tolerations: v["tolerations"].(types.List),
-		Affinity: v["affinity"].(types.Object), Resources: v["resources"].(types.Object),
-		HostNetwork: v["host_network"].(types.Bool), PriorityClassName: v["priority_class_name"].(types.String),
-		UserAccess: v["user_access"].(types.Bool),
-	}
+	of := attributeTypes()
+	return attribute.As[OptionsModel](types.ObjectValueMust(of, valuesOf(o, of)))
 }
 
 // values are the attributes by their names.
 func (m OptionsModel) values() map[string]attr.Value {
-	return map[string]attr.Value{
-		"image": m.Image, "image_pull_policy": m.ImagePullPolicy, "image_pull_secrets": m.ImagePullSecrets, "args": m.Args,
-		"labels": m.Labels, "annotations": m.Annotations, "env": m.Env, "node_selector": m.NodeSelector,
-		"tolerations": m.Tolerations, "affinity": m.Affinity, "resources": m.Resources,
-		"host_network": m.HostNetwork, "priority_class_name": m.PriorityClassName, "user_access": m.UserAccess,
-	}
+	of := attributeTypes()
+	object, _ := types.ObjectValueFrom(context.Background(), of, m) // the model fits: a test says so
+	return object.Attributes()
 }
 
-// AgentOptionsOf are the options that some of Attributes say, by their names. What is unknown is
-// left out.
+// AgentOptionsOf are the options that some of AgentAttributes say, by their names. What is
+// unknown is left out.
 func AgentOptionsOf(attributes map[string]attr.Value) v1alpha1.AgentOptions {
 	return read(attributes).options
 }
@@ -69,11 +62,5 @@ func (m OptionsModel) Options() v1alpha1.AgentOptions { return read(m.values()).
 
 // Equal reports whether two models say the same in the same words.
 func (m OptionsModel) Equal(other OptionsModel) bool {
-	theirs := other.values()
-	for name, value := range m.values() {
-		if !value.Equal(theirs[name]) {
-			return false
-		}
-	}
-	return true
+	return maps.EqualFunc(m.values(), other.values(), func(a, b attr.Value) bool { return a.Equal(b) })
 }

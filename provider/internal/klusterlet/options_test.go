@@ -93,7 +93,7 @@ func attributesOf(t *testing.T, text string) map[string]attr.Value {
 	given := decoded(t, text)
 	attributes := map[string]attr.Value{}
 	for name, of := range attributeTypes() {
-		value, err := decode(name, of, given[name])
+		value, err := asWritten.decode(name, of, given[name])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,15 +65,22 @@ func (a *agent) place(ctx context.Context) (place, error) {
 func checkPlace(name string, was, found place, wanted types.String, diags *diag.Diagnostics) bool {
 	switch {
 	case !wanted.IsNull() && !wanted.IsUnknown() && wanted.ValueString() != found.UID:
-		diags.AddAttributeError(path.Root("cluster_uid"), fmt.Sprintf("cluster_connection does not lead to the cluster of cluster_uid, for %q", name),
+		diags.AddAttributeError(path.Root("cluster_uid"), fmt.Sprintf("cluster_connection does not lead to the "+
+			"cluster of cluster_uid, for %q", name),
 			fmt.Sprintf("cluster_uid is %q, and the cluster at %s is %q by the UID of its namespace kube-system. "+
-				"Correct cluster_connection; or, if that is the cluster which has the name %q from now on, set cluster_uid to its UID.", wanted.ValueString(), found.Host, found.UID, name))
+				"Correct cluster_connection; or, if that is the cluster which has the name %q from now on, set "+
+				"cluster_uid to its UID.", wanted.ValueString(), found.Host, found.UID, name))
 		return false
 	case wanted.IsNull() && was.other(found):
-		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("cluster_connection of %q leads to another cluster", name),
-			fmt.Sprintf("The agent of %q was installed in the cluster at %s, whose namespace kube-system has the UID %q. The connection now leads to %s, which has %q. Two clusters can't share a name: the hub serves one agent for each name. "+
-				"To add that cluster, give it a name and a resource of its own. If it replaces the other one, for example after a rebuild at another address, set cluster_uid = %q: "+
-				"the agent then joins from there, and the hub stops serving the previous one.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
+		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("cluster_connection of %q leads to "+
+			"another cluster", name),
+			fmt.Sprintf("The agent of %q was installed in the cluster at %s, whose namespace kube-system has the UID "+
+				"%q. The connection now leads to %s, which has %q. Two clusters can't share a name: the hub serves "+
+				"one agent for each name. "+
+				"To add that cluster, give it a name and a resource of its own. If it replaces the other one, for "+
+				"example after a rebuild at another address, set cluster_uid = %q: "+
+				"the agent then joins from there, and the hub stops serving the "+
+				"previous one.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
 		return false
 	}
 	return true

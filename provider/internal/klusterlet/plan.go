@@ -21,7 +21,9 @@ import (
 
 // ModifyPlan refuses a connection that now leads to another cluster, and keeps
 // what an update will not change from being unknown.
-func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+func (r *klusterletResource) ModifyPlan(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) {
 	if req.Plan.Raw.IsNull() {
 		r.warnOfWorks(ctx, req, &resp.Diagnostics)
 		return
@@ -39,14 +41,24 @@ func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.Modify
 		needsKubeconfig(config.ClusterName.ValueString(), &resp.Diagnostics)
 		return
 	}
+	r.planAttempt(ctx, req, resp, &plan, &state, &config)
+}
+
+// planAttempt plans what comes of an attempt to install or to change the agent, and of
+// another one after one that failed.
+func (r *klusterletResource) planAttempt(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	plan, state, config *klusterletModel,
+) {
+	creates := req.State.Raw.IsNull()
 	ready, uid := types.BoolUnknown(), config.ClusterUID
 	if uid.IsNull() {
 		uid = types.StringUnknown()
 	}
-	if !req.State.Raw.IsNull() {
+	if !creates {
 		was := placeIn(ctx, req.Private, &resp.Diagnostics)
-		moved := r.moved(ctx, was, &plan, &state, &config, &resp.Diagnostics)
-		if !moved && !plan.touchesCluster(&state) {
+		moved := r.moved(ctx, was, plan, state, config, &resp.Diagnostics)
+		if !moved && !plan.touchesCluster(state) {
 			ready = state.Ready
 			if config.ClusterUID.IsNull() {
 				uid = state.ClusterUID
@@ -56,8 +68,29 @@ func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.Modify
 	if plan.WaitForBootstrap.Equal(types.BoolValue(false)) {
 		ready = types.BoolNull()
 	}
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("cluster_uid"), uid)...)
+	set := func(attribute string, value any) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(attribute), value)...)
+	}
+	set("ready", ready)
+	set("cluster_uid", uid)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	plan.ClusterUID = uid
+	attempt := creates || state.failed() || ready.IsUnknown() || uid.IsUnknown() || plan.touchesCluster(state)
+	joined := state.Joined
+	if attempt {
+		joined = types.BoolUnknown()
+	}
+	set("joined", joined)
+	if !attempt || (plan.OnFailure.ValueString() != onFailureContinue && !plan.OnFailure.IsUnknown()) {
+		set("problems", noProblems())
+		set("offline", false)
+		return
+	}
+	set("offline", types.BoolUnknown())
+	set("problems", types.ListUnknown(types.StringType))
+	set("installed", types.BoolUnknown())
 }
 
 // warnOfWorks names the works for which the removal of the agent will wait, and which
@@ -65,7 +98,8 @@ func (r *klusterletResource) ModifyPlan(ctx context.Context, req resource.Modify
 func (r *klusterletResource) warnOfWorks(ctx context.Context, req resource.ModifyPlanRequest, diags *diag.Diagnostics) {
 	var state klusterletModel
 	client := r.Hub.PlanClient()
-	if req.State.Get(ctx, &state).HasError() || state.KeepWorksOnDestroy.ValueBool() || client == nil || r.Hub.HasWritten() {
+	if client == nil || r.Hub.HasWritten() || req.State.Get(ctx, &state).HasError() ||
+		state.KeepWorksOnDestroy.ValueBool() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
@@ -77,8 +111,10 @@ func (r *klusterletResource) warnOfWorks(ctx context.Context, req resource.Modif
 	}
 	if left := foreignWorks(works.Items); len(left) > 0 {
 		diags.AddWarning(fmt.Sprintf("Works will hold up the removal of the agent from cluster %q", name),
-			fmt.Sprintf("The hub has works for the cluster that neither a Terraform resource nor a controller of the hub keeps, so destroying the agent does not delete them:\n%s\n\n"+
-				"The agent is removed only when what they applied is gone. Delete them first: kubectl delete manifestworks -n %s NAME\n%s", attribute.JoinLines(left), name, keepWorksAdvice))
+			fmt.Sprintf("The hub has works for the cluster that neither a Terraform resource nor a controller of the "+
+				"hub keeps, so destroying the agent does not delete them:\n%s\n\n"+
+				"The agent is removed only when what they applied is gone. Delete them first: kubectl delete "+
+				"manifestworks -n %s NAME\n%s", attribute.JoinLines(left), name, keepWorksAdvice))
 	}
 }
 
@@ -87,8 +123,8 @@ func foreignWorks(works []workv1.ManifestWork) []string {
 	var names []string
 	for i := range works {
 		w := &works[i]
-		made := w.Labels[work.ReplicaSetLabel] + w.Labels[muster.LogicalCloudLabel] + w.Labels[cluster.AddOnNameLabel] + crud.OwnerMark(w)
-		if w.DeletionTimestamp == nil && made == "" && len(w.OwnerReferences) == 0 {
+		made := w.Labels[work.ReplicaSetLabel] + w.Labels[muster.LogicalCloudLabel] + w.Labels[cluster.AddOnNameLabel]
+		if w.DeletionTimestamp == nil && made+crud.OwnerMark(w) == "" && len(w.OwnerReferences) == 0 {
 			names = append(names, "  "+w.Name)
 		}
 	}
@@ -98,7 +134,8 @@ func foreignWorks(works []workv1.ManifestWork) []string {
 // touchesCluster reports whether going from the state to the plan takes anything
 // in the managed cluster.
 func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
-	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) && m.OptionsModel.Equal(state.OptionsModel) && m.Installed.Equal(state.Installed)
+	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) &&
+		m.OptionsModel.Equal(state.OptionsModel) && m.Installed.Equal(state.Installed)
 	if !same || m.renewsBootstrap(state) || (m.insists() && !state.insists()) {
 		return true
 	}
@@ -111,7 +148,9 @@ func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
 // moved reports whether the planned connection has another address than the one
 // by which the agent was installed, and refuses one that leads to another
 // cluster. A cluster that is away is asked again when the plan is carried out.
-func (r *klusterletResource) moved(ctx context.Context, was place, plan, state, config *klusterletModel, diags *diag.Diagnostics) bool {
+func (r *klusterletResource) moved(
+	ctx context.Context, was place, plan, state, config *klusterletModel, diags *diag.Diagnostics,
+) bool {
 	if !attribute.Known(plan.Connection) || was.UID == "" {
 		return false
 	}

@@ -39,8 +39,10 @@ func (a *agent) hubHash(ctx context.Context) (hash string, ok bool, err error) {
 }
 
 // keepWorksAdvice is how the agent goes without its works.
-const keepWorksAdvice = "To leave in the cluster what they applied, set keep_works_on_destroy = true and apply, without replacing the resource, before destroying it. " +
-	"The value in the state counts: for a tainted resource, run terraform untaint first. Where the hub is lost, apply this resource alone, with terraform apply -target=ADDRESS: " +
+const keepWorksAdvice = "To leave in the cluster what they applied, set keep_works_on_destroy = true and apply, " +
+	"without replacing the resource, before destroying it. " +
+	"The value in the state counts: for a tainted resource, run terraform untaint first. Where the hub is lost, " +
+	"apply this resource alone, with terraform apply -target=ADDRESS: " +
 	"a whole apply would create on the hub what was lost with it."
 
 // waitForWorks waits until nothing of the agent's hub is applied any more. It
@@ -61,7 +63,8 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 		var names []string
 		for _, w := range works.Items {
 			if w.Spec.HubHash == hash {
-				names = append(names, fmt.Sprintf("  %s, with %d objects in the cluster", w.Spec.ManifestWorkName, len(w.Status.AppliedResources)))
+				names = append(names, fmt.Sprintf("  %s, with %d objects in "+
+					"the cluster", w.Spec.ManifestWorkName, len(w.Status.AppliedResources)))
 			}
 		}
 		return names
@@ -72,7 +75,9 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 		stop := j.watchWorks(waiting, fail)
 		defer stop()
 	}
-	err = a.client.WaitList(waiting, works, &workv1.AppliedManifestWork{}, kube.ListOptions{}, func() (bool, error) { return len(left()) == 0, nil })
+	err = a.client.WaitList(waiting, works, &workv1.AppliedManifestWork{}, kube.ListOptions{}, func() (bool, error) {
+		return len(left()) == 0, nil
+	})
 	var kept keptWorksError
 	switch {
 	case err == nil, kube.IsKindNotServed(err):
@@ -82,13 +87,17 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 		return true
 	case errors.As(context.Cause(waiting), &kept):
 		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q, and nobody deletes them", a.name),
-			fmt.Sprintf("The agent was not removed, because only it can remove from the cluster what these works applied:\n%s\n\nOf them these are on the hub and not about to be deleted:\n%s\n\n"+
-				"Delete them, or let this resource be destroyed after what makes them (depends_on), and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
-				keepWorksAdvice+" An agent that is only to be installed again needs no replacement: what is missing or changed is repaired by terraform apply.",
+			fmt.Sprintf("The agent was not removed, because only it can remove from the cluster what these works "+
+				"applied:\n%s\n\nOf them these are on the hub and not about to be deleted:\n%s\n\n"+
+				"Delete them, or let this resource be destroyed after what makes them (depends_on), and apply again. "+
+				"Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
+				keepWorksAdvice+" An agent that is only to be installed again needs no replacement: what is missing "+
+				"or changed is repaired by terraform apply.",
 				attribute.JoinLines(left()), attribute.JoinLines(kept), a.name))
 	case hub.IsTimeout(err):
 		diags.AddError(fmt.Sprintf("Works of the hub are left in cluster %q", a.name),
-			fmt.Sprintf("The agent was not removed, because after %s these works were still applied in the cluster and only it can remove them:\n%s\n\n"+
+			fmt.Sprintf("The agent was not removed, because after %s these works were still applied in the cluster "+
+				"and only it can remove them:\n%s\n\n"+
 				"Delete them on the hub and apply again. Next:\n  kubectl get manifestworks -n %s    # on the hub\n"+
 				keepWorksAdvice,
 				timeout, attribute.JoinLines(left()), a.name))
@@ -101,14 +110,17 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 
 func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
 	diags.AddWarning(fmt.Sprintf("If cluster %q is gone for good", a.name),
-		fmt.Sprintf("There is nothing left to remove then. %s\nWithout a muster_managed_cluster, take this resource out of the state with terraform state rm, and apply again.", crud.LostAdvice(a.name)))
+		fmt.Sprintf("There is nothing left to remove then. %s\nWithout a muster_managed_cluster, take this resource "+
+			"out of the state with terraform state rm, and apply again.", crud.LostAdvice(a.name)))
 }
 
 // warnOfLeftAgent says what stays in a cluster that was given up.
 func warnOfLeftAgent(name, why string, diags *diag.Diagnostics) {
 	diags.AddWarning(fmt.Sprintf("The agent of cluster %q was not removed", name),
-		fmt.Sprintf("Nobody has looked into the cluster: %s. The resource is out of the state. If the cluster still exists, remove the agent there "+
-			"(kubectl delete namespace %s), its rights (the ClusterRoles and ClusterRoleBindings open-cluster-management:klusterlet-*), and what works have made.",
+		fmt.Sprintf("Nobody has looked into the cluster: %s. The resource is out of the state. If the cluster still "+
+			"exists, remove the agent there "+
+			"(kubectl delete namespace %s), its rights (the ClusterRoles and ClusterRoleBindings "+
+			"open-cluster-management:klusterlet-*), and what works have made.",
 			why, cluster.AgentNamespace))
 }
 
@@ -157,7 +169,8 @@ func (a *agent) isRemoved(object kube.Object, err error, timeout time.Duration, 
 	case err == nil:
 		return true
 	case hub.IsTimeout(err):
-		diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed cluster:\n  kubectl describe %s %s",
+		diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed "+
+			"cluster:\n  kubectl describe %s %s",
 			timeout, hub.DescribeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
 	default:
 		hub.AddAPIError(diags, a.client, doing, err)
@@ -226,8 +239,8 @@ func (j *joining) watchWorks(ctx context.Context, fail context.CancelCauseFunc) 
 func (j *joining) waitForFinalizers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, worksPatience)
 	defer cancel()
-	works := &workv1.ManifestWorkList{}
-	_ = j.client.WaitList(ctx, works, &workv1.ManifestWork{}, kube.ListOptions{Namespace: j.name}, func() (bool, error) {
+	works, own := &workv1.ManifestWorkList{}, kube.ListOptions{Namespace: j.name}
+	_ = j.client.WaitList(ctx, works, &workv1.ManifestWork{}, own, func() (bool, error) {
 		return !slices.ContainsFunc(works.Items, func(w workv1.ManifestWork) bool {
 			return w.DeletionTimestamp != nil && slices.Contains(w.Finalizers, work.ManifestWorkFinalizer)
 		}), nil

@@ -75,37 +75,53 @@ func newWith(p patience) resource.Resource {
 	return &tolerantKlusterlet{klusterletResource{patience: p}}
 }
 
-func (r *klusterletResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+func (r *klusterletResource) Metadata(
+	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
+) {
 	resp.TypeName = req.ProviderTypeName + "_klusterlet"
 	resp.ResourceBehavior.MutableIdentity = true // a kubeconfig may move
 }
 
-func (r *klusterletResource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	s := attribute.IdentitySchema("cluster_name", "kubeconfig_path")
-	s.Attributes["kubeconfig_path"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Kubeconfig file of the managed cluster."}
-	s.Attributes["context"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Context of that kubeconfig; its current one if omitted."}
-	s.Attributes["namespace"] = identityschema.StringAttribute{OptionalForImport: true, Description: "Namespace of the agent; " + cluster.AgentNamespace + " if left out."}
+func (r *klusterletResource) IdentitySchema(
+	_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse,
+) {
+	s := attribute.IdentitySchema("cluster_name")
+	for name, description := range map[string]string{
+		"kubeconfig_path": "Kubeconfig file of the managed cluster.",
+		"context":         "Context of that kubeconfig; its current one if omitted.",
+		"namespace":       "Namespace of the agent; " + cluster.AgentNamespace + " if left out.",
+	} {
+		s.Attributes[name] = identityschema.StringAttribute{OptionalForImport: true, Description: description}
+	}
 	resp.IdentitySchema = s
 }
 
 func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap kubeconfig and Deployment, installed through that cluster's own connection. " +
+		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap " +
+			"kubeconfig and Deployment, installed through that cluster's own connection. " +
 			"One provider serves any number of clusters; no provider alias per cluster is needed.\n\n" +
-			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the provider allows the token that Terraform hands over to do this, or approves the certificate request. " +
-			"An upgrade removes the old agent only when the new one runs and the hub has answered it; with `host_network` the old one has to go first. " +
+			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the " +
+			"provider allows the token that Terraform hands over to do this, or approves the certificate request. " +
+			"An upgrade removes the old agent only when the new one runs and the hub has answered it; with " +
+			"`host_network` the old one has to go first. " +
 			"A hub that is away later does not make an agent unready.\n\n" +
-			"The agent has an administrator's rights, so what others add to its Deployment is drift, too: containers, environment, volumes, host namespaces, probes, labels and annotations of its pods. " +
-			"A plan names each of it, and the next apply removes it. Not drift are what the API server fills in, `kubectl rollout restart`, and what only decides where the pods run and how their image is pulled: " +
+			"The agent has an administrator's rights, so what others add to its Deployment is drift, too: " +
+			"containers, environment, volumes, host namespaces, probes, labels and annotations of its pods. " +
+			"A plan names each of it, and the next apply removes it. Not drift are what the API server fills in, " +
+			"`kubectl rollout restart`, and what only decides where the pods run and how their image is pulled: " +
 			"tolerations, node selectors, affinity, priority, pull secrets and further resources.\n\n" +
-			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then removes the agent with its namespace. " +
+			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then " +
+			"removes the agent with its namespace. " +
 			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
 		Attributes: klusterletAttributes(),
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{
-				Create: true, CreateDescription: attribute.TimeoutText("installing, with the wait for the agent's certificate,", defaultInstall),
+				Create: true, CreateDescription: attribute.TimeoutText("installing, with the wait for the agent's "+
+					"certificate,", defaultInstall),
 				Update: true, UpdateDescription: attribute.TimeoutText("updating", defaultInstall),
-				Delete: true, DeleteDescription: attribute.TimeoutText("removing, with the wait for works,", attribute.DefaultDelete),
+				Delete: true, DeleteDescription: attribute.TimeoutText("removing, with the wait "+
+					"for works,", attribute.DefaultDelete),
 			}),
 		},
 	}
@@ -122,20 +138,23 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 	var diags diag.Diagnostics
 	agent := r.agent(&state, refreshBudget, &diags)
 	if diags.HasError() {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()), diags.Errors()[0].Detail())
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was "+
+			"not checked", state.ClusterName.ValueString()), diags.Errors()[0].Detail())
 		return
 	}
 	was := placeIn(ctx, req.Private, &resp.Diagnostics)
 	seen, found, err := agent.glance(ctx)
 	if err != nil {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.ClusterName.ValueString()),
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was "+
+			"not checked", state.ClusterName.ValueString()),
 			hub.Explain(agent.client.Host(), "read the agent's objects", err)+" The state stays as it was.")
 		return
 	}
 	if was.other(found) {
 		// The plan says what to do about it.
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", agent.name),
-			fmt.Sprintf("The connection leads to another cluster than the one that the agent was installed in: to %s, and not to %s. The state stays as it was.", found.Host, was.Host))
+			fmt.Sprintf("The connection leads to another cluster than the one that the agent was installed in: to "+
+				"%s, and not to %s. The state stays as it was.", found.Host, was.Host))
 		return
 	}
 	rebuilt := was.UID != "" && was.UID != found.UID
@@ -147,7 +166,8 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 	state.observe(seen)
 	if len(seen.drifts) > 0 && !state.failed() {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was changed", agent.name),
-			fmt.Sprintf("In the cluster at %s these objects are not as they should be; the next apply restores them:\n%s", found.Host, attribute.JoinLines(indented(seen.drifts))))
+			fmt.Sprintf("In the cluster at %s these objects are not as they should be; the next apply restores "+
+				"them:\n%s", found.Host, attribute.JoinLines(indented(seen.drifts))))
 	}
 	if !rebuilt {
 		state.ClusterUID = types.StringValue(found.UID)
@@ -158,7 +178,9 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 
 // reportStray warns of an agent that belongs to another hub, and has the next apply
 // take it back where the provider makes the bootstrap kubeconfig.
-func (r *klusterletResource) reportStray(ctx context.Context, a *agent, state *klusterletModel, seen *observation, diags *diag.Diagnostics) {
+func (r *klusterletResource) reportStray(
+	ctx context.Context, a *agent, state *klusterletModel, seen *observation, diags *diag.Diagnostics,
+) {
 	if r.Hub.PlanClient() == nil {
 		return
 	}
@@ -172,7 +194,8 @@ func (r *klusterletResource) reportStray(ctx context.Context, a *agent, state *k
 		seen.drifts = append(seen.drifts, "the agent belongs to another hub")
 		seen.certified = false
 	} else {
-		next = "If it is to join this one, give it a new bootstrap_kubeconfig_wo and raise bootstrap_kubeconfig_wo_version."
+		next = "If it is to join this one, give it a new bootstrap_kubeconfig_wo and raise " +
+			"bootstrap_kubeconfig_wo_version."
 	}
 	diags.AddWarning(fmt.Sprintf("The agent in cluster %q belongs to another hub", a.name), why+"\n\n"+next)
 }
@@ -208,17 +231,21 @@ func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequ
 	defer cancel()
 	found, err := agent.place(ctx)
 	if err != nil && detached && kube.IsUnanswered(err) {
-		warnOfLeftAgent(agent.name, fmt.Sprintf("the hub has no such cluster any more, and it does not answer at %s", agent.client.Host()), &resp.Diagnostics)
+		warnOfLeftAgent(agent.name, fmt.Sprintf("the hub has no such cluster any more, and it does not "+
+			"answer at %s", agent.client.Host()), &resp.Diagnostics)
 		return
 	}
 	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("remove the agent from cluster %q", agent.name), err)
+		hub.AddAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("remove the agent from "+
+			"cluster %q", agent.name), err)
 		agent.suggestForgetting(&resp.Diagnostics)
 		return
 	}
 	if was := placeIn(ctx, req.Private, &resp.Diagnostics); was.UID != "" && found.UID != was.UID {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent of cluster %q was not removed", agent.name),
-			fmt.Sprintf("The cluster that it was installed in, with the UID %q, is no longer at %s, so there is nothing to remove here. If it still runs elsewhere, deny the cluster or delete its ManagedCluster.", was.UID, found.Host))
+			fmt.Sprintf("The cluster that it was installed in, with the UID %q, is no longer at %s, so there is "+
+				"nothing to remove here. If it still runs elsewhere, deny the cluster or delete its "+
+				"ManagedCluster.", was.UID, found.Host))
 		return
 	}
 	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, j, timeout, &resp.Diagnostics) {
@@ -233,7 +260,9 @@ func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequ
 
 // ImportState takes CLUSTER_NAME@KUBECONFIG_PATH, with #CONTEXT behind it and
 // NAMESPACE/ before it if need be, or the identity with the same parts.
-func (r *klusterletResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+func (r *klusterletResource) ImportState(
+	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
+) {
 	var id klusterletIdentity
 	if req.ID == "" {
 		resp.Diagnostics.Append(req.Identity.Get(ctx, &id)...)
@@ -267,7 +296,8 @@ func (r *klusterletResource) ImportState(ctx context.Context, req resource.Impor
 		hub.AddAPIError(&resp.Diagnostics, agent.client, doing, err)
 		return
 	case seen.deployment == nil:
-		resp.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The cluster at %s has no agent in namespace %s. Name another namespace with NAMESPACE/CLUSTER_NAME@KUBECONFIG_PATH.",
+		resp.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The cluster at %s has no agent in namespace %s. Name "+
+			"another namespace with NAMESPACE/CLUSTER_NAME@KUBECONFIG_PATH.",
 			agent.client.Host(), state.Namespace.ValueString()))
 		return
 	}

@@ -63,7 +63,8 @@ func agentRolledOut(d *appsv1.Deployment) bool {
 		return false
 	}
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue && c.Reason == "NewReplicaSetAvailable"
+		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue &&
+			c.Reason == "NewReplicaSetAvailable"
 	})
 }
 
@@ -112,7 +113,8 @@ func (in *installation) await(ctx context.Context) error {
 	})
 	if err == nil {
 		secret := &corev1.Secret{}
-		err = a.client.Wait(ctx, secret, a.options.Namespace, cluster.HubKubeconfigSecret, func(exists bool) (bool, error) {
+		namespace, name := a.options.Namespace, cluster.HubKubeconfigSecret
+		err = a.client.Wait(ctx, secret, namespace, name, func(exists bool) (bool, error) {
 			return exists && certified(secret, a.name, time.Now()) && in.leadsTo(secret), nil
 		})
 	}
@@ -136,7 +138,9 @@ func (in *installation) leadsTo(secret *corev1.Secret) bool {
 
 // choosesHub reports whether the agent is started with several hubs.
 func (a *agent) choosesHub() bool {
-	return slices.ContainsFunc(a.options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--bootstrap-kubeconfigs") })
+	return slices.ContainsFunc(a.options.Args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--bootstrap-kubeconfigs")
+	})
 }
 
 // deletesBootstrap reports whether the agent is started to delete its bootstrap Secret
@@ -187,7 +191,9 @@ func (a *agent) pods() kube.ListOptions {
 }
 
 // explainWait is the title and the text about a wait that ended with an error.
-func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout time.Duration) (summary, detail string) {
+func (a *agent) explainWait(
+	ctx context.Context, j *joining, err error, timeout time.Duration) (summary, detail string,
+) {
 	var stuck stuckError
 	lines := []string{}
 	switch {
@@ -199,15 +205,18 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 		if last := a.lastLogged(ctx, stuck.Pod); last != "" {
 			lines = append(lines, "Its log ends with: "+last)
 		}
-		lines = append(lines, a.before()+" Correct env (such as HTTPS_PROXY), host_network, args or the bootstrap kubeconfig, "+
+		lines = append(lines, a.before()+" Correct env (such as HTTPS_PROXY), host_network, args or the bootstrap "+
+			"kubeconfig, "+
 			"or see to the hub, and apply again.")
 	case errors.As(err, &stuck):
 		summary = fmt.Sprintf("The agent in cluster %q does not run", a.name)
-		lines = append(lines, fmt.Sprintf("Its objects are in place, but its newest pod has been stuck for %s: %s.", a.patience.stuck, strings.TrimSuffix(stuck.Error(), ".")),
+		lines = append(lines, fmt.Sprintf("Its objects are in place, but its newest pod has been stuck "+
+			"for %s: %s.", a.patience.stuck, strings.TrimSuffix(stuck.Error(), ".")),
 			a.before()+" Correct image or args, or make the image available in the cluster, and apply again.")
 	case hub.IsTimeout(err):
 		summary = fmt.Sprintf("The agent in cluster %q has no certificate from the hub", a.name)
-		lines = append(lines, fmt.Sprintf("Its objects are in place, but within %s it was not rolled out with a certificate. The next apply waits again.", timeout))
+		lines = append(lines, fmt.Sprintf("Its objects are in place, but within %s it was not rolled out with a "+
+			"certificate. The next apply waits again.", timeout))
 	default:
 		summary = fmt.Sprintf("The agent in cluster %q was not waited for until the end", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place. %s.", attribute.Capitalize(err.Error())))
@@ -218,9 +227,11 @@ func (a *agent) explainWait(ctx context.Context, j *joining, err error, timeout 
 		lines = append(append(lines, ""), registration.DescribeJoining(ctx, j.client, a.name)...)
 	}
 	lines = append(lines, "", "Next:",
-		fmt.Sprintf("  kubectl -n %s get pods; kubectl -n %s logs deployment/%s    # in the managed cluster", a.options.Namespace, a.options.Namespace, klusterlet.Name),
+		fmt.Sprintf("  kubectl -n %s get pods; kubectl -n %s logs deployment/%s    # in the "+
+			"managed cluster", a.options.Namespace, a.options.Namespace, klusterlet.Name),
 		fmt.Sprintf("  kubectl describe csr -l %s=%s    # on the hub", cluster.NameLabel, a.name),
-		"A cluster is accepted by muster_cluster_acceptance, which must not depend on this resource. To install without waiting, set wait_for_bootstrap = false.")
+		"A cluster is accepted by muster_cluster_acceptance, which must not depend on this resource. To install "+
+			"without waiting, set wait_for_bootstrap = false.")
 	return summary, attribute.JoinLines(lines)
 }
 
@@ -253,7 +264,8 @@ func (a *agent) describe(ctx context.Context) []string {
 		return []string{fmt.Sprintf("  its Deployment can't be read: %s", err)}
 	}
 	status := deployment.Status
-	lines := []string{fmt.Sprintf("  Deployment: %d of %d pods are ready, %d are of the last change", status.ReadyReplicas, status.Replicas, status.UpdatedReplicas)}
+	lines := []string{fmt.Sprintf("  Deployment: %d of %d pods are ready, %d are of the "+
+		"last change", status.ReadyReplicas, status.Replicas, status.UpdatedReplicas)}
 	for _, c := range status.Conditions {
 		lines = append(lines, fmt.Sprintf("  %s is %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))
 	}

@@ -6,20 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
-
-var _ resource.ResourceWithModifyPlan = (*tolerantKlusterlet)(nil)
 
 // What muster_klusterlet does about a cluster in which the agent can't be
 // installed.
@@ -37,59 +32,6 @@ const neverInstalledKey = "never-installed"
 // resource when one instance fails, so an error in one cluster would hold up all
 // others of a fleet.
 type tolerantKlusterlet struct{ klusterletResource }
-
-// Schema implements resource.Resource.
-func (r *tolerantKlusterlet) Schema(ctx context.Context, req resource.SchemaRequest, resp *resource.SchemaResponse) {
-	r.klusterletResource.Schema(ctx, req, resp)
-	resp.Schema.Attributes["on_failure"] = schema.StringAttribute{
-		MarkdownDescription: "What to do when the agent can't be installed or changed, for example because the cluster can't be reached. `fail` is an error: Terraform then leaves out everything that depends on this resource, " +
-			"with `for_each` on **any** of its instances. `continue` is a warning: the others continue, `problems` describes the failure, and the next apply tries again. Defaults to `fail`.",
-		Optional:   true,
-		Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
-	}
-	resp.Schema.Attributes["offline"] = schema.BoolAttribute{
-		MarkdownDescription: "Whether the change that is in `problems` failed because the cluster, which could be reached before by the same address, did not answer. The next apply tries again.",
-		Computed:            true,
-	}
-	resp.Schema.Attributes["problems"] = schema.ListAttribute{
-		MarkdownDescription: "Why the agent could not be installed or changed, or has not joined in time, with `on_failure = \"continue\"`; empty when it could. A `precondition` of what needs this one cluster can ask for it.",
-		Computed:            true,
-		ElementType:         types.StringType,
-	}
-}
-
-// ModifyPlan plans another attempt after one that failed.
-func (r *tolerantKlusterlet) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	r.klusterletResource.ModifyPlan(ctx, req, resp)
-	if req.Plan.Raw.IsNull() || resp.Diagnostics.HasError() {
-		return
-	}
-	var plan, state klusterletModel
-	resp.Diagnostics.Append(resp.Plan.Get(ctx, &plan)...)
-	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := req.State.Raw.IsNull() || state.failed() || plan.Ready.IsUnknown() || plan.ClusterUID.IsUnknown() || plan.touchesCluster(&state)
-	set := func(attribute string, value any) {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(attribute), value)...)
-	}
-	joined := state.Joined
-	if attempt {
-		joined = types.BoolUnknown()
-	}
-	set("joined", joined)
-	if !attempt || (plan.OnFailure.ValueString() != onFailureContinue && !plan.OnFailure.IsUnknown()) {
-		set("problems", noProblems())
-		set("offline", false)
-		return
-	}
-	set("offline", types.BoolUnknown())
-	set("problems", types.ListUnknown(types.StringType))
-	set("installed", types.BoolUnknown())
-}
 
 // Create implements resource.Resource.
 func (r *tolerantKlusterlet) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
@@ -125,11 +67,13 @@ func (r *tolerantKlusterlet) Update(ctx context.Context, req resource.UpdateRequ
 	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("joined"), &joined)...)
 	if len(was.Elements()) > 0 {
 		// The bootstrap kubeconfig of the attempt that failed may not have arrived.
-		resp.Diagnostics.Append(req.State.SetAttribute(ctx, path.Root("bootstrap_kubeconfig_wo_version"), types.Int64Null())...)
+		number := path.Root("bootstrap_kubeconfig_wo_version")
+		resp.Diagnostics.Append(req.State.SetAttribute(ctx, number, types.Int64Null())...)
 	}
 	r.klusterletResource.Update(ctx, req, resp)
+	attempt := attempted{unwritten: resp.State.Raw.Equal(before), joined: joined.ValueBool()}
 	switch {
-	case tolerate(ctx, req.Plan, &resp.State, attempted{unwritten: resp.State.Raw.Equal(before), joined: joined.ValueBool()}, &resp.Diagnostics):
+	case tolerate(ctx, req.Plan, &resp.State, attempt, &resp.Diagnostics):
 		identify(ctx, req.Plan, resp.Identity, &resp.Diagnostics)
 	case !resp.Diagnostics.HasError():
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, neverInstalledKey, []byte("false"))...)
@@ -150,7 +94,8 @@ func (r *tolerantKlusterlet) Delete(ctx context.Context, req resource.DeleteRequ
 	_, reasons := warned(resp.Diagnostics)
 	resp.Diagnostics = nil
 	resp.Diagnostics.AddWarning(fmt.Sprintf("Nothing was removed from cluster %q", name.ValueString()),
-		fmt.Sprintf("The agent's installation there never succeeded, and it can't be looked for now: %s", strings.Join(reasons, "\n")))
+		fmt.Sprintf("The agent's installation there never succeeded, and it can't be looked "+
+			"for now: %s", strings.Join(reasons, "\n")))
 }
 
 // attempted is an attempt to install or change the agent.
@@ -186,11 +131,12 @@ func tolerate(ctx context.Context, plan tfsdk.Plan, state *tfsdk.State, a attemp
 		if a.unwritten {
 			reached = plan.Raw
 		}
-		raw, err := tftypes.Transform(reached, func(_ *tftypes.AttributePath, value tftypes.Value) (tftypes.Value, error) {
-			if value.IsKnown() {
-				return value, nil
+		type value = tftypes.Value
+		raw, err := tftypes.Transform(reached, func(_ *tftypes.AttributePath, v value) (value, error) {
+			if v.IsKnown() {
+				return v, nil
 			}
-			return tftypes.NewValue(value.Type(), nil), nil
+			return tftypes.NewValue(v.Type(), nil), nil
 		})
 		if err != nil {
 			diags.AddError("Cannot record why the agent is not installed", err.Error())
@@ -222,7 +168,8 @@ func warned(diags diag.Diagnostics) (warnings diag.Diagnostics, reasons []string
 			continue
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %s", d.Summary(), d.Detail()))
-		warnings.AddWarning(d.Summary(), d.Detail()+"\n\nThe apply continues with everything else, and the next apply tries this again (on_failure = \"continue\").")
+		warnings.AddWarning(d.Summary(), d.Detail()+"\n\nThe apply continues with everything else, and the next "+
+			"apply tries this again (on_failure = \"continue\").")
 	}
 	return warnings, reasons
 }
