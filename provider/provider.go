@@ -128,6 +128,7 @@ func kinds() []crud.Declared {
 		replicaset.Set(),
 		namespace.Namespace(),
 		placement.Placement(),
+		placement.Score(),
 		logicalcloud.Role(),
 		addon.AddOn(),
 		addon.InCluster(),
@@ -143,7 +144,6 @@ func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 		registration.NewRegistration,
 		registration.NewToken,
 		klusterlet.New,
-		placement.NewScore,
 		manifestwork.NewWait,
 		replicaset.NewWait,
 		logicalcloud.NewWait,
@@ -170,7 +170,6 @@ func (p *musterProvider) ListResources(context.Context) []func() list.ListResour
 		registration.NewAcceptanceListResource,
 		registration.NewRegistrationListResource,
 		registration.NewTokenListResource,
-		placement.NewScoreListResource,
 		access.NewRequestListResource,
 	}...)
 }

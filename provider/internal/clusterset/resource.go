@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -56,7 +57,7 @@ func Set() crud.Declared {
 			About:     "The sets `default` and `global`, which every hub has, count as made by the hub.",
 			Generated: func(set clusterSet) bool { return isHubSet(set.Name) },
 			Describe: func(set clusterSet) string {
-				if set.Spec.ClusterSelector.SelectorType == clusterv1beta2.LabelSelector {
+				if selectsByLabels(set) {
 					return "by labels"
 				}
 				return ""
@@ -68,22 +69,15 @@ func Set() crud.Declared {
 func setTable() attribute.Table[clusterSet] {
 	return attribute.Table[clusterSet]{
 		attribute.LabelsField[clusterSet]("Labels of the set itself."),
-		attribute.Model("label_selector",
-			attribute.LabelSelectorAttribute("Makes the clusters with these labels members, whatever other sets "+
-				"they are in. An empty one, `{}`, takes all clusters. If omitted, the members are the clusters "+
-				"whose `cluster_set` names the set."),
-			func(m *attribute.LabelSelectorModel, set clusterSet) {
-				selector := m.Selector()
-				set.Spec.ClusterSelector = clusterv1beta2.ManagedClusterSelector{
-					SelectorType: clusterv1beta2.LabelSelector, LabelSelector: &selector,
-				}
-			},
-			func(set clusterSet) *attribute.LabelSelectorModel {
-				if set.Spec.ClusterSelector.SelectorType != clusterv1beta2.LabelSelector {
-					return nil
-				}
-				return attribute.LabelSelectorModelOf(set.Spec.ClusterSelector.LabelSelector)
-			}).At("spec.clusterSelector"),
+		attribute.ObjectPointer("label_selector",
+			attribute.LabelSelector("Makes the clusters with these labels members, whatever other sets they are in. "+
+				"An empty one, `{}`, takes all clusters. If omitted, the members are the clusters whose "+
+				"`cluster_set` names the set."),
+			func(set clusterSet) **metav1.LabelSelector { return &set.Spec.ClusterSelector.LabelSelector },
+			attribute.SelectorFields()...).
+			Sets(func(set clusterSet) { set.Spec.ClusterSelector.SelectorType = clusterv1beta2.LabelSelector }).
+			Where(selectsByLabels).
+			At("spec.clusterSelector"),
 		attribute.TextSetOf("managed_namespaces",
 			schema.SetAttribute{
 				MarkdownDescription: "Namespaces that the agent of every member creates in its cluster. " +
@@ -95,6 +89,10 @@ func setTable() attribute.Table[clusterSet] {
 			func(set clusterSet) *[]clusterv1beta2.ManagedNamespaceConfig { return &set.Spec.ManagedNamespaces },
 			func(n *clusterv1beta2.ManagedNamespaceConfig) *string { return &n.Name }).BesideOthers(),
 	}
+}
+
+func selectsByLabels(set clusterSet) bool {
+	return set.Spec.ClusterSelector.SelectorType == clusterv1beta2.LabelSelector
 }
 
 // isHubSet reports whether the hub makes the set itself, and again when it is

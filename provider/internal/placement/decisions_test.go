@@ -8,21 +8,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
 // decidedGroups are canary in two pieces, and the rest.
-func decidedGroups() []decidedGroupModel {
-	var groups []decidedGroupModel
-	for i, g := range []struct {
-		name     string
-		clusters []string
-	}{{"canary", []string{"c"}}, {"canary", []string{"a"}}, {"", []string{"b", "d"}}} {
-		groups = append(groups, decidedGroupModel{Index: types.Int64Value(int64(i)), Name: types.StringValue(g.name), Clusters: attribute.TextValues(g.clusters)})
-	}
-	return groups
+func decidedGroups() []decidedGroup {
+	return []decidedGroup{{0, "canary", []string{"c"}}, {1, "canary", []string{"a"}}, {2, "", []string{"b", "d"}}}
 }
 
 func TestDecisionsOfAGroup(t *testing.T) {
@@ -41,9 +33,8 @@ func TestDecisionsOfAGroup(t *testing.T) {
 		"a name that is not there": {types.StringValue("gold"), types.Int64Null(), "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &placementDecisionsModel{GroupName: test.group, GroupIndex: test.index}
-			clusters, groups := m.narrow(decidedGroups())
-			if got := strings.Join(attribute.Texts(clusters), " "); got != test.clusters || len(groups) != test.groups || clusters == nil || groups == nil {
+			clusters, groups := narrow(values{"group_name": test.group, "group_index": test.index}, decidedGroups())
+			if got := strings.Join(clusters, " "); got != test.clusters || len(groups) != test.groups {
 				t.Errorf("got %q in %d groups, want %q in %d", got, len(groups), test.clusters, test.groups)
 			}
 		})
@@ -66,7 +57,7 @@ func TestClustersOfAGroupKeepTheirOrder(t *testing.T) {
 		decisions = append(decisions, object)
 	}
 	all, groups := decided(decisions)
-	if got := fmt.Sprint(attribute.Texts(all), attribute.Texts(groups[0].Clusters), attribute.Texts(groups[1].Clusters)); got != "[a b c y z] [y a] [z c b]" {
+	if got := fmt.Sprint(all, groups[0].Clusters, groups[1].Clusters); got != "[a b c y z] [y a] [z c b]" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -84,18 +75,18 @@ func TestDecidedOrdersGroups(t *testing.T) {
 	all, groups := decided([]clusterv1beta1.PlacementDecision{
 		decision("p-decision-10", "10", "", "z"), decision("p-decision-2", "2", "", "b", "a"), decision("p-decision-1", "0", "canary", "m"), decision("p-decision-3", "2", "", "c"),
 	})
-	if fmt.Sprint(attribute.Texts(all)) != "[a b c m z]" {
+	if fmt.Sprint(all) != "[a b c m z]" {
 		t.Errorf("clusters are %v", all)
 	}
 	got := ""
 	for _, g := range groups {
-		got += fmt.Sprintf("%d %s %v;", g.Index.ValueInt64(), g.Name.ValueString(), attribute.Texts(g.Clusters))
+		got += fmt.Sprintf("%d %s %v;", g.Index, g.Name, g.Clusters)
 	}
 	if got != "0 canary [m];2  [b a c];10  [z];" {
 		t.Errorf("groups are %s", got)
 	}
 	all, groups = decided([]clusterv1beta1.PlacementDecision{decision("p-decision-1", "0", "")})
-	if all == nil || groups == nil || len(all)+len(groups) != 0 {
+	if all == nil || len(all)+len(groups) != 0 {
 		t.Errorf("an empty decision gives %v, %v", all, groups)
 	}
 }
@@ -123,8 +114,8 @@ func TestEnoughIsDecidedByThePresentGeneration(t *testing.T) {
 		"too few":                    {placement(metav1.ConditionTrue, 2, 1), false, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := placementDecisionsModel{Wait: types.BoolValue(test.wait), MinClusters: types.Int64Value(test.minimum)}
-			if got := m.enough(test.placement); got != test.want {
+			asked := values{"wait": types.BoolValue(test.wait), "min_clusters": types.Int64Value(test.minimum)}
+			if got := enough(asked, test.placement); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

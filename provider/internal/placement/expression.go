@@ -35,7 +35,8 @@ func expressionProblem(text string) string {
 	if what == "bool" || what == dynamic {
 		return ""
 	}
-	return fmt.Sprintf("its value is always of the type %s, and only true selects a cluster: compare it with something, as in %s", what, comparison(text, what))
+	return fmt.Sprintf("its value is always of the type %s, and only true selects a cluster: compare it with something, "+
+		"as in %s", what, comparison(text, what))
 }
 
 func comparison(text, what string) string {
@@ -58,7 +59,8 @@ func missingField(fields []string) string {
 		if near := suggest.Name(fields[i], known); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
-		return fmt.Sprintf("%s has no field %s: %s (A field of a later version of the API can be read behind has(%s.%s).)", owner, fields[i], hint, owner, fields[i])
+		return fmt.Sprintf("%s has no field %s: %s (A field of a later version of the API can be read behind "+
+			"has(%[1]s.%[2]s).)", owner, fields[i], hint)
 	}
 	return ""
 }

@@ -25,167 +25,138 @@ import (
 // it writes. Values that the first plan knew have to be the same in the second,
 // or it stops with an error. The fleet may change in between, not least by the
 // same apply. So nothing that was read from the live fleet may become a known
-// value of the plan: it is told in a warning. What the plan does know follows
+// value of the plan: a warning says it. What the plan does know follows
 // from the configuration and the state alone, which are the same both times.
 
-// planPlacement keeps what the hub reports where nothing changes, plans a wait where
-// one is due, and warns of what a change does to the selection.
+// planPlacement plans the choice of a placement, and warns of what a change does to it.
 func planPlacement(
 	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) bool {
-	if req.Plan.Raw.IsNull() {
+	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || resp.Diagnostics.HasError() {
 		return false
 	}
-	plan, state := plannedPlacement(ctx, req, resp)
-	if resp.Diagnostics.HasError() {
-		return false
-	}
-	waits := types.ObjectNull(nil)
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
-	ready := types.BoolUnknown()
-	if waits.IsNull() {
-		ready = types.BoolNull()
-	}
-	changes := plan == nil || state == nil || !attribute.Same(plan.scheduled(), state.scheduled())
-	if state != nil {
-		// What the framework made unknown because something else changes.
-		crud.KeepReported(req, resp, "ready", "selected_clusters", "planned_clusters", "planned_added", "planned_dropped")
-		unmet := !waits.IsNull() && !state.Ready.IsNull() && !state.Ready.ValueBool()
-		if !unmet && resp.Plan.Raw.Equal(req.State.Raw) {
-			return false
-		}
-	}
-	writes := !resp.Plan.Raw.Equal(req.State.Raw)
+	planned, prior := valuesIn(ctx, resp.Plan, &resp.Diagnostics), valuesIn(ctx, req.State, &resp.Diagnostics)
 	var expected types.List
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("planned_clusters"), &expected)...)
-	planChoice(ctx, resp, ready, choiceAfter(state, expected, changes, !waits.IsNull()))
-	if plan == nil || !changes || resp.Diagnostics.HasError() {
-		return writes
+	known := decidable(planned)
+	changes := !known || prior == nil || !attribute.Same(scheduled(planned), scheduled(prior))
+	for name, value := range choiceAfter(prior, expected, changes, planned["ready"].IsUnknown()) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
 	}
-	if state == nil || !state.Namespace.Equal(plan.Namespace) || !state.Name.Equal(plan.Name) {
-		return writes // Terraform plans again, for a new placement.
+	if !known || !changes || prior == nil || keyOf(planned) != keyOf(prior) {
+		return true // Where it is replaced, Terraform plans again, for a new one.
 	}
 	// The apply plans again, and what is planned first has to be reported once.
-	read, _ := r.Hub.WasRead(&clusterv1beta1.Placement{}, plan.Namespace.ValueString(), plan.Name.ValueString())
+	read, _ := r.Hub.WasRead(&clusterv1beta1.Placement{}, planned.Text("namespace"), planned.Text("name"))
 	if read {
-		resp.Diagnostics.Append(warnOfChange(ctx, r, plan)...)
+		resp.Diagnostics.Append(warnOfChange(ctx, r, planned)...)
 	}
-	return writes
+	return true
 }
 
-// plannedPlacement reads plan and state. The plan is nil while some of what the
-// scheduler reads is unknown, and the state when there is none.
-func plannedPlacement(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) (plan, state *placementModel) {
-	if !req.State.Raw.IsNull() {
-		state = &placementModel{}
-		resp.Diagnostics.Append(req.State.Get(ctx, state)...)
+// valuesIn are the attributes of a plan or a state; nil for one that is null.
+func valuesIn(ctx context.Context, from crud.Getter, diags *diag.Diagnostics) values {
+	var all types.Object
+	diags.Append(from.Get(ctx, &all)...)
+	if all.IsNull() {
+		return nil
 	}
-	var whole types.Object
-	resp.Diagnostics.Append(req.Config.Get(ctx, &whole)...)
-	if resp.Diagnostics.HasError() {
-		return nil, nil
-	}
-	for name, value := range whole.Attributes() {
-		// The rest does not bear on the selection, or is read by itself.
-		if !slices.Contains([]string{"labels", "wait", "timeouts", "adopt", "force_conflicts", "planned_clusters"}, name) && !attribute.Known(value) {
-			return nil, state
-		}
-	}
-	plan = &placementModel{}
-	targets := map[string]any{"namespace": &plan.Namespace, "name": &plan.Name, "annotations": &plan.Annotations, "preview": &plan.Preview}
-	for _, field := range specFields() {
-		targets[field.name] = field.target(&plan.placementSpecModel)
-	}
-	for name, target := range targets {
-		resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root(name), target)...)
-	}
-	return plan, state
+	return all.Attributes()
 }
 
-// scheduled is what the scheduler reads of the placement.
-func (m *placementModel) scheduled() *clusterv1beta1.Placement {
-	object := &clusterv1beta1.Placement{Spec: m.spec()}
-	object.Namespace, object.Name = m.Namespace.ValueString(), m.Name.ValueString()
-	if m.schedulingDisabled() {
+// decidable reports whether all is known that bears on the selection.
+func decidable(plan values) bool {
+	return !slices.ContainsFunc(append(selection().Names(), "namespace", "name", "annotations", "preview"),
+		func(name string) bool { return !attribute.Known(plan[name]) })
+}
+
+// keyOf names a placement.
+func keyOf(v values) string { return v.Text("namespace") + "/" + v.Text("name") }
+
+// scheduled is what the scheduler reads of a placement.
+func scheduled(v values) placement {
+	object := &clusterv1beta1.Placement{}
+	object.Namespace, object.Name = v.Text("namespace"), v.Text("name")
+	selection().Write(v, object)
+	if schedulingDisabled(v) {
 		object.Annotations = map[string]string{cluster.SchedulingDisabledAnnotation: "true"}
 	}
 	return object
 }
 
-func (m *placementModel) schedulingDisabled() bool {
-	return attribute.StringMap(m.Annotations)[cluster.SchedulingDisabledAnnotation] == "true"
+func schedulingDisabled(v values) bool {
+	annotations, _ := v["annotations"].(types.Map)
+	return attribute.StringMap(annotations)[cluster.SchedulingDisabledAnnotation] == "true"
 }
 
 // choiceAfter is what is planned of a placement's choice. state is nil for a new
-// placement. expected is what the configuration says about it; changes tells that
+// placement. expected is what the configuration says about it; changes says that
 // the selection may change, and waits that the apply waits for it.
-func choiceAfter(state *placementModel, expected types.List, changes, waits bool) placementChoiceModel {
-	unknown := types.ListUnknown(types.StringType)
-	choice := placementChoiceModel{SelectedClusters: unknown, PlannedClusters: unknown, PlannedAdded: unknown, PlannedDropped: unknown}
+func choiceAfter(state values, expected types.List, changes, waits bool) values {
+	unknown, none := types.ListUnknown(types.StringType), types.ListNull(types.StringType)
+	after := values{}
+	for _, name := range choice().Names() {
+		after[name] = unknown
+	}
 	if state != nil && !changes {
-		choice = state.placementChoiceModel
-		if waits {
-			choice.SelectedClusters = unknown
+		for name := range after {
+			after[name] = state[name]
 		}
-		if !state.PlannedClusters.IsNull() || expected.IsNull() {
-			return choice
+		if waits {
+			after["selected_clusters"] = unknown
+		}
+		if state.IsSet("planned_clusters") {
+			return after
 		}
 	}
 	if expected.IsNull() {
-		return choice
+		return after
 	}
-	choice.PlannedClusters = expected
-	var before []string
+	after["planned_clusters"] = expected
 	switch {
 	case !attribute.Known(expected):
-		choice.PlannedAdded, choice.PlannedDropped = unknown, unknown
-		return choice
-	case state != nil && state.SelectedClusters.IsNull():
-		choice.PlannedAdded, choice.PlannedDropped = types.ListNull(types.StringType), types.ListNull(types.StringType)
-		return choice
-	case state != nil:
-		before = attribute.StringList(state.SelectedClusters)
+		after["planned_added"], after["planned_dropped"] = unknown, unknown
+	case state != nil && !state.IsSet("selected_clusters"):
+		after["planned_added"], after["planned_dropped"] = none, none
+	default:
+		before, _ := state["selected_clusters"].(types.List)
+		added, dropped := hub.ClusterChanges(attribute.StringList(before), attribute.StringList(expected))
+		after["planned_added"] = attribute.StringListValue(added)
+		after["planned_dropped"] = attribute.StringListValue(dropped)
 	}
-	added, dropped := hub.ClusterChanges(before, attribute.StringList(expected))
-	choice.PlannedAdded, choice.PlannedDropped = attribute.StringListValue(added), attribute.StringListValue(dropped)
-	return choice
-}
-
-func planChoice(
-	ctx context.Context, resp *resource.ModifyPlanResponse, ready types.Bool, choice placementChoiceModel,
-) {
-	for name, value := range map[string]any{
-		"ready": ready, "selected_clusters": choice.SelectedClusters,
-		"planned_clusters": choice.PlannedClusters, "planned_added": choice.PlannedAdded, "planned_dropped": choice.PlannedDropped,
-	} {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
-	}
+	return after
 }
 
 // warnOfChange warns of the effect of a change on the selection, if the hub
 // answers. Of a new placement nothing is said: the same apply is likely to make the
 // sets and clusters that it selects from, and nobody loses anything.
-func warnOfChange(ctx context.Context, r *crud.Resource, plan *placementModel) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if !plan.previews() || r.Hub == nil || r.Hub.IsUnknown() {
-		return diags
+func warnOfChange(ctx context.Context, r *crud.Resource, plan values) (diags diag.Diagnostics) {
+	if r.Hub == nil || r.Hub.IsUnknown() {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
-	defer cancel()
-	snapshot, err := r.Hub.LiveFleet(ctx)
-	if err != nil {
-		return diags // A plan needs no hub.
+	preview, ok := predict(ctx, r.Hub, plan)
+	if !ok {
+		return nil // A plan needs no hub.
 	}
-	preview := snapshot.Preview(plan.scheduled(), false)
-	if summary, detail := changeWarning(plan.what(), preview); summary != "" {
+	if summary, detail := changeWarning(fmt.Sprintf("placement %q", keyOf(plan)), preview); summary != "" {
 		diags.AddWarning(summary, detail)
 	}
 	return diags
 }
 
-// previews reports whether a plan previews the placement's selection.
-func (m *placementModel) previews() bool {
-	return (m.Preview.IsNull() || m.Preview.ValueBool()) && !m.schedulingDisabled()
+// predict is what the fleet makes of a plan at the moment. ok is false where no preview is
+// wanted, and where the hub does not answer at once.
+func predict(ctx context.Context, h *hub.Hub, plan values) (preview hub.Preview, ok bool) {
+	if plan.IsSet("preview") && !plan.Bool("preview") || schedulingDisabled(plan) {
+		return preview, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	defer cancel()
+	snapshot, err := h.LiveFleet(ctx)
+	if err != nil {
+		return preview, false
+	}
+	return snapshot.Preview(scheduled(plan), false), true
 }
 
 // shownClusters is how many clusters a diagnostic lists.
@@ -202,8 +173,8 @@ func changeWarning(what string, p hub.Preview) (summary, detail string) {
 			lines = append(lines, fmt.Sprintf("%s %s: %s.", verb, counted(len(names)), text.List(names, shownClusters)))
 		}
 	}
-	summary = fmt.Sprintf("%s would add %d and drop %d of its "+
-		"clusters", attribute.Capitalize(what), len(p.Added), len(p.Dropped))
+	summary = fmt.Sprintf("%s would add %d and drop %d of its clusters",
+		attribute.Capitalize(what), len(p.Added), len(p.Dropped))
 	list("It would add", p.Added)
 	list("It would drop", p.Dropped)
 	lines = append(lines, fmt.Sprintf("That leaves it with %s.", counted(len(p.Clusters))))

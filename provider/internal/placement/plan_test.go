@@ -2,9 +2,11 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,40 +23,40 @@ func names(list ...string) types.List { return attribute.StringListValue(append(
 // error.
 func TestWhatAPlanKnowsOfAChoice(t *testing.T) {
 	null, unknown := types.ListNull(types.StringType), types.ListUnknown(types.StringType)
-	state := placementChoiceModel{SelectedClusters: names("a", "b"), PlannedClusters: names("a"), PlannedAdded: names("a"), PlannedDropped: names()}
-	undecided := placementChoiceModel{SelectedClusters: null, PlannedClusters: null, PlannedAdded: null, PlannedDropped: null}
+	state := chosen(names("a", "b"), names("a"), names("a"), names())
+	undecided := chosen(null, null, null, null)
 	for name, test := range map[string]struct {
-		state          *placementChoiceModel
+		state          values
 		expected       types.List
 		changes, waits bool
-		want           placementChoiceModel
+		want           values
 	}{
-		"new":                            {nil, null, true, false, placementChoiceModel{unknown, unknown, unknown, unknown}},
-		"new, expected":                  {nil, names("c"), true, false, placementChoiceModel{unknown, names("c"), names("c"), names()}},
-		"new, expected but not known":    {nil, unknown, true, false, placementChoiceModel{unknown, unknown, unknown, unknown}},
-		"changed":                        {&state, null, true, false, placementChoiceModel{unknown, unknown, unknown, unknown}},
-		"changed, expected":              {&state, names("b", "c"), true, false, placementChoiceModel{unknown, names("b", "c"), names("c"), names("a")}},
-		"changed, expected, none before": {&undecided, names("b"), true, false, placementChoiceModel{unknown, names("b"), null, null}},
-		"unchanged":                      {&state, null, false, false, state},
-		"unchanged, the fleet moves on":  {&state, names("b", "c"), false, false, state},
-		"unchanged, waits again":         {&state, null, false, true, placementChoiceModel{unknown, names("a"), names("a"), names()}},
-		"unchanged, expected again":      {&undecided, names("b"), false, false, placementChoiceModel{null, names("b"), null, null}},
-		"unchanged, nothing to say":      {&undecided, null, false, false, undecided},
+		"new":                            {nil, null, true, false, chosen(unknown, unknown, unknown, unknown)},
+		"new, expected":                  {nil, names("c"), true, false, chosen(unknown, names("c"), names("c"), names())},
+		"new, expected but not known":    {nil, unknown, true, false, chosen(unknown, unknown, unknown, unknown)},
+		"changed":                        {state, null, true, false, chosen(unknown, unknown, unknown, unknown)},
+		"changed, expected":              {state, names("b", "c"), true, false, chosen(unknown, names("b", "c"), names("c"), names("a"))},
+		"changed, expected, none before": {undecided, names("b"), true, false, chosen(unknown, names("b"), null, null)},
+		"unchanged":                      {state, null, false, false, state},
+		"unchanged, the fleet moves on":  {state, names("b", "c"), false, false, state},
+		"unchanged, waits again":         {state, null, false, true, chosen(unknown, names("a"), names("a"), names())},
+		"unchanged, expected again":      {undecided, names("b"), false, false, chosen(null, names("b"), null, null)},
+		"unchanged, nothing to say":      {undecided, null, false, false, undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var before *placementModel
-			if test.state != nil {
-				before = &placementModel{placementChoiceModel: *test.state}
-			}
-			if got := choiceAfter(before, test.expected, test.changes, test.waits); choiceText(got) != choiceText(test.want) {
-				t.Errorf("got  %s\nwant %s", choiceText(got), choiceText(test.want))
+			got := choiceAfter(test.state, test.expected, test.changes, test.waits)
+			if !maps.EqualFunc(got, test.want, attr.Value.Equal) {
+				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
 	}
 }
 
-func choiceText(m placementChoiceModel) string {
-	return fmt.Sprintf("selected %s planned %s added %s dropped %s", m.SelectedClusters, m.PlannedClusters, m.PlannedAdded, m.PlannedDropped)
+// chosen is a placement's choice.
+func chosen(selected, planned, added, dropped types.List) values {
+	return values{
+		"selected_clusters": selected, "planned_clusters": planned, "planned_added": added, "planned_dropped": dropped,
+	}
 }
 
 func TestWhatAWarningSaysOfAChange(t *testing.T) {

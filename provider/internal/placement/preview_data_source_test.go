@@ -19,7 +19,8 @@ import (
 func TestExplanationsAreOfEveryCluster(t *testing.T) {
 	f := explainedFleet()
 	f.Clusters[1].Spec.Taints = []clusterv1.Taint{{Key: "x", Effect: clusterv1.TaintEffectNoSelect}}
-	list := explanations(f.Preview(explainedPlacement(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}), true))
+	p := f.Preview(explainedPlacement(clusterv1beta1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}), true)
+	list, _ := previewTable().Read(&preview{Preview: p, explained: true})["explanations"].(types.List)
 	var got []struct {
 		Cluster  types.String `tfsdk:"cluster"`
 		Selected types.Bool   `tfsdk:"selected"`

@@ -54,8 +54,8 @@ var oneCluster = map[string]string{
 	"managedclustersetbindings": `{"items":[{"metadata":{"name":"s","namespace":"n"}}]}`,
 }
 
-func plannedPlacementOf(namespace, name string) *placementModel {
-	return &placementModel{Namespace: types.StringValue(namespace), Name: types.StringValue(name)}
+func plannedPlacementOf(namespace, name string) values {
+	return values{"namespace": types.StringValue(namespace), "name": types.StringValue(name)}
 }
 
 func TestAPlanShowsWhatAChangeSelects(t *testing.T) {
@@ -106,7 +106,7 @@ func TestAHubThatServesSnapshotsIsAskedForOne(t *testing.T) {
 				}
 			} else if err != nil {
 				t.Fatal(err)
-			} else if p := f.Preview(plannedPlacementOf("n", "p").scheduled(), false); !slices.Equal(p.Clusters, []string{test.cluster}) || time.Since(f.Now) > time.Minute {
+			} else if p := f.Preview(scheduled(plannedPlacementOf("n", "p")), false); !slices.Equal(p.Clusters, []string{test.cluster}) || time.Since(f.Now) > time.Minute {
 				t.Errorf("it would select %q, at %s", p.Clusters, f.Now)
 			}
 			if n := requests.Load(); n != test.requests {
@@ -135,11 +135,11 @@ func TestAPlanSaysNothingWhere(t *testing.T) {
 	forbidden, _ := stubHub(t, map[string]string{"placementdecisions": "forbidden"})
 	answering, requests := stubHub(t, oneCluster)
 	off, still := plannedPlacementOf("n", "p"), plannedPlacementOf("n", "p")
-	off.Preview = types.BoolValue(false)
-	still.Annotations = attribute.StringMapValue(map[string]string{cluster.SchedulingDisabledAnnotation: "true"})
+	off["preview"] = types.BoolValue(false)
+	still["annotations"] = attribute.StringMapValue(map[string]string{cluster.SchedulingDisabledAnnotation: "true"})
 	for name, test := range map[string]struct {
 		hub  *hub.Hub
-		plan *placementModel
+		plan values
 	}{
 		"the hub is away":               {gone, plannedPlacementOf("n", "p")},
 		"the hub is still to be made":   {hub.New(kube.Connection{}, []string{"host"}, "test"), plannedPlacementOf("n", "p")},

@@ -117,7 +117,7 @@ func BenchmarkPreviewOnAHub(b *testing.B) {
 				h := hub.New(kube.Connection{KubeconfigPath: process.Kubeconfig}, nil, "test")
 				snapshot, err := read(b.Context(), h.Client(&diags), h.Has)
 				testkit.Must(b, err)
-				if p := snapshot.Preview(plannedPlacementOf("default", "p").scheduled(), true); len(p.Explanations) != clusters {
+				if p := snapshot.Preview(scheduled(plannedPlacementOf("default", "p")), true); len(p.Explanations) != clusters {
 					b.Fatalf("it explains %d clusters, want %d", len(p.Explanations), clusters)
 				}
 			}

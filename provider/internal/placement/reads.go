@@ -39,7 +39,8 @@ func readsOf(text string) (reads expressionReads, ok bool) {
 	hidden := false // by a loop's variable of the same name
 	ast.PreOrderVisit(parsed.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.ComprehensionKind {
-			hidden = hidden || slices.Contains([]string{e.AsComprehension().IterVar(), e.AsComprehension().IterVar2()}, clusterVariable)
+			loop := e.AsComprehension()
+			hidden = hidden || loop.IterVar() == clusterVariable || loop.IterVar2() == clusterVariable
 		}
 		switch fields := fieldsFrom(e); {
 		case len(fields) == 0:
@@ -53,7 +54,9 @@ func readsOf(text string) (reads expressionReads, ok bool) {
 		return expressionReads{kind: dynamic}, true
 	}
 	reads.fields = slices.DeleteFunc(reads.fields, func(fields []string) bool {
-		return slices.ContainsFunc(asked, func(a []string) bool { return len(fields) >= len(a) && slices.Equal(fields[:len(a)], a) })
+		return slices.ContainsFunc(asked, func(a []string) bool {
+			return len(fields) >= len(a) && slices.Equal(fields[:len(a)], a)
+		})
 	})
 	if !isTest(parsed.Expr()) {
 		reads.value = fieldsFrom(parsed.Expr())

@@ -3,14 +3,10 @@ package placement
 import (
 	"context"
 	"regexp"
+	"slices"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
-	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
@@ -20,12 +16,14 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-type placementChange = crud.Change[placementModel, *clusterv1beta1.Placement]
+type (
+	values          = attribute.Values
+	placementChange = crud.Change[values, placement]
+)
 
 // Placement is muster_placement.
 func Placement() crud.Declared {
-	type object = *clusterv1beta1.Placement
-	return &crud.Kind[placementModel, object]{
+	return &crud.Kind[values, placement]{
 		Type: "placement", Noun: "placement", Empty: &clusterv1beta1.Placement{},
 		Description: "Selects managed clusters out of the cluster sets that are bound to its namespace, and keeps " +
 			"the selection current. The data source `muster_placement_decisions` reads it by groups.\n\n" +
@@ -54,124 +52,76 @@ func Placement() crud.Declared {
 				Valid: attribute.ValidName("placement name"),
 			},
 		},
-		Model: &crud.Conversion[placementModel, object]{
-			Attributes: placementAttributes,
-			Object:     (*placementModel).object,
-			Observe: func(m *placementModel, live object) error {
-				m.observe(live)
-				return nil
-			},
-			Import: func(live object) (*placementModel, error) {
-				m := importPlacement(live)
-				return &m, nil
-			},
-			Unwanted: (*placementModel).unwanted,
-		},
+		Table: placementTable(),
 		Timeouts: crud.Timeouts{
 			Create: "creating, with `wait`,", Update: "changing, with `wait`,", Delete: "deleting",
 		},
-		Hooks: crud.Hooks[placementModel, object]{
-			Validate: func(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
-				diags.Append(checkPlacement(ctx, config)...)
-			},
+		Waits: &crud.Waits{Reported: choice().Names()},
+		Hooks: crud.Hooks[values, placement]{
+			Validate:    checkPlacement,
 			Plan:        planPlacement,
 			BeforeWrite: expect,
 			AfterWrite: func(_ context.Context, c *placementChange) bool {
 				if c.Prior == nil {
-					c.Plan.SelectedClusters = types.ListNull(types.StringType)
+					(*c.Plan)["selected_clusters"] = types.ListNull(types.StringType)
 				}
 				return true
 			},
 			Follow: follow,
-			AlsoRead: func(ctx context.Context, client *kube.Client, m *placementModel, live object) (err error) {
-				m.SelectedClusters, err = selected(ctx, client, live)
+			AlsoRead: func(ctx context.Context, client *kube.Client, v *values, live placement) (err error) {
+				(*v)["selected_clusters"], err = selected(ctx, client, live)
 				return err
 			},
 		},
-		List: &crud.List[object]{
+		List: &crud.List[placement]{
 			Plural: "placements", Objects: &clusterv1beta1.PlacementList{},
-			Sets: func(live object) []string { return live.Spec.ClusterSets },
+			Sets: func(live placement) []string { return live.Spec.ClusterSets },
 		},
 	}
 }
 
-// placementAttributes are those beside its keys.
-func placementAttributes() map[string]schema.Attribute {
-	attributes := placementSpecAttributes()
-	for name, attribute := range placementChoiceAttributes() {
-		attributes[name] = attribute
-	}
-	for name, attribute := range map[string]schema.Attribute{
-		"labels": attribute.Labels("Labels of the placement itself.", nil),
-		"annotations": attribute.Annotations("Annotations of the placement. `" + cluster.SchedulingDisabledAnnotation +
-			"` with the value `true` disables scheduling: its decisions then stay as they are."),
-		"score_rate_limit": attribute.Optional("The shortest time between two changes of the decisions because of "+
-			"scores: a number with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither "+
-			"upstream's scheduler (as of 2025) nor muster's acts on it. If omitted, the hub sets "+
-			"`"+defaultScoreRateLimit+"`.",
-			stringvalidator.RegexMatches(regexp.MustCompile(`^[0-9]+[hms]$`),
-				"a rate limit is a whole number with the unit h, m or s, such as 5m")),
-		"preview": schema.BoolAttribute{
-			MarkdownDescription: "Whether a plan that changes the selection of an existing placement asks the hub " +
-				"for the fleet and warns of the clusters that it would add and drop. A hub that does not answer at " +
-				"once is no error. Defaults to `true`.",
-			Optional: true,
-		},
-		"wait":  waitAttribute().Schema(),
-		"ready": attribute.Ready("Whether what `wait` asks for was met; null without `wait`."),
-	} {
-		attributes[name] = attribute
-	}
-	return attributes
+// placementTable are the attributes beside the keys.
+func placementTable() attribute.Table[placement] {
+	const rateLimit = "1m"
+	return slices.Concat(selection(), choice(), attribute.Table[placement]{
+		attribute.LabelsField[placement]("Labels of the placement itself."),
+		attribute.AnnotationsField[placement]("Annotations of the placement. `" +
+			cluster.SchedulingDisabledAnnotation + "` with the value `true` disables scheduling: its decisions then " +
+			"stay as they are."),
+		attribute.Text("score_rate_limit",
+			attribute.Optional("The shortest time between two changes of the decisions because of scores: a number "+
+				"with the unit `h`, `m` or `s`, such as `5m`. It is part of the API; neither upstream's scheduler (as "+
+				"of 2025) nor muster's acts on it. If omitted, the hub sets `"+rateLimit+"`.",
+				stringvalidator.RegexMatches(regexp.MustCompile(`^[0-9]+[hms]$`),
+					"a rate limit is a whole number with the unit h, m or s, such as 5m")),
+			func(p placement) *string { return &p.Spec.ScoreRateLimit }).
+			Standard(types.StringValue(rateLimit)),
+		attribute.Local[placement]("preview", attribute.OptionalFlag("Whether a plan that changes the selection of an "+
+			"existing placement asks the hub for the fleet and warns of the clusters that it would add and drop. A "+
+			"hub that does not answer at once is no error. Defaults to `true`.")),
+		attribute.Local[placement]("wait", waitAttribute().Schema()),
+		attribute.Local[placement]("ready",
+			attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")),
+	})
 }
 
-// placementSpecAttributes are those by which clusters are selected.
-func placementSpecAttributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
-		"cluster_sets": schema.ListAttribute{
-			MarkdownDescription: "Cluster sets to select from. Those that are not bound to the namespace are " +
-				"ignored. If omitted, all that are bound.",
-			Optional:    true,
-			ElementType: types.StringType,
-			Validators:  []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(attribute.ValidName("cluster set name"))},
-		},
-		"number_of_clusters": schema.Int64Attribute{
-			MarkdownDescription: "The greatest number of clusters to select. If omitted, all that qualify; `0` " +
-				"selects none.",
-			Optional:   true,
-			Validators: []validator.Int64{int64validator.Between(0, 1<<31-1)},
-		},
-		"predicates":         predicatesAttribute(),
-		"prioritizer_policy": prioritizerPolicyAttribute(),
-		"spread_policy":      spreadPolicyAttribute(),
-		"tolerations":        tolerationsAttribute(),
-		"decision_strategy":  decisionStrategyAttribute(),
-		"sort_by": schema.StringAttribute{
-			MarkdownDescription: "Order of the clusters in the decisions: `ClusterName`, or `Score` for the best " +
-				"first. It does not change which are selected. muster's hub does so; upstream's scheduler (as of " +
-				"2025) always orders by name. If omitted, the hub sets `" + string(defaultSortBy) + "`.",
-			Optional:   true,
-			Validators: []validator.String{stringvalidator.OneOf(string(clusterv1beta1.PlacementSortByClusterName), string(clusterv1beta1.PlacementSortByScore))},
-		},
+// choice are the attributes that say which clusters are selected, and were expected to be.
+func choice() attribute.Table[placement] {
+	clusters := func(name, description string, planned bool) field {
+		return attribute.Local[placement](name, schema.ListAttribute{
+			MarkdownDescription: description, Optional: planned, Computed: true, ElementType: types.StringType,
+		})
 	}
-}
-
-// placementChoiceAttributes are those that tell which clusters are selected.
-func placementChoiceAttributes() map[string]schema.Attribute {
-	list := func(description string) schema.ListAttribute {
-		return schema.ListAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
-	}
-	planned := list("Clusters that the last change of the placement was expected to select. Set from the data " +
-		"source `muster_placement_preview`, it is shown in plans. While nothing else changes in the selection, the " +
-		"previous value stays, so a change in the fleet causes no plan. If omitted, it is what the scheduling " +
-		"library predicted right before the change was written, known only after the apply, and null if the hub " +
-		"could not be asked or `preview` is `false`. It does not affect the selection.")
-	planned.Optional = true
-	return map[string]schema.Attribute{
-		"selected_clusters": list("Clusters that are selected, as last read, in alphabetical order. Null while the " +
-			"scheduler has not decided, and where the decisions may not be read."),
-		"planned_clusters": planned,
-		"planned_added":    list("Those of `planned_clusters` that were not selected before the change."),
-		"planned_dropped":  list("Those that were selected before the change and are not in `planned_clusters`."),
+	return attribute.Table[placement]{
+		clusters("selected_clusters", "Clusters that are selected, as last read, in alphabetical order. Null while the "+
+			"scheduler has not decided, and where the decisions may not be read.", false),
+		clusters("planned_clusters", "Clusters that the last change of the placement was expected to select. Set from "+
+			"the data source `muster_placement_preview`, it is shown in plans. While nothing else changes in the "+
+			"selection, the previous value stays, so a change in the fleet causes no plan. If omitted, it is what "+
+			"the scheduling library predicted right before the change was written, known only after the apply, and "+
+			"null if the hub could not be asked or `preview` is `false`. It does not affect the selection.", true),
+		clusters("planned_added", "Those of `planned_clusters` that were not selected before the change.", false),
+		clusters("planned_dropped", "Those that were selected before the change and are not in `planned_clusters`.",
+			false),
 	}
 }

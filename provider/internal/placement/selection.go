@@ -1,205 +1,163 @@
 package placement
 
 import (
-	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
-// Which clusters qualify: predicates and tolerations.
+type (
+	placement = *clusterv1beta1.Placement
+	field     = attribute.Field[placement]
+)
 
-type predicateModel struct {
-	LabelSelector  *attribute.LabelSelectorModel `tfsdk:"label_selector"`
-	ClaimSelector  *claimSelectorModel           `tfsdk:"claim_selector"`
-	CELExpressions []types.String                `tfsdk:"cel_expressions"`
-}
-
-type claimSelectorModel struct {
-	MatchExpressions []attribute.RequirementModel `tfsdk:"match_expressions"`
-}
-
-type tolerationModel struct {
-	Key      types.String `tfsdk:"key"`
-	Operator types.String `tfsdk:"operator"`
-	Value    types.String `tfsdk:"value"`
-	Effect   types.String `tfsdk:"effect"`
-	Seconds  types.Int64  `tfsdk:"toleration_seconds"`
-}
-
-func predicatesAttribute() schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: "Alternatives by which a cluster can qualify: one matching entry is enough. Within an entry everything has to match. If omitted, every cluster qualifies.",
-		Optional:            true,
-		Validators:          []validator.List{listvalidator.SizeAtLeast(1)},
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"label_selector": attribute.LabelSelectorAttribute("Selects by the labels of the managed cluster."),
-			"claim_selector": claimSelectorAttribute(),
-			"cel_expressions": schema.ListAttribute{
-				MarkdownDescription: "Expressions in the Common Expression Language over the variable `managedCluster`, such as `managedCluster.status.version.kubernetes == \"v1.33.1\"`, that all have to be true.",
-				Optional:            true,
-				ElementType:         types.StringType,
-				Validators:          []validator.List{listvalidator.ValueStringsAre(attribute.NotEmpty())},
+// selection are the attributes by which clusters are selected. The resource and the
+// preview have them in common.
+func selection() attribute.Table[placement] {
+	const byName = clusterv1beta1.PlacementSortByClusterName
+	return attribute.Table[placement]{
+		attribute.TextList("cluster_sets",
+			schema.ListAttribute{
+				MarkdownDescription: "Cluster sets to select from. Those that are not bound to the namespace are " +
+					"ignored. If omitted, all that are bound.",
+				Optional: true,
+				Validators: []validator.List{
+					listvalidator.UniqueValues(), listvalidator.ValueStringsAre(attribute.ValidName("cluster set name")),
+				},
 			},
-		}},
+			func(p placement) *[]string { return &p.Spec.ClusterSets }),
+		attribute.NumberPointer("number_of_clusters",
+			attribute.OptionalNumber("The greatest number of clusters to select. If omitted, all that qualify; `0` "+
+				"selects none.", int64validator.Between(0, 1<<31-1)),
+			func(p placement) **int32 { return &p.Spec.NumberOfClusters }),
+		predicates(), tolerations(), prioritizerPolicy(), spreadPolicy(), decisionStrategy(),
+		attribute.Text("sort_by",
+			attribute.Optional("Order of the clusters in the decisions: `ClusterName`, or `Score` for the best first. "+
+				"It does not change which are selected. muster's hub does so; upstream's scheduler (as of 2025) "+
+				"always orders by name. If omitted, the hub sets `"+string(byName)+"`.",
+				stringvalidator.OneOf(string(byName), string(clusterv1beta1.PlacementSortByScore))),
+			func(p placement) *clusterv1beta1.PlacementSortBy { return &p.Spec.SortBy }).
+			Standard(types.StringValue(string(byName))),
 	}
 }
 
-func claimSelectorAttribute() schema.SingleNestedAttribute {
-	return schema.SingleNestedAttribute{
-		MarkdownDescription: "Selects by the cluster's claims, as if they were labels.",
-		Optional:            true,
-		Attributes: map[string]schema.Attribute{
-			"match_expressions": attribute.MatchExpressionsAttribute("Conditions on claims; all of them have to match."),
+func predicates() field {
+	type predicate = *clusterv1beta1.ClusterPredicate
+	return attribute.Objects("predicates",
+		schema.ListNestedAttribute{
+			MarkdownDescription: "Alternatives by which a cluster can qualify: one matching entry is enough. Within " +
+				"an entry everything has to match. If omitted, every cluster qualifies.",
+			Optional:   true,
+			Validators: []validator.List{listvalidator.SizeAtLeast(1)},
+			NestedObject: schema.NestedAttributeObject{
+				Validators: []validator.Object{attribute.ValidObject("a selector or expressions", checkPredicate)},
+			},
 		},
-	}
-}
-
-func tolerationsAttribute() schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{
-		MarkdownDescription: "Taints to tolerate. A cluster qualifies when each of its taints is tolerated.",
-		Optional:            true,
-		Validators:          []validator.List{tolerationsValidator{"a key, or the operator Exists; a value only with Equal"}},
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"key": schema.StringAttribute{
-				MarkdownDescription: "Key of the taint. If omitted, with the operator `Exists`, all taints match.",
-				Optional:            true,
-				Validators:          []validator.String{attribute.ValidKey("taint key")},
+		func(p placement) *[]clusterv1beta1.ClusterPredicate { return &p.Spec.Predicates },
+		labelSelector(func(p predicate) *metav1.LabelSelector { return &p.RequiredClusterSelector.LabelSelector }),
+		claimSelector(func(p predicate) *claims { return &p.RequiredClusterSelector.ClaimSelector }),
+		attribute.TextList("cel_expressions",
+			schema.ListAttribute{
+				MarkdownDescription: "Expressions in the Common Expression Language over the variable " +
+					"`managedCluster`, such as `managedCluster.status.version.kubernetes == \"v1.33.1\"`, that all " +
+					"have to be true.",
+				Optional:   true,
+				Validators: []validator.List{listvalidator.ValueStringsAre(attribute.NotEmpty())},
 			},
-			"operator": schema.StringAttribute{
-				MarkdownDescription: "`Equal`: the taint has to have this `value`. `Exists`: any value will do. Defaults to `Equal`.",
-				Optional:            true, Computed: true, Default: stringdefault.StaticString(string(clusterv1beta1.TolerationOpEqual)),
-				Validators: []validator.String{stringvalidator.OneOf(string(clusterv1beta1.TolerationOpEqual), string(clusterv1beta1.TolerationOpExists))},
-			},
-			"value": schema.StringAttribute{
-				MarkdownDescription: "Value of the taint, with the operator `Equal`.",
-				Optional:            true,
-				Validators:          []validator.String{stringvalidator.LengthBetween(1, 1024)},
-			},
-			"effect": schema.StringAttribute{
-				MarkdownDescription: "Effect of the taint: `NoSelect`, `NoSelectIfNew` or `PreferNoSelect`. If omitted, any.",
-				Optional:            true,
-				Validators: []validator.String{stringvalidator.OneOf(
-					string(clusterv1.TaintEffectNoSelect), string(clusterv1.TaintEffectNoSelectIfNew), string(clusterv1.TaintEffectPreferNoSelect))},
-			},
-			"toleration_seconds": schema.Int64Attribute{
-				MarkdownDescription: "How long to tolerate the taint, in seconds from when it was set. If omitted, forever; with `0`, not at all.",
-				Optional:            true,
-			},
-		}},
+			func(p predicate) *[]string { return &p.RequiredClusterSelector.CELSelector.CELExpressions }))
+}
+
+// checkPredicate refuses a predicate that sets nothing. It would select every cluster,
+// and is what remains of one whose attribute is misspelled: Terraform drops attributes
+// of nested objects that the schema does not have.
+func checkPredicate(at path.Path, predicate attribute.Values, diags *diag.Diagnostics) {
+	names := slices.Sorted(maps.Keys(predicate))
+	if !slices.ContainsFunc(names, predicate.IsSet) {
+		diags.AddAttributeError(at, "Empty predicate", fmt.Sprintf("%s sets none of %s, so it would select every "+
+			"cluster. Terraform leaves out attributes that it does not know: check their spelling. To select every "+
+			"cluster, leave the predicate out.", at, strings.Join(names, ", ")))
 	}
 }
 
-// tolerationsValidator checks what the scheduler would otherwise call a
-// misconfiguration, after emptying the decisions.
-type tolerationsValidator struct{ attribute.Described }
+type claims = clusterv1beta1.ClusterClaimSelector
 
-func (tolerationsValidator) ValidateList(_ context.Context, req validator.ListRequest, resp *validator.ListResponse) {
-	for i, element := range req.ConfigValue.Elements() {
-		object, ok := element.(types.Object)
-		if !ok || object.IsUnknown() {
-			continue
-		}
-		key, _ := object.Attributes()["key"].(types.String)
-		operator, _ := object.Attributes()["operator"].(types.String)
-		value, _ := object.Attributes()["value"].(types.String)
-		if key.IsUnknown() || operator.IsUnknown() {
-			continue
-		}
-		exists := operator.ValueString() == string(clusterv1beta1.TolerationOpExists)
-		at := req.Path.AtListIndex(i)
-		if key.IsNull() && !exists {
-			resp.Diagnostics.AddAttributeError(at, "Toleration without a key",
-				fmt.Sprintf(`%s has no key. A toleration without a key tolerates every taint and has to say so: set operator = "Exists", or name a key.`, attribute.Place(at)))
-		}
-		if exists && !value.IsNull() && !value.IsUnknown() {
-			resp.Diagnostics.AddAttributeError(at.AtName("value"), "Needless value",
-				fmt.Sprintf("The operator Exists tolerates any value, so value = %q has no place. Remove it, or use the operator Equal.", value.ValueString()))
-		}
-	}
+func labelSelector[P any](at func(P) *metav1.LabelSelector) attribute.Field[P] {
+	return attribute.LabelSelectorField("Selects by the labels of the managed cluster.", at)
 }
 
-func predicates(models []predicateModel) []clusterv1beta1.ClusterPredicate {
-	var list []clusterv1beta1.ClusterPredicate
-	for _, m := range models {
-		var p clusterv1beta1.ClusterPredicate
-		p.RequiredClusterSelector.LabelSelector = m.LabelSelector.Selector()
-		p.RequiredClusterSelector.ClaimSelector = m.ClaimSelector.Selector()
-		for _, expression := range m.CELExpressions {
-			p.RequiredClusterSelector.CELSelector.CELExpressions = append(p.RequiredClusterSelector.CELSelector.CELExpressions, expression.ValueString())
-		}
-		list = append(list, p)
-	}
-	return list
+func claimSelector[P any](at func(P) *claims) attribute.Field[P] {
+	return attribute.Object("claim_selector",
+		schema.SingleNestedAttribute{
+			MarkdownDescription: "Selects by the cluster's claims, as if they were labels.", Optional: true,
+		}, at,
+		attribute.MatchExpressions("Conditions on claims; all of them have to match.",
+			func(c *claims) *[]metav1.LabelSelectorRequirement { return &c.MatchExpressions }))
 }
 
-// predicateModels is nil when there are none.
-func predicateModels(list []clusterv1beta1.ClusterPredicate) []predicateModel {
-	var models []predicateModel
-	for _, p := range list {
-		var m predicateModel
-		selector := p.RequiredClusterSelector
-		if len(selector.LabelSelector.MatchLabels) > 0 || len(selector.LabelSelector.MatchExpressions) > 0 {
-			m.LabelSelector = attribute.LabelSelectorModelOf(&selector.LabelSelector)
-		}
-		m.ClaimSelector = claimSelectorModelOf(selector.ClaimSelector)
-		for _, expression := range selector.CELSelector.CELExpressions {
-			m.CELExpressions = append(m.CELExpressions, types.StringValue(expression))
-		}
-		models = append(models, m)
-	}
-	return models
+func tolerations() field {
+	const equal, exists = clusterv1beta1.TolerationOpEqual, clusterv1beta1.TolerationOpExists
+	type toleration = *clusterv1beta1.Toleration
+	return attribute.Objects("tolerations",
+		schema.ListNestedAttribute{
+			MarkdownDescription: "Taints to tolerate. A cluster qualifies when each of its taints is tolerated.",
+			Optional:            true,
+			NestedObject: schema.NestedAttributeObject{Validators: []validator.Object{attribute.ValidObject(
+				"a key, or the operator Exists; a value only with Equal", checkToleration)}},
+		},
+		func(p placement) *[]clusterv1beta1.Toleration { return &p.Spec.Tolerations },
+		attribute.Text("key",
+			attribute.Optional("Key of the taint. If omitted, with the operator `Exists`, all taints match.",
+				attribute.ValidKey("taint key")),
+			func(t toleration) *string { return &t.Key }),
+		attribute.Text("operator",
+			attribute.Optional("`Equal`: the taint has to have this `value`. `Exists`: any value will do. Defaults to "+
+				"`Equal`.", attribute.OneOf(equal, exists)...),
+			func(t toleration) *clusterv1beta1.TolerationOperator { return &t.Operator }).
+			Default(types.StringValue(string(equal))),
+		attribute.Text("value",
+			attribute.Optional("Value of the taint, with the operator `Equal`.", stringvalidator.LengthBetween(1, 1024)),
+			func(t toleration) *string { return &t.Value }),
+		attribute.Text("effect",
+			attribute.Optional("Effect of the taint: `NoSelect`, `NoSelectIfNew` or `PreferNoSelect`. If omitted, any.",
+				attribute.OneOf(clusterv1.TaintEffectNoSelect, clusterv1.TaintEffectNoSelectIfNew,
+					clusterv1.TaintEffectPreferNoSelect)...),
+			func(t toleration) *clusterv1.TaintEffect { return &t.Effect }),
+		attribute.NumberPointer("toleration_seconds",
+			attribute.OptionalNumber("How long to tolerate the taint, in seconds from when it was set. If omitted, "+
+				"forever; with `0`, not at all."),
+			func(t toleration) **int64 { return &t.TolerationSeconds }))
 }
 
-func (m *claimSelectorModel) Selector() clusterv1beta1.ClusterClaimSelector {
-	if m == nil {
-		return clusterv1beta1.ClusterClaimSelector{}
+// checkToleration refuses what the scheduler would otherwise call a misconfiguration,
+// after emptying the decisions.
+func checkToleration(at path.Path, toleration attribute.Values, diags *diag.Diagnostics) {
+	if toleration["key"].IsUnknown() || toleration["operator"].IsUnknown() {
+		return
 	}
-	return clusterv1beta1.ClusterClaimSelector{MatchExpressions: attribute.Requirements(m.MatchExpressions)}
-}
-
-// claimSelectorModelOf is nil when nothing is selected by claims.
-func claimSelectorModelOf(selector clusterv1beta1.ClusterClaimSelector) *claimSelectorModel {
-	if len(selector.MatchExpressions) == 0 {
-		return nil
+	exists := toleration.Text("operator") == string(clusterv1beta1.TolerationOpExists)
+	if !toleration.IsSet("key") && !exists {
+		diags.AddAttributeError(at, "Toleration without a key",
+			fmt.Sprintf("%s has no key. A toleration without a key tolerates every taint and has to say so: set "+
+				`operator = "Exists", or name a key.`, attribute.Place(at)))
 	}
-	return &claimSelectorModel{MatchExpressions: attribute.RequirementModels(selector.MatchExpressions)}
-}
-
-func tolerations(models []tolerationModel) []clusterv1beta1.Toleration {
-	var list []clusterv1beta1.Toleration
-	for _, m := range models {
-		list = append(list, clusterv1beta1.Toleration{
-			Key:               m.Key.ValueString(),
-			Operator:          clusterv1beta1.TolerationOperator(m.Operator.ValueString()),
-			Value:             m.Value.ValueString(),
-			Effect:            clusterv1.TaintEffect(m.Effect.ValueString()),
-			TolerationSeconds: m.Seconds.ValueInt64Pointer(),
-		})
+	if exists && toleration.IsSet("value") && !toleration["value"].IsUnknown() {
+		diags.AddAttributeError(at.AtName("value"), "Needless value",
+			fmt.Sprintf("The operator Exists tolerates any value, so value = %q has no place. Remove it, or use the "+
+				"operator Equal.", toleration.Text("value")))
 	}
-	return list
-}
-
-// tolerationModels is nil when there are none.
-func tolerationModels(list []clusterv1beta1.Toleration) []tolerationModel {
-	var models []tolerationModel
-	for _, t := range list {
-		models = append(models, tolerationModel{
-			Key:      attribute.OptionalString(t.Key),
-			Operator: attribute.OptionalString(string(t.Operator)),
-			Value:    attribute.OptionalString(t.Value),
-			Effect:   attribute.OptionalString(string(t.Effect)),
-			Seconds:  types.Int64PointerValue(t.TolerationSeconds),
-		})
-	}
-	return models
 }

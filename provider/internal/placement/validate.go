@@ -3,12 +3,13 @@ package placement
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
@@ -20,128 +21,64 @@ import (
 // What the scheduler would call a misconfiguration, after emptying the decisions,
 // is refused while planning.
 
-// attributeGetter is a configuration.
-type attributeGetter interface {
-	GetAttribute(ctx context.Context, path path.Path, target any) diag.Diagnostics
-}
-
 // checkPlacement finds what is wrong with selectors and expressions, as far as
 // they are known.
-func checkPlacement(ctx context.Context, config attributeGetter) diag.Diagnostics {
-	var diags diag.Diagnostics
-	var predicates types.List
-	var strategy types.Object
-	diags.Append(config.GetAttribute(ctx, path.Root("predicates"), &predicates)...)
-	diags.Append(config.GetAttribute(ctx, path.Root("decision_strategy"), &strategy)...)
-	if diags.HasError() {
-		return diags
-	}
-	expressions := scheduling.NewExpressions()
-	for i, element := range predicates.Elements() {
-		at := path.Root("predicates").AtListIndex(i)
-		predicate, ok := element.(types.Object)
-		if !ok {
-			continue
-		}
-		checkNotEmpty(at, predicate, &diags)
-		checkSelectors(at, predicate, &diags)
-		if list, ok := predicate.Attributes()["cel_expressions"].(types.List); ok {
-			for j, element := range list.Elements() {
-				if text, ok := element.(types.String); ok && !text.IsNull() && !text.IsUnknown() {
-					checkExpression(at.AtName("cel_expressions").AtListIndex(j), text.ValueString(), expressions, &diags)
-				}
-			}
-		}
-	}
-	if groups, ok := strategy.Attributes()["decision_groups"].(types.List); ok {
-		for i, element := range groups.Elements() {
-			if group, ok := element.(types.Object); ok {
-				checkSelectors(path.Root("decision_strategy").AtName("decision_groups").AtListIndex(i), group, &diags)
-			}
-		}
-	}
-	if !diags.HasError() {
-		checkSize(ctx, config, expressions, &diags)
-	}
-	return diags
-}
-
-// checkNotEmpty refuses a predicate that sets nothing. It would select every cluster,
-// and is what remains of one whose attribute is misspelled: Terraform drops attributes
-// of nested objects that the schema does not have.
-func checkNotEmpty(at path.Path, predicate types.Object, diags *diag.Diagnostics) {
-	var names []string
-	for name, value := range predicate.Attributes() {
-		names = append(names, name)
-		if !value.IsNull() {
-			return
-		}
-	}
-	if predicate.IsNull() || predicate.IsUnknown() {
+func checkPlacement(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+	var all types.Object
+	if diags.Append(config.Get(ctx, &all)...); diags.HasError() {
 		return
 	}
-	slices.Sort(names)
-	diags.AddAttributeError(at, "Empty predicate", fmt.Sprintf("%s sets none of %s, so it would select every cluster. "+
-		"Terraform leaves out attributes that it does not know: check their spelling. To select every cluster, leave the predicate out.",
-		at, strings.Join(names, ", ")))
+	object := &clusterv1beta1.Placement{}
+	selection().Write(all.Attributes(), object)
+	expressions := scheduling.NewExpressions()
+	for i, p := range object.Spec.Predicates {
+		at, of := path.Root("predicates").AtListIndex(i), p.RequiredClusterSelector
+		checkValues(at.AtName("label_selector"), of.LabelSelector.MatchExpressions, diags)
+		checkValues(at.AtName("claim_selector"), of.ClaimSelector.MatchExpressions, diags)
+		for j, text := range of.CELSelector.CELExpressions {
+			checkExpression(at.AtName("cel_expressions").AtListIndex(j), text, expressions, diags)
+		}
+	}
+	for i, g := range object.Spec.DecisionStrategy.GroupStrategy.DecisionGroups {
+		at, of := path.Root("decision_strategy").AtName("decision_groups").AtListIndex(i), g.GroupClusterSelector
+		checkValues(at.AtName("label_selector"), of.LabelSelector.MatchExpressions, diags)
+		checkValues(at.AtName("claim_selector"), of.ClaimSelector.MatchExpressions, diags)
+	}
+	if !diags.HasError() {
+		checkSize(object, expressions, diags)
+	}
 }
 
 // checkSize refuses what the hub refuses for its length, as far as it is known.
-func checkSize(ctx context.Context, config attributeGetter, expressions *scheduling.Expressions, diags *diag.Diagnostics) {
-	var model placementSpecModel
-	for _, field := range specFields() {
-		_ = config.GetAttribute(ctx, path.Root(field.name), field.target(&model)) // An error is that of unknown values.
-	}
-	spec := model.spec()
-	err := scheduling.CheckSize(&spec, expressions)
+func checkSize(object placement, expressions *scheduling.Expressions, diags *diag.Diagnostics) {
+	err := scheduling.CheckSize(&object.Spec, expressions)
 	if err == nil {
 		return
 	}
+	const summary = "Longer than a hub accepts"
 	detail := attribute.Capitalize(err.Error()) + "."
-	for field, name := range map[string]string{
-		"spec.predicates": "predicates", "spec.decisionStrategy": "decision_strategy", "spec.tolerations": "tolerations",
-		"spec.prioritizerPolicy": "prioritizer_policy", "spec.spreadPolicy": "spread_policy",
-	} {
-		if strings.Contains(err.Error(), field) && !strings.Contains(err.Error(), "the selectors of") {
-			diags.AddAttributeError(path.Root(name), "Longer than a hub accepts", detail)
+	place := strings.ToLower(err.Error())
+	for _, name := range selection().Names() {
+		one := strings.Contains(place, "spec."+strings.ReplaceAll(name, "_", ""))
+		if one && !strings.Contains(place, "the selectors of") {
+			diags.AddAttributeError(path.Root(name), summary, detail)
 			return
 		}
 	}
-	diags.AddError("Longer than a hub accepts", detail)
+	diags.AddError(summary, detail)
 }
 
-// checkSelectors checks the values in the selectors of a predicate or group. The
-// scheduler reads claims as labels, so that their values are bound to the form of
-// those.
-func checkSelectors(at path.Path, of types.Object, diags *diag.Diagnostics) {
-	for _, name := range []string{"label_selector", "claim_selector"} {
-		selector, ok := of.Attributes()[name].(types.Object)
-		if !ok {
-			continue
-		}
-		expressions, ok := selector.Attributes()["match_expressions"].(types.List)
-		if !ok {
-			continue
-		}
-		for i, element := range expressions.Elements() {
-			expression, ok := element.(types.Object)
-			if !ok {
-				continue
-			}
-			values, ok := expression.Attributes()["values"].(types.Set)
-			if !ok {
-				continue
-			}
-			for _, value := range values.Elements() {
-				text, ok := value.(types.String)
-				if !ok || text.IsUnknown() {
-					continue
-				}
-				if problems := validation.IsValidLabelValue(text.ValueString()); len(problems) > 0 {
-					values := at.AtName(name).AtName("match_expressions").AtListIndex(i).AtName("values")
-					diags.AddAttributeError(values, "Invalid selector value",
-						fmt.Sprintf("%s: %q can't be selected by: %s. Labels and claims are compared as labels. Where a claim has such values, use cel_expressions, with managedCluster.status.clusterClaims.", values, text.ValueString(), strings.Join(problems, "; ")))
-				}
+// checkValues checks the values in a selector. The scheduler reads claims as labels, so
+// that their values are bound to the form of those.
+func checkValues(at path.Path, requirements []metav1.LabelSelectorRequirement, diags *diag.Diagnostics) {
+	for i, requirement := range requirements {
+		at := at.AtName("match_expressions").AtListIndex(i).AtName("values")
+		for _, value := range requirement.Values {
+			if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
+				diags.AddAttributeError(at, "Invalid selector value",
+					fmt.Sprintf("%s: %q can't be selected by: %s. Labels and claims are compared as labels. Where a "+
+						"claim has such values, use cel_expressions, with managedCluster.status.clusterClaims.",
+						at, value, strings.Join(problems, "; ")))
 			}
 		}
 	}
@@ -154,14 +91,17 @@ func checkExpression(at path.Path, text string, expressions *scheduling.Expressi
 	}
 	var predicate clusterv1beta1.ClusterPredicate
 	predicate.RequiredClusterSelector.CELSelector.CELExpressions = []string{text}
-	compiled := scheduling.Compile(&clusterv1beta1.Placement{Spec: clusterv1beta1.PlacementSpec{Predicates: []clusterv1beta1.ClusterPredicate{predicate}}},
-		scheduling.Options{Expressions: expressions})
-	for _, problem := range compiled.Problems() {
+	object := &clusterv1beta1.Placement{}
+	object.Spec.Predicates = []clusterv1beta1.ClusterPredicate{predicate}
+	refuse := func(format string, args ...any) {
 		diags.AddAttributeError(at, "Invalid expression",
-			fmt.Sprintf("%s, %q, can't be evaluated on any cluster: %s\n\nIt has to be an expression in CEL over the variable managedCluster, such as managedCluster.metadata.labels[\"env\"] == \"prod\".",
-				at, expression.Excerpt(text), problem.Message))
+			fmt.Sprintf("%s, %q, %s", at, expression.Excerpt(text), fmt.Sprintf(format, args...)))
+	}
+	for _, problem := range scheduling.Compile(object, scheduling.Options{Expressions: expressions}).Problems() {
+		refuse("can't be evaluated on any cluster: %s\n\nIt has to be an expression in CEL over the variable "+
+			"managedCluster, such as managedCluster.metadata.labels[\"env\"] == \"prod\".", problem.Message)
 	}
 	if problem := expressionProblem(text); problem != "" {
-		diags.AddAttributeError(at, "Invalid expression", fmt.Sprintf("%s, %q, selects no cluster: %s", at, expression.Excerpt(text), problem))
+		refuse("selects no cluster: %s", problem)
 	}
 }

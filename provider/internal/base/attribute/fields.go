@@ -204,6 +204,7 @@ func Object[P, E any](name string, s schema.SingleNestedAttribute, at func(P) *E
 	f := Code(name, s,
 		func(value types.Object, to P) { table.Write(value.Attributes(), at(to)) },
 		func(from P) types.Object { return table.object(at(from)) })
+	f.empty = emptyOf(table)
 	f.observe = func(prior attr.Value, own, live P) attr.Value {
 		object, _ := prior.(types.Object)
 		values := Values(object.Attributes())
@@ -220,7 +221,7 @@ func ObjectPointer[P, E any](
 ) Field[P] {
 	table := Table[*E](fields)
 	s.Attributes = table.Attributes()
-	return Code(name, s,
+	f := Code(name, s,
 		func(value types.Object, to P) {
 			*at(to) = new(E)
 			table.Write(value.Attributes(), *at(to))
@@ -231,33 +232,60 @@ func ObjectPointer[P, E any](
 			}
 			return types.ObjectValueMust(table.Types(), table.Read(*at(from)))
 		})
+	f.empty = emptyOf(table)
+	return f
 }
 
 // Objects is a field with a list of objects.
 func Objects[P, E any](name string, s schema.ListNestedAttribute, at func(P) *[]E, fields ...Field[*E]) Field[P] {
 	table := Table[*E](fields)
 	s.NestedObject.Attributes = table.Attributes()
-	element := types.ObjectType{AttrTypes: table.Types()}
 	return Code(name, s,
-		func(value types.List, to P) {
-			for _, one := range value.Elements() {
-				var e E
-				if object, ok := one.(types.Object); ok {
-					table.Write(object.Attributes(), &e)
-				}
-				*at(to) = append(*at(to), e)
-			}
-		},
+		func(value types.List, to P) { *at(to) = objectsIn(table, value) },
 		func(from P) types.List {
-			var elements []attr.Value
-			for i := range *at(from) {
-				elements = append(elements, types.ObjectValueMust(table.Types(), table.Read(&(*at(from))[i])))
+			if len(*at(from)) == 0 {
+				return types.ListNull(table.objectType())
 			}
-			if elements == nil {
-				return types.ListNull(element)
-			}
-			return types.ListValueMust(element, elements)
+			return types.ListValueMust(table.objectType(), objectValues(table, *at(from)))
 		})
+}
+
+// ObjectSet is a field with objects in any order; an empty set for none.
+func ObjectSet[P, E any](
+	name string, s schema.SetNestedAttribute, write func(objects []E, to P), read func(from P) []E, fields ...Field[*E],
+) Field[P] {
+	table := Table[*E](fields)
+	s.NestedObject.Attributes = table.Attributes()
+	return Code(name, s,
+		func(value types.Set, to P) { write(objectsIn(table, value), to) },
+		func(from P) types.Set { return types.SetValueMust(table.objectType(), objectValues(table, read(from))) })
+}
+
+// objectsIn are the objects of a list or a set.
+func objectsIn[E any](table Table[*E], value Elements) []E {
+	var objects []E
+	for _, one := range value.Elements() {
+		var e E
+		if object, ok := one.(types.Object); ok {
+			table.Write(object.Attributes(), &e)
+		}
+		objects = append(objects, e)
+	}
+	return objects
+}
+
+// objectValues are objects as the elements of a list or a set.
+func objectValues[E any](table Table[*E], objects []E) []attr.Value {
+	pointers := make([]*E, len(objects))
+	for i := range objects {
+		pointers[i] = &objects[i]
+	}
+	return table.Objects(pointers)
+}
+
+// emptyOf is an object in which nothing is set.
+func emptyOf[E any](table Table[*E]) func() attr.Value {
+	return func() attr.Value { return types.ObjectValueMust(table.Types(), table.Read(new(E))) }
 }
 
 // object is null where nothing is set.
@@ -356,6 +384,16 @@ func Required(description string, validators ...validator.String) schema.StringA
 // Optional is the schema of a text that may be left out.
 func Optional(description string, validators ...validator.String) schema.StringAttribute {
 	return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: validators}
+}
+
+// OptionalNumber is the schema of a whole number that may be left out.
+func OptionalNumber(description string, validators ...validator.Int64) schema.Int64Attribute {
+	return schema.Int64Attribute{MarkdownDescription: description, Optional: true, Validators: validators}
+}
+
+// OptionalFlag is the schema of something that is true or false, or left out.
+func OptionalFlag(description string) schema.BoolAttribute {
+	return schema.BoolAttribute{MarkdownDescription: description, Optional: true}
 }
 
 // Null is the null value of a type.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -53,27 +54,24 @@ func OneOf[T ~string](values ...T) []validator.String {
 	for _, value := range values {
 		texts = append(texts, string(value))
 	}
-	return []validator.String{ValidText("one of "+strings.Join(texts, ", "),
-		func(at path.Path, text string) (summary, detail string) {
-			if slices.Contains(texts, text) {
-				return "", ""
-			}
-			return "Invalid value", fmt.Sprintf("%s is %q, but it takes one of %s.", Place(at), text,
-				strings.Join(texts,
-					", "))
-		})}
+	list := strings.Join(texts, ", ")
+	return []validator.String{ValidText("one of "+list, func(at path.Path, text string) (summary, detail string) {
+		if slices.Contains(texts, text) {
+			return "", ""
+		}
+		return "Invalid value", fmt.Sprintf("%s is %q, but it takes one of %s.", Place(at), text, list)
+	})}
 }
 
 // LengthBetween admits texts of so many bytes.
 func LengthBetween(least, most int) validator.String {
-	return ValidText(fmt.Sprintf("a text of %d to %d bytes", least, most),
-		func(at path.Path, text string) (summary, detail string) {
-			if least <= len(text) && len(text) <= most {
-				return "", ""
-			}
-			return "Invalid length", fmt.Sprintf("%s has %d bytes, but it takes %d to %d.", Place(at), len(text), least,
-				most)
-		})
+	description := fmt.Sprintf("a text of %d to %d bytes", least, most)
+	return ValidText(description, func(at path.Path, text string) (summary, detail string) {
+		if least <= len(text) && len(text) <= most {
+			return "", ""
+		}
+		return "Invalid length", fmt.Sprintf("%s has %d bytes, but it takes %d to %d.", Place(at), len(text), least, most)
+	})
 }
 
 // NotEmpty refuses the empty text.
@@ -98,34 +96,47 @@ func Not(why string, texts ...string) validator.String {
 
 // ExactlyOne refuses objects in which not exactly one of the attributes is set.
 func ExactlyOne(attributes ...string) validator.Object {
-	return exactlyOne{Described("exactly one of " + strings.Join(attributes, ", ")), attributes}
+	names := strings.Join(attributes, ", ")
+	return ValidObject("exactly one of "+names, func(at path.Path, values Values, diags *diag.Diagnostics) {
+		var set []string
+		for _, name := range attributes {
+			if value := values[name]; value != nil && value.IsUnknown() {
+				return
+			}
+			if values.IsSet(name) {
+				set = append(set, name)
+			}
+		}
+		if len(set) == 1 {
+			return
+		}
+		has := "neither is set"
+		if len(set) > 1 {
+			has = "it has " + strings.Join(set, " and ")
+		}
+		diags.AddAttributeError(at, "Not one of the alternatives",
+			fmt.Sprintf("%s takes exactly one of %s, and %s.", Place(at), names, has))
+	})
 }
 
-type exactlyOne struct {
+// ValidObject is a validator of objects. check gets the attributes of those that are set
+// and known.
+func ValidObject(
+	description string, check func(at path.Path, values Values, diags *diag.Diagnostics),
+) validator.Object {
+	return objectValidator{Described(description), check}
+}
+
+type objectValidator struct {
 	Described
-	attributes []string
+	check func(at path.Path, values Values, diags *diag.Diagnostics)
 }
 
 // ValidateObject implements validator.Object.
-func (v exactlyOne) ValidateObject(_ context.Context, req validator.ObjectRequest, resp *validator.ObjectResponse) {
-	var set []string
-	for _, name := range v.attributes {
-		value, ok := req.ConfigValue.Attributes()[name]
-		switch {
-		case !ok:
-		case value.IsUnknown():
-			return
-		case !value.IsNull():
-			set = append(set, name)
-		}
+func (v objectValidator) ValidateObject(
+	_ context.Context, req validator.ObjectRequest, resp *validator.ObjectResponse,
+) {
+	if !req.ConfigValue.IsNull() && !req.ConfigValue.IsUnknown() {
+		v.check(req.Path, req.ConfigValue.Attributes(), &resp.Diagnostics)
 	}
-	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() || len(set) == 1 {
-		return
-	}
-	has := "neither is set"
-	if len(set) > 1 {
-		has = "it has " + strings.Join(set, " and ")
-	}
-	resp.Diagnostics.AddAttributeError(req.Path, "Not one of the alternatives",
-		fmt.Sprintf("%s takes exactly one of %s, and %s.", Place(req.Path), strings.Join(v.attributes, ", "), has))
 }

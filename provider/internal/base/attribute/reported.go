@@ -100,9 +100,9 @@ func ReportedConditions[P any](description string, read func(P) []metav1.Conditi
 
 // Objects are what the table reads of several objects.
 func (t Table[P]) Objects(all []P) []attr.Value {
-	values := make([]attr.Value, 0, len(all))
+	values, kinds := make([]attr.Value, 0, len(all)), t.Types()
 	for _, one := range all {
-		values = append(values, types.ObjectValueMust(t.Types(), t.Read(one)))
+		values = append(values, types.ObjectValueMust(kinds, t.Read(one)))
 	}
 	return values
 }

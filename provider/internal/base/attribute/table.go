@@ -2,11 +2,14 @@ package attribute
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -40,6 +43,12 @@ func (v Values) Texts(name string) []string {
 	return StringList(list)
 }
 
+// Number is a whole number; 0 where it is not set.
+func (v Values) Number(name string) int64 {
+	number, _ := v[name].(types.Int64)
+	return number.ValueInt64()
+}
+
 // IsSet reports whether an attribute has a value, known or not.
 func (v Values) IsSet(name string) bool { return v[name] != nil && !v[name].IsNull() }
 
@@ -71,6 +80,11 @@ type Field[P any] struct {
 	// imported says whether an import takes the value over, for a field that is left to
 	// others where the configuration does not set it; nil for most fields.
 	imported func(owned Owned, from P) bool
+	// takes is what an import takes over, where that is not the value; nil for most
+	// fields.
+	takes func(owned Owned, from P) attr.Value
+	// empty is an object in which nothing is set; nil for what is no object.
+	empty func() attr.Value
 }
 
 // At says where the attribute lies in the object, such as spec.proxyConfig, where that
@@ -91,9 +105,32 @@ func (f Field[P]) Sets(more func(to P)) Field[P] {
 }
 
 // EmptyIsNone says that an object in which nothing is set means the same as none.
-func (f Field[P]) EmptyIsNone() Field[P] {
-	if of, ok := f.kind().(types.ObjectType); ok {
-		f.standard = types.ObjectValueMust(of.AttrTypes, nulls(of.AttrTypes))
+func (f Field[P]) EmptyIsNone() Field[P] { return f.Standard(f.empty()) }
+
+// Default is the value that the provider plans, and writes, where the attribute is left
+// out.
+func (f Field[P]) Default(value attr.Value) Field[P] {
+	switch s := f.schema.(type) {
+	case schema.StringAttribute:
+		text, _ := value.(types.String)
+		s.Computed, s.Default = true, stringdefault.StaticString(text.ValueString())
+		f.schema = s
+	case schema.Int64Attribute:
+		number, _ := value.(types.Int64)
+		s.Computed, s.Default = true, int64default.StaticInt64(number.ValueInt64())
+		f.schema = s
+	}
+	return f.Standard(value)
+}
+
+// Where says of which objects the attribute is read. Of others it is null.
+func (f Field[P]) Where(has func(from P) bool) Field[P] {
+	read := f.read
+	f.read = func(from P) attr.Value {
+		if !has(from) {
+			return f.null()
+		}
+		return read(from)
 	}
 	return f
 }
@@ -150,6 +187,16 @@ func (f Field[P]) Keeping(keep func(prior, live attr.Value) attr.Value) Field[P]
 	return f
 }
 
+// Taking says what an import takes over, where that is not the value that was read. Such
+// an attribute never contradicts the configuration.
+func (f Field[P]) Taking(takes func(owned Owned, from P) attr.Value) Field[P] {
+	f.takes = takes
+	return f
+}
+
+// planned reports whether the provider plans a value where the attribute is left out.
+func (f Field[P]) planned() bool { return f.standard != nil && f.schema.IsComputed() }
+
 func (f Field[P]) kind() attr.Type { return f.schema.GetType() }
 
 func (f Field[P]) path() []string {
@@ -187,6 +234,8 @@ func (f Field[P]) observed(prior attr.Value, own, live P) attr.Value {
 	switch there := f.value(live); {
 	case f.others:
 		return ownEntries(prior, there)
+	case f.planned() && prior.IsNull():
+		return there
 	case f.observe != nil && !prior.IsNull() && !there.IsNull():
 		return f.observe(prior, own, live)
 	case f.same(f.read(own), there):
@@ -229,6 +278,15 @@ func (t Table[P]) Attributes() map[string]schema.Attribute {
 	return attributes
 }
 
+// Names are those of the attributes.
+func (t Table[P]) Names() []string {
+	var names []string
+	for _, f := range t {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // Unwritten are the names of the attributes that are not written to the hub.
 func (t Table[P]) Unwritten() []string {
 	var names []string
@@ -268,7 +326,11 @@ func (t Table[P]) Places() map[string]string {
 // are left out.
 func (t Table[P]) Write(values Values, to P) {
 	for _, f := range t {
-		if value := values[f.name]; f.write != nil && value != nil && !value.IsNull() && !value.IsUnknown() {
+		value := values[f.name]
+		if f.planned() && !values.IsSet(f.name) {
+			value = f.standard
+		}
+		if f.write != nil && value != nil && !value.IsNull() && !value.IsUnknown() {
 			f.write(value, to)
 		}
 	}
@@ -329,6 +391,8 @@ func (t Table[P]) Import(owned Owned, live P) Values {
 		}
 		there := f.value(live)
 		switch {
+		case f.takes != nil:
+			values[f.name] = f.takes(owned, live)
 		case f.imported != nil:
 			if f.imported(owned, live) {
 				values[f.name] = there
@@ -348,7 +412,7 @@ func (t Table[P]) Unwanted(own, live P) [][]string {
 	var paths [][]string
 	for _, f := range t {
 		here := func(path []string) bool { return slices.Equal(path, f.path()) }
-		compared := f.write != nil && f.read != nil && !f.others && f.imported == nil
+		compared := f.write != nil && f.read != nil && !f.others && f.imported == nil && f.takes == nil
 		if compared && !f.agrees(own, live) && !slices.ContainsFunc(paths, here) {
 			paths = append(paths, f.path())
 		}
@@ -369,8 +433,15 @@ func (t Table[P]) Types() map[string]attr.Type {
 func ownEntries(prior, live attr.Value) attr.Value {
 	switch of := prior.(type) {
 	case types.Map:
-		there, _ := live.(types.Map)
-		return ObservedMap(of, StringMap(there))
+		if of.IsNull() {
+			return of
+		}
+		elements := map[string]attr.Value{}
+		if there, ok := live.(types.Map); ok {
+			elements = maps.Clone(there.Elements())
+		}
+		maps.DeleteFunc(elements, func(key string, _ attr.Value) bool { return of.Elements()[key] == nil })
+		return types.MapValueMust(of.ElementType(context.Background()), elements)
 	case types.Set:
 		if of.IsNull() {
 			return of
@@ -412,12 +483,4 @@ func camelCase(name string) string {
 		words[i+1] = Capitalize(word)
 	}
 	return strings.Join(words, "")
-}
-
-func nulls(of map[string]attr.Type) map[string]attr.Value {
-	values := map[string]attr.Value{}
-	for name, kind := range of {
-		values[name] = Null(kind)
-	}
-	return values
 }

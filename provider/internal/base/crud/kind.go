@@ -141,6 +141,9 @@ type Hooks[M any, O kube.Object] struct {
 	// BeforeWrite runs before the object is written, which it may complete. It returns
 	// false to write nothing; an error is in the change's diagnostics then.
 	BeforeWrite func(ctx context.Context, c *Change[M, O]) bool
+	// Explain says more of the error of a write than the error does. doing is what was
+	// being done.
+	Explain func(c *Change[M, O], doing string, err error) error
 	// AfterWrite runs when the object was written: c.Object is as the hub has it. What it
 	// sets in the plan is saved. After false nothing is saved.
 	AfterWrite func(ctx context.Context, c *Change[M, O]) bool

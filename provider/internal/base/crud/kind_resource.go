@@ -232,6 +232,9 @@ func (r *kindResource[M, O]) write(
 			return false
 		}
 	} else if err := write(o); err != nil {
+		if k.Explain != nil {
+			err = k.Explain(c, doing, err)
+		}
 		hub.AddAPIError(c.Diagnostics, c.Client, doing, err)
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -17,7 +18,7 @@ import (
 )
 
 // Query declares a data source that neither reads one object of a kind (see Data) nor
-// lists several (see Listing). M is its model, with tfsdk tags.
+// lists several (see Listing). M is its model: with tfsdk tags, or attribute.Values.
 type Query[M any] struct {
 	// Type is its type without "muster_".
 	Type string
@@ -94,8 +95,15 @@ func (d *query[M]) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 		return
 	}
 	a := &Asking{Hub: d.Hub, Diagnostics: &resp.Diagnostics}
+	var config types.Object
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	model := new(M)
-	resp.Diagnostics.Append(req.Config.Get(ctx, model)...)
+	values, plain := any(model).(*attribute.Values)
+	if plain {
+		*values = config.Attributes()
+	} else {
+		resp.Diagnostics.Append(req.Config.Get(ctx, model)...)
+	}
 	if d.Takes != "" {
 		var limits timeouts.Value
 		resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("timeouts"), &limits)...)
@@ -110,7 +118,13 @@ func (d *query[M]) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if d.Query.Read(ctx, a, model); !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
+	d.Query.Read(ctx, a, model)
+	if resp.Diagnostics.HasError() {
+		return
 	}
+	var state any = model
+	if plain {
+		state = types.ObjectValueMust(config.AttributeTypes(ctx), *values)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
 }
