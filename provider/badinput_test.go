@@ -323,15 +323,10 @@ func freeTexts() map[string]string {
 		named    = "a name in a kubeconfig, which may be any text"
 		secret   = "nobody knows its form"
 		together = "it is checked once its object is whole: TestAttributesThatExcludeEachOther, TestAccKlusterletBadInput"
-		taint    = "it is checked once its toleration is whole: TestAccPlacementBadInput"
 	)
 	free := map[string]string{
-		"resource_muster_bootstrap_token_description":      "for people",
-		"data_muster_placement_decisions_group_name":       "empty means the clusters of no group",
-		"resource_muster_placement_tolerations.effect":     taint,
-		"resource_muster_placement_tolerations.value":      taint,
-		"data_muster_placement_preview_tolerations.effect": taint,
-		"data_muster_placement_preview_tolerations.value":  taint,
+		"resource_muster_bootstrap_token_description": "for people",
+		"data_muster_placement_decisions_group_name":  "empty means the clusters of no group",
 	}
 	for _, name := range []string{"config_context", "config_context_auth_info", "config_context_cluster", "context"} {
 		free["provider_"+name] = named
