@@ -61,10 +61,7 @@ func clusterTable() attribute.Table[managedCluster] {
 			},
 			func(c managedCluster) *int32 { return &c.Spec.LeaseDurationSeconds }).
 			LeftToOthers(importsLease),
-		attribute.Model("taints", taintsAttribute(),
-			func(m []taintModel, c managedCluster) { c.Spec.Taints, _ = mergeTaints(nil, m, nil) },
-			func(c managedCluster) []taintModel { return taintModels(c.Spec.Taints) }).
-			LeftToOthers(func(_ attribute.Owned, c managedCluster) bool { return len(taintModels(c.Spec.Taints)) > 0 }),
+		taintsField(),
 		attribute.Objects("client_configs",
 			schema.ListNestedAttribute{
 				MarkdownDescription: "Addresses of the cluster's own API server, for tools and people; the hub does " +

@@ -4,10 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/datasource"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	resourceapi "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,9 +13,15 @@ import (
 )
 
 func TestObservedClusterHasNoNullCollections(t *testing.T) {
-	got := observedCluster(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1", CreationTimestamp: metav1.NewTime(time.Now())}})
-	if got.Labels.IsNull() || got.Claims.IsNull() || got.Taints == nil || got.Conditions == nil || got.Available.ValueString() != "Unknown" {
-		t.Errorf("got %+v", got)
+	object := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1", CreationTimestamp: metav1.NewTime(time.Now())}}
+	got := observedTable().Read(object)
+	for _, name := range []string{"labels", "claims", "taints", "conditions"} {
+		if !got.IsSet(name) {
+			t.Errorf("%s is null", name)
+		}
+	}
+	if got.Text("available") != "Unknown" {
+		t.Errorf("available is %s", got["available"])
 	}
 }
 
@@ -33,20 +36,8 @@ func TestObservedClusterFitsItsSchema(t *testing.T) {
 	object.Status.Conditions = []metav1.Condition{{Type: "X", Status: metav1.ConditionUnknown}}
 	object.Status.ClusterClaims = []clusterv1.ManagedClusterClaim{{Name: "id.k8s.io", Value: "c1"}}
 	object.Status.Capacity = clusterv1.ResourceList{clusterv1.ResourceCPU: resourceapi.MustParse("3500m")}
-	for name, source := range map[string]datasource.DataSource{
-		"one": Cluster().NewDataSource(), "many": NewListDataSource(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var schemas datasource.SchemaResponse
-			source.Schema(t.Context(), datasource.SchemaRequest{}, &schemas)
-			state := tfsdk.State{Schema: schemas.Schema, Raw: tftypes.NewValue(schemas.Schema.Type().TerraformType(t.Context()), nil)}
-			var value any = observedCluster(object)
-			if name == "many" {
-				value = &managedClustersModel{Names: []types.String{}, Clusters: []observedClusterModel{observedCluster(object)}}
-			}
-			if diags := state.Set(t.Context(), value); diags.HasError() {
-				t.Error(diags)
-			}
-		})
+	value, diags := types.ObjectValue(observedTable().Types(), observedTable().Read(object))
+	if diags.HasError() || len(value.Attributes()) != len(observedTable()) {
+		t.Errorf("got %s, %v", value, diags)
 	}
 }

@@ -79,10 +79,9 @@ func Cluster() crud.Declared {
 		Data: &crud.Data[managedCluster]{
 			Description: "The present state of one managed cluster: whether it is accepted, joined and available, " +
 				"its version, claims and resources.",
-			Attributes: observedClusterAttributes,
-			Without:    []string{"annotations", "client_id", "lease_duration_seconds", "client_configs", "gone"},
-			Model:      func(live managedCluster) (any, error) { return observedCluster(live), nil },
-			Others:     "kubectl get managedclusters",
+			Without: clusterTable().Names(),
+			Table:   observedTable(),
+			Others:  "kubectl get managedclusters",
 		},
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,42 +20,37 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-// taintModel is a taint that the configuration sets. The hub stamps the time.
-type taintModel struct {
-	Key    types.String `tfsdk:"key"`
-	Value  types.String `tfsdk:"value"`
-	Effect types.String `tfsdk:"effect"`
-}
+type taint = clusterv1.Taint
 
-func taintsAttribute() schema.SetNestedAttribute {
-	return schema.SetNestedAttribute{
-		MarkdownDescription: "Taints that keep placements without a matching toleration away from the cluster. Once " +
-			"set, these are all the taints that people may put on it; the two that the hub itself manages " +
-			"(`" + cluster.UnavailableTaint + "`, `" + cluster.UnreachableTaint + "`) come and go beside " +
-			"them. If omitted, taints are not managed.",
-		Optional:   true,
-		Validators: []validator.Set{uniqueTaints{"at most one taint for each key"}},
-		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"key": schema.StringAttribute{
-				MarkdownDescription: "Key of the taint, in the form of a label key. A cluster has at most one taint " +
-					"for each key.",
-				Required: true,
-				Validators: []validator.String{attribute.ValidKey("taint key"), attribute.Not("the hub sets "+
-					"and removes this taint by itself", cluster.UnavailableTaint, cluster.UnreachableTaint)},
-			},
-			"value": schema.StringAttribute{
-				MarkdownDescription: "Value that a toleration with the operator `Equal` has to name.",
-				Optional:            true,
-				Validators:          []validator.String{attribute.LengthBetween(1, 1024)},
-			},
-			"effect": schema.StringAttribute{
-				MarkdownDescription: "`NoSelect`: the cluster is not selected and leaves decisions it is in. " +
-					"`NoSelectIfNew`: it is not newly selected. `PreferNoSelect`: others are preferred.",
-				Required:   true,
-				Validators: attribute.OneOf(clusterv1.TaintEffectNoSelect, clusterv1.TaintEffectNoSelectIfNew, clusterv1.TaintEffectPreferNoSelect),
-			},
-		}},
-	}
+// taintsField are the taints that the configuration sets. The hub stamps the time.
+func taintsField() attribute.Field[managedCluster] {
+	return attribute.ObjectSet("taints",
+		schema.SetNestedAttribute{
+			MarkdownDescription: "Taints that keep placements without a matching toleration away from the cluster. Once " +
+				"set, these are all the taints that people may put on it; the two that the hub itself manages " +
+				"(`" + cluster.UnavailableTaint + "`, `" + cluster.UnreachableTaint + "`) come and go beside " +
+				"them. If omitted, taints are not managed.",
+			Optional:   true,
+			Validators: []validator.Set{uniqueTaints{"at most one taint for each key"}},
+		},
+		func(taints []taint, c managedCluster) { c.Spec.Taints, _ = mergeTaints(nil, taints, nil) },
+		func(c managedCluster) []taint { return taintsOfPeople(c.Spec.Taints) },
+		attribute.Text("key",
+			attribute.Required("Key of the taint, in the form of a label key. A cluster has at most one taint for each "+
+				"key.", attribute.ValidKey("taint key"), attribute.Not("the hub sets and removes this taint by itself",
+				cluster.UnavailableTaint, cluster.UnreachableTaint)),
+			func(t *taint) *string { return &t.Key }),
+		attribute.Text("value",
+			attribute.Optional("Value that a toleration with the operator `Equal` has to name.",
+				attribute.LengthBetween(1, 1024)),
+			func(t *taint) *string { return &t.Value }),
+		attribute.Text("effect",
+			attribute.Required("`NoSelect`: the cluster is not selected and leaves decisions it is in. "+
+				"`NoSelectIfNew`: it is not newly selected. `PreferNoSelect`: others are preferred.",
+				attribute.OneOf(clusterv1.TaintEffectNoSelect, clusterv1.TaintEffectNoSelectIfNew,
+					clusterv1.TaintEffectPreferNoSelect)...),
+			func(t *taint) *clusterv1.TaintEffect { return &t.Effect })).
+		LeftToOthers(func(_ attribute.Owned, c managedCluster) bool { return len(taintsOfPeople(c.Spec.Taints)) > 0 })
 }
 
 // uniqueTaints refuses two taints with one key: the hub would mix up
@@ -87,59 +81,50 @@ func isHubTaint(key string) bool {
 	return key == cluster.UnavailableTaint || key == cluster.UnreachableTaint
 }
 
-// taintModels are the taints that are not the hub's own.
-func taintModels(taints []clusterv1.Taint) []taintModel {
-	models := []taintModel{}
-	for _, t := range taints {
-		if !isHubTaint(t.Key) {
-			models = append(models, taintModel{
-				Key: types.StringValue(t.Key), Value: attribute.OptionalString(t.Value), Effect: types.StringValue(string(t.Effect)),
-			})
-		}
-	}
-	return models
+// taintsOfPeople are those that are not the hub's own.
+func taintsOfPeople(taints []taint) []taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t taint) bool { return isHubTaint(t.Key) })
+}
+
+// has reports whether a taint is among others, whatever its time.
+func has(taints []taint, t taint) bool {
+	return slices.ContainsFunc(taints, func(o taint) bool {
+		return o.Key == t.Key && o.Value == t.Value && o.Effect == t.Effect
+	})
+}
+
+func hasKey(taints []taint, key string) bool {
+	return slices.ContainsFunc(taints, func(t taint) bool { return t.Key == key })
 }
 
 // mergeTaints is the list of taints that a cluster with live should get. wanted
 // is nil when the configuration does not manage taints any more; those that it
 // set before are then removed. Taints that stay keep their time, which the hub
 // insists on. changed is false when there is nothing to write.
-func mergeTaints(live []clusterv1.Taint, wanted, before []taintModel) (merged []clusterv1.Taint, changed bool) {
-	keep := func(t clusterv1.Taint) bool {
-		same := func(m taintModel) bool {
-			return m.Key.ValueString() == t.Key && m.Value.ValueString() == t.Value && m.Effect.ValueString() == string(t.Effect)
-		}
-		if wanted == nil {
-			return !slices.ContainsFunc(before, func(m taintModel) bool { return m.Key.ValueString() == t.Key })
-		}
-		return slices.ContainsFunc(wanted, same)
-	}
-	merged = []clusterv1.Taint{}
+func mergeTaints(live, wanted, before []taint) (merged []taint, changed bool) {
+	merged = []taint{}
 	for _, t := range live {
-		if isHubTaint(t.Key) || keep(t) {
+		if isHubTaint(t.Key) || has(wanted, t) || wanted == nil && !hasKey(before, t.Key) {
 			merged = append(merged, t)
 		}
 	}
 	changed = len(merged) != len(live)
-	for _, m := range wanted {
-		key := m.Key.ValueString()
-		if !slices.ContainsFunc(merged, func(t clusterv1.Taint) bool { return t.Key == key }) {
-			merged = append(merged, clusterv1.Taint{Key: key, Value: m.Value.ValueString(), Effect: clusterv1.TaintEffect(m.Effect.ValueString())})
-			changed = true
+	for _, t := range wanted {
+		if !hasKey(merged, t.Key) {
+			merged, changed = append(merged, t), true
 		}
 	}
-	slices.SortStableFunc(merged, func(a, b clusterv1.Taint) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(merged, func(a, b taint) int { return strings.Compare(a.Key, b.Key) })
 	return merged, changed
 }
 
 // lostTaints are the taints, but the hub's own, that a cluster would lose to those
 // that are wanted.
-func lostTaints(live []clusterv1.Taint, wanted []taintModel) []crud.Difference {
+func lostTaints(live, wanted []taint) []crud.Difference {
 	merged, _ := mergeTaints(live, wanted, nil)
 	var lost []crud.Difference
 	for _, t := range live {
-		kept := func(m clusterv1.Taint) bool { return m.Key == t.Key && m.Value == t.Value && m.Effect == t.Effect }
-		if !slices.ContainsFunc(merged, kept) {
+		if !has(merged, t) {
 			lost = append(lost, crud.Difference{Path: fmt.Sprintf("spec.taints[%s]", t.Key), There: string(t.Effect)})
 		}
 	}
@@ -147,13 +132,13 @@ func lostTaints(live []clusterv1.Taint, wanted []taintModel) []crud.Difference {
 }
 
 // taintsIn are the taints that a plan or a state sets; nil when it manages none.
-func taintsIn(values *attribute.Values) []taintModel {
-	var taints []taintModel
-	if values == nil || !values.IsSet("taints") ||
-		tfsdk.ValueAs(context.Background(), (*values)["taints"], &taints).HasError() {
+func taintsIn(values *attribute.Values) []taint {
+	if values == nil || !values.IsSet("taints") {
 		return nil
 	}
-	return taints
+	scratch := &clusterv1.ManagedCluster{}
+	attribute.Table[managedCluster]{taintsField()}.Write(*values, scratch)
+	return append([]taint{}, scratch.Spec.Taints...)
 }
 
 // writeTaints writes the taints of a plan when the rest was written. Those that could not
@@ -171,7 +156,7 @@ func writeTaints(ctx context.Context, c *change) bool {
 // one value to server-side apply and the hub writes it too, so that applying it
 // would drop the hub's taints.
 func applyTaints(
-	ctx context.Context, client *kube.Client, object managedCluster, wanted, before []taintModel, diags *diag.Diagnostics,
+	ctx context.Context, client *kube.Client, object managedCluster, wanted, before []taint, diags *diag.Diagnostics,
 ) {
 	const attempts = 10 // the hub writes taints a few times in a cluster's life
 	for attempt := 1; ; attempt++ {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
@@ -20,27 +19,24 @@ func TestMergeTaints(t *testing.T) {
 	fresh := func(key, value string) clusterv1.Taint {
 		return clusterv1.Taint{Key: key, Value: value, Effect: clusterv1.TaintEffectNoSelect}
 	}
-	model := func(key, value string) taintModel {
-		return taintModel{Key: types.StringValue(key), Value: attribute.OptionalString(value), Effect: types.StringValue("NoSelect")}
-	}
 	hub := live(cluster.UnreachableTaint, "")
 	for name, test := range map[string]struct {
 		live           []clusterv1.Taint
-		wanted, before []taintModel
+		wanted, before []taint
 		want           []clusterv1.Taint
 		unchanged      bool
 	}{
-		"nothing to do":              {live: []clusterv1.Taint{live("a", ""), hub}, wanted: []taintModel{model("a", "")}, unchanged: true},
-		"a new one beside the hub's": {live: []clusterv1.Taint{hub}, wanted: []taintModel{model("a", "")}, want: []clusterv1.Taint{fresh("a", ""), hub}},
+		"nothing to do":              {live: []clusterv1.Taint{live("a", ""), hub}, wanted: []taint{fresh("a", "")}, unchanged: true},
+		"a new one beside the hub's": {live: []clusterv1.Taint{hub}, wanted: []taint{fresh("a", "")}, want: []clusterv1.Taint{fresh("a", ""), hub}},
 		"a changed one loses its time": {
-			live: []clusterv1.Taint{live("a", "1"), live("b", "")}, wanted: []taintModel{model("a", "2"), model("b", "")},
+			live: []clusterv1.Taint{live("a", "1"), live("b", "")}, wanted: []taint{fresh("a", "2"), fresh("b", "")},
 			want: []clusterv1.Taint{fresh("a", "2"), live("b", "")},
 		},
-		"foreign ones go":           {live: []clusterv1.Taint{live("x", ""), hub}, wanted: []taintModel{}, want: []clusterv1.Taint{hub}},
+		"foreign ones go":           {live: []clusterv1.Taint{live("x", ""), hub}, wanted: []taint{}, want: []clusterv1.Taint{hub}},
 		"not managed":               {live: []clusterv1.Taint{live("x", ""), hub}, unchanged: true},
-		"not managed any more":      {live: []clusterv1.Taint{live("a", ""), live("x", ""), hub}, before: []taintModel{model("a", "")}, want: []clusterv1.Taint{live("x", ""), hub}},
-		"gone and not managed":      {live: []clusterv1.Taint{hub}, before: []taintModel{model("a", "")}, unchanged: true},
-		"empty and nothing to keep": {wanted: []taintModel{}, unchanged: true},
+		"not managed any more":      {live: []clusterv1.Taint{live("a", ""), live("x", ""), hub}, before: []taint{fresh("a", "")}, want: []clusterv1.Taint{live("x", ""), hub}},
+		"gone and not managed":      {live: []clusterv1.Taint{hub}, before: []taint{fresh("a", "")}, unchanged: true},
+		"empty and nothing to keep": {wanted: []taint{}, unchanged: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, changed := mergeTaints(test.live, test.wanted, test.before)
