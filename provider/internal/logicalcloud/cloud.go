@@ -87,8 +87,9 @@ func Cloud() crud.Declared {
 						wait := waitModel{Ready: types.BoolValue(true)}
 						return len(wait.missing(object)) == 0
 					}),
-				attribute.ReportedConditions("Conditions of the cloud: `Selected`, `Applied`, `Ready`, and while it is "+
-					"being deleted `Deleting`.", func(object logicalCloud) []metav1.Condition { return object.Status.Conditions }),
+				attribute.ReportedConditions("Conditions of the cloud: `Selected`, `Applied`, `Ready`, and while it "+
+					"is being deleted `Deleting`.",
+					func(object logicalCloud) []metav1.Condition { return object.Status.Conditions }),
 			},
 		},
 	}
