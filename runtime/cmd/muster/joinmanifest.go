@@ -10,16 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
-	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -128,27 +123,13 @@ func (j *joinManifest) write(ctx context.Context, out io.Writer, c client.Client
 	if err != nil {
 		return err
 	}
-	info := &corev1.ConfigMap{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info); err != nil {
-		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
-	}
-	where, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
-	if err != nil || len(where.Clusters) == 0 {
-		return errors.Join(errors.New("the hub does not say where agents reach it: its ConfigMap kube-public/cluster-info names no server"), err)
-	}
-	token, err := bootstraputil.GenerateBootstrapToken()
+	token, err := j.token(expires)
 	if err != nil {
-		return fmt.Errorf("make a bootstrap token: %w", err)
+		return err
 	}
-	var bootstrap []byte
-	for _, hub := range where.Clusters { // there is one
-		bootstrap, err = kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: hub.Server, CAData: hub.CertificateAuthorityData, Token: token}.YAML()
-		if err != nil {
-			return err
-		}
-	}
-	if err := c.Create(ctx, j.token(token, expires)); err != nil {
-		return fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
+	bootstrap, err := makeToken(ctx, c, token)
+	if err != nil {
+		return err
 	}
 	o := klusterlet.Options{ClusterName: j.cluster, ClientID: j.clientID, BootstrapKubeconfig: bootstrap, AgentOptions: agent}
 	for _, label := range j.labels {
@@ -170,9 +151,11 @@ func (j *joinManifest) write(ctx context.Context, out io.Writer, c client.Client
 }
 
 // token is the Secret of the manifest's token.
-func (j *joinManifest) token(token string, expires time.Time) *corev1.Secret {
-	id, secret, _ := strings.Cut(token, ".")
-	keys, _ := j.allowed() // validated
+func (j *joinManifest) token(expires time.Time) (*corev1.Secret, error) {
+	keys, err := j.allowed()
+	if err != nil {
+		return nil, err
+	}
 	scope := cluster.TokenScope{AllowedLabels: keys}
 	group := cluster.BootstrapGroup
 	if j.cluster != "" {
@@ -181,19 +164,8 @@ func (j *joinManifest) token(token string, expires time.Time) *corev1.Secret {
 	if j.clientID != "" {
 		scope.ClientIDs = []string{j.clientID}
 	}
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + id,
-			Labels: map[string]string{"app": "cluster-manager"}, Annotations: scope.Annotations(),
-		},
-		Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			bootstrapapi.BootstrapTokenIDKey:               id,
-			bootstrapapi.BootstrapTokenSecretKey:           secret,
-			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      group,
-			bootstrapapi.BootstrapTokenExpirationKey:       expires.UTC().Format(time.RFC3339),
-			bootstrapapi.BootstrapTokenDescriptionKey:      "Made by \"muster join-manifest\".",
-		},
-	}
+	token, err := bootstraptoken.New(group, "Made by \"muster join-manifest\".", expires)
+	secret := token.Object()
+	secret.Annotations = scope.Annotations()
+	return secret, err
 }

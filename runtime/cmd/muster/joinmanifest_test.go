@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -45,15 +46,18 @@ func TestJoinManifestOptions(t *testing.T) {
 
 func TestJoinManifestToken(t *testing.T) {
 	j := joinManifest{clientID: "s17", labels: []string{"site=17"}}
-	secret := j.token("abcdef.0123456789abcdef", time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	secret, err := j.token(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	testkit.Must(t, err)
 	if a := secret.Annotations; a[cluster.TokenClientIDsAnnotation] != "s17" || a[cluster.TokenAllowedLabelsAnnotation] != "site" {
 		t.Errorf("annotations %v", a)
 	}
-	if got := secret.StringData["auth-extra-groups"]; got != cluster.BootstrapGroup || secret.StringData["expiration"] != "2026-01-01T12:00:00Z" {
-		t.Errorf("the token is %v", secret.StringData)
+	if got := bootstraptoken.Parse(secret); got.Groups != cluster.BootstrapGroup || string(secret.Data["expiration"]) != "2026-01-01T12:00:00Z" {
+		t.Errorf("the token is %+v", got)
 	}
 	j = joinManifest{cluster: "paris"}
-	if got := j.token("abcdef.0123456789abcdef", time.Now()).StringData["auth-extra-groups"]; got != cluster.BoundBootstrapGroup("paris") {
+	secret, err = j.token(time.Now())
+	testkit.Must(t, err)
+	if got := bootstraptoken.Parse(secret).Groups; got != cluster.BoundBootstrapGroup("paris") {
 		t.Errorf("the group is %s", got)
 	}
 }

@@ -2,23 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
-	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
-	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -76,33 +68,23 @@ func rejoin(ctx context.Context, out, help io.Writer, c client.Client, name stri
 	if !mc.Spec.AcceptsClient() {
 		return fmt.Errorf("the cluster %q is not accepted: accept it first, with clusteradm accept --clusters %s", name, name)
 	}
-	info := &corev1.ConfigMap{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info); err != nil {
-		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
-	}
-	where, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
+	token, err := bootstraptoken.New(cluster.BoundBootstrapGroup(name), "Made by \"muster rejoin\".", expires)
 	if err != nil {
-		return fmt.Errorf("read where agents reach the hub from the ConfigMap %s/%s: %w", metav1.NamespacePublic, hubinfo.ClusterInfo, err)
-	}
-	token, err := bootstraputil.GenerateBootstrapToken()
-	if err != nil {
-		return fmt.Errorf("make a bootstrap token: %w", err)
-	}
-	for _, hub := range where.Clusters {
-		config, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: hub.Server, CAData: hub.CertificateAuthorityData, Token: token}.YAML()
-		if err != nil {
-			return err
-		}
-		if err := c.Create(ctx, rejoiningToken(token, name, expires)); err != nil {
-			return fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
-		}
-		if _, err = out.Write(config); err != nil {
-			return err
-		}
-		_, err = io.WriteString(help, howToRejoin(mc, expires))
 		return err
 	}
-	return errors.New("the hub does not say where agents reach it: its ConfigMap kube-public/cluster-info names no server")
+	secret := token.Object()
+	secret.Annotations = map[string]string{
+		cluster.RejoinAnnotation: name, cluster.TokenRevocationAnnotation: cluster.RevokeRequests,
+	}
+	config, err := makeToken(ctx, c, secret)
+	if err != nil {
+		return err
+	}
+	if _, err = out.Write(config); err != nil {
+		return err
+	}
+	_, err = io.WriteString(help, howToRejoin(mc, expires))
+	return err
 }
 
 // howToRejoin says what to do with the kubeconfig, and how the agent has to be
@@ -121,25 +103,4 @@ func howToRejoin(mc *clusterv1.ManagedCluster, expires time.Time) string {
 #     --from-file=%s=bootstrap.kubeconfig --dry-run=client -o yaml | kubectl apply -f -
 # The agent takes it up by itself. Where there is none, install it with %s.
 `, mc.Name, expires.UTC().Format(time.RFC3339), cluster.AgentNamespace, cluster.BootstrapSecret, cluster.KubeconfigKey, start)
-}
-
-// rejoiningToken is the Secret of a token with which one cluster may join again.
-func rejoiningToken(token, name string, expires time.Time) *corev1.Secret {
-	id, secret, _ := strings.Cut(token, ".")
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + id,
-			Labels:      map[string]string{"app": "cluster-manager"},
-			Annotations: map[string]string{cluster.RejoinAnnotation: name, cluster.TokenRevocationAnnotation: cluster.RevokeRequests},
-		},
-		Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			bootstrapapi.BootstrapTokenIDKey:               id,
-			bootstrapapi.BootstrapTokenSecretKey:           secret,
-			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      cluster.BoundBootstrapGroup(name),
-			bootstrapapi.BootstrapTokenExpirationKey:       expires.UTC().Format(time.RFC3339),
-			bootstrapapi.BootstrapTokenDescriptionKey:      "Made by \"muster rejoin\".",
-		},
-	}
 }
