@@ -130,6 +130,10 @@ func kinds() []crud.Declared {
 		placement.Placement(),
 		placement.Score(),
 		logicalcloud.Role(),
+		registration.Acceptance(),
+		registration.Registration(),
+		registration.TokenKind(),
+		access.Request(),
 		addon.AddOn(),
 		addon.InCluster(),
 		addon.Template(),
@@ -140,14 +144,10 @@ func kinds() []crud.Declared {
 
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
 	return append(crud.Resources(kinds()), []func() resource.Resource{
-		registration.NewAcceptance,
-		registration.NewRegistration,
-		registration.NewToken,
 		klusterlet.New,
 		manifestwork.NewWait,
 		replicaset.NewWait,
 		logicalcloud.NewWait,
-		access.NewRequest,
 	}...)
 }
 
@@ -166,12 +166,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 // ListResources are for all resources but muster_klusterlet: the hub does not know
 // how to reach the clusters' API servers.
 func (p *musterProvider) ListResources(context.Context) []func() list.ListResource {
-	return append(crud.ListResources(kinds()), []func() list.ListResource{
-		registration.NewAcceptanceListResource,
-		registration.NewRegistrationListResource,
-		registration.NewTokenListResource,
-		access.NewRequestListResource,
-	}...)
+	return crud.ListResources(kinds())
 }
 
 func (p *musterProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {

@@ -44,11 +44,16 @@ func (a Ask) What() string {
 
 // Request is the access request, under a name of its own.
 func (a Ask) Request(keys Keys) (*v1alpha1.AccessRequest, error) {
-	request, err := a.bare()
-	if err != nil {
-		return nil, err
+	request := &v1alpha1.AccessRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: NewName(a.Cluster)},
+		Spec: v1alpha1.AccessRequestSpec{
+			LogicalCloud: a.Cloud, ManagedCluster: a.Cluster, User: a.User, Mode: a.Mode,
+			ExpirationSeconds: int32(a.Lifetime / time.Second), //nolint:gosec // at most a year
+			Requester:         v1alpha1.Requester{Groups: a.Groups},
+		},
 	}
 	if a.Mode != v1alpha1.AccessToken {
+		var err error
 		if request.Spec.Request, err = access.NewRequest(keys.Certificate, a.HubID, a.User); err != nil {
 			return nil, err
 		}
@@ -59,29 +64,11 @@ func (a Ask) Request(keys Keys) (*v1alpha1.AccessRequest, error) {
 	return request, nil
 }
 
-// RequestWith is Request for a certificate request in PEM that somebody else made.
-func (a Ask) RequestWith(csr []byte) (*v1alpha1.AccessRequest, error) {
-	request, err := a.bare()
-	if err != nil {
-		return nil, err
-	}
-	request.Spec.Request = csr
-	return request, nil
-}
-
-func (a Ask) bare() (*v1alpha1.AccessRequest, error) {
-	random := make([]byte, 5)
-	if _, err := rand.Read(random); err != nil {
-		return nil, fmt.Errorf("make a name for the access request: %w", err)
-	}
-	return &v1alpha1.AccessRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Cluster + "-" + hex.EncodeToString(random)},
-		Spec: v1alpha1.AccessRequestSpec{
-			LogicalCloud: a.Cloud, ManagedCluster: a.Cluster, User: a.User, Mode: a.Mode,
-			ExpirationSeconds: int32(a.Lifetime / time.Second), //nolint:gosec // at most a year
-			Requester:         v1alpha1.Requester{Groups: a.Groups},
-		},
-	}, nil
+// NewName makes up the name of an access request for a cluster.
+func NewName(cluster string) string {
+	var random [5]byte
+	_, _ = rand.Read(random[:]) // Never fails.
+	return cluster + "-" + hex.EncodeToString(random[:])
 }
 
 // MinLifetime and MaxLifetime are the limits of the API for how long access lasts.

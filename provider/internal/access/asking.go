@@ -13,7 +13,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 // What all that asks for access has in common: who asks, and the wait.
@@ -28,7 +27,8 @@ func hubID(ctx context.Context, h *hub.Hub, client *kube.Client) (string, error)
 		return "", err
 	}
 	if published[hubinfo.HubIDKey] == "" || !hubinfo.Has(published, hubinfo.UserAccess) {
-		return "", errors.New("the hub has no user access: it needs to be a muster hub with the feature gate UserAccess, which is on by default")
+		return "", errors.New("the hub has no user access: it needs to be a muster hub with the feature gate " +
+			"UserAccess, which is on by default")
 	}
 	return published[hubinfo.HubIDKey], nil
 }
@@ -50,31 +50,31 @@ func (e *refusedError) Error() string { return e.text }
 
 // await waits until a request is issued. It fails as soon as it is refused, and
 // request holds what was seen last.
-func await(ctx context.Context, client *kube.Client, request *v1alpha1.AccessRequest) error {
-	now := time.Now
-	err := client.Wait(ctx, request, request.Namespace, request.Name, func(exists bool) (bool, error) {
+func await(ctx context.Context, client *kube.Client, request request) error {
+	return client.Wait(ctx, request, request.Namespace, request.Name, func(exists bool) (bool, error) {
 		if !exists {
 			return false, &refusedError{"the request was deleted meanwhile"}
 		}
-		state, text := useraccess.Progress(request, now())
+		state, text := useraccess.Progress(request, time.Now())
 		if state == useraccess.Refused {
 			return false, &refusedError{text}
 		}
 		return state == useraccess.Issued, nil
 	})
-	return err
 }
 
 // describe says why there is no answer.
-func describe(client *kube.Client, request *v1alpha1.AccessRequest, timeout time.Duration, err error) string {
+func describe(client *kube.Client, request request, timeout time.Duration, err error) string {
 	var refused *refusedError
 	switch {
 	case errors.As(err, &refused):
 		return attribute.Capitalize(refused.text) + "."
 	case hub.IsTimeout(err):
 		_, text := useraccess.Progress(request, time.Now())
-		return fmt.Sprintf("There was no answer within %s: %s.\n\n%s\n\nNext:\n  kubectl describe accessrequest -n %s %s",
-			attribute.ShortDuration(timeout), text, hub.DescribeConditions(request.Status.Conditions, time.Now()), request.Namespace, request.Name)
+		return fmt.Sprintf("There was no answer within %s: %s.\n\n%s\n\nNext:\n  kubectl describe accessrequest -n "+
+			"%s %s",
+			attribute.ShortDuration(timeout), text, hub.DescribeConditions(request.Status.Conditions, time.Now()),
+			request.Namespace, request.Name)
 	default:
 		return hub.Explain(client.Host(), "wait for the answer", err)
 	}

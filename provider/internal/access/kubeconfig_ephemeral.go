@@ -1,37 +1,33 @@
 package access
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
-var (
-	_ ephemeral.EphemeralResourceWithConfigure      = (*kubeconfigEphemeral)(nil)
-	_ ephemeral.EphemeralResourceWithValidateConfig = (*kubeconfigEphemeral)(nil)
-	_ ephemeral.EphemeralResourceWithRenew          = (*kubeconfigEphemeral)(nil)
-	_ ephemeral.EphemeralResourceWithClose          = (*kubeconfigEphemeral)(nil)
-)
-
-// privateRequests is the key of what Renew and Close need to know.
-const privateRequests = "requests"
-
 // lastWarning is how long before the end of access Terraform is warned.
 const lastWarning = time.Minute
-
-type kubeconfigEphemeral struct{ hub *hub.Hub }
 
 // opened is what Renew and Close need to know.
 type opened struct {
@@ -39,208 +35,248 @@ type opened struct {
 	NotAfter time.Time    `json:"notAfter"`
 }
 
-type objectName struct{ Namespace, Name string }
-
 // NewKubeconfig is the ephemeral resource muster_cluster_kubeconfig.
-func NewKubeconfig() ephemeral.EphemeralResource { return &kubeconfigEphemeral{} }
-
-func (e *kubeconfigEphemeral) Metadata(_ context.Context, req ephemeral.MetadataRequest, resp *ephemeral.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_cluster_kubeconfig"
-}
-
-func (e *kubeconfigEphemeral) Configure(_ context.Context, req ephemeral.ConfigureRequest, resp *ephemeral.ConfigureResponse) {
-	e.hub = hub.Configured(req.ProviderData, &resp.Diagnostics)
-}
-
-// Open makes keys in memory, asks for access with them, and waits for the answers.
-func (e *kubeconfigEphemeral) Open(ctx context.Context, req ephemeral.OpenRequest, resp *ephemeral.OpenResponse) {
-	var model kubeconfigModel
-	resp.Diagnostics.Append(req.Config.Get(ctx, &model)...)
-	if resp.Diagnostics.HasError() {
-		return
+func NewKubeconfig() ephemeral.EphemeralResource {
+	k := crud.Ephemeral[opened]{
+		Type: "cluster_kubeconfig",
+		Description: "Access to clusters of a logical cloud for one run of Terraform, for example for `provider " +
+			"\"kubernetes\"`. Keys are made in memory, and neither they nor the certificates appear in the state or " +
+			"in the plan. When the run ends, access is withdrawn; a run that is killed leaves it until `ttl` is " +
+			"over.\n\nThe provider's identity on the hub needs the verb `use` on the logical cloud, and a grant that " +
+			"names it. The certificate reaches the cluster at the address that its agent reports.",
+		Attributes: kubeconfigAttributes,
+		Validate:   validateClusters,
+		Open:       openKubeconfig,
+		// A certificate can't be prolonged, and Terraform takes no other in its place.
+		Renew: func(_ context.Context, _ *kube.Client, o opened, diags *diag.Diagnostics) (renewAt time.Time) {
+			diags.AddWarning("Access to the clusters ends before the run does",
+				fmt.Sprintf("It ends at %s, and the rest of the run will be refused there. Raise ttl of the "+
+					"muster_cluster_kubeconfig, as far as the logical cloud allows, and apply again.",
+					o.NotAfter.UTC().Format(time.RFC3339)))
+			return renewAt
+		},
+		Close: func(ctx context.Context, client *kube.Client, o opened, diags *diag.Diagnostics) {
+			withdraw(ctx, client, diags, o.Requests...)
+		},
 	}
-	if e.hub != nil && e.hub.IsUnknown() {
-		if req.ClientCapabilities.DeferralAllowed {
-			resp.Deferred = &ephemeral.Deferred{Reason: ephemeral.DeferredReasonProviderConfigUnknown}
-			return
+	return k.New()
+}
+
+func kubeconfigAttributes() map[string]schema.Attribute {
+	text := func(description string, validators ...validator.String) schema.StringAttribute {
+		return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: validators}
+	}
+	set := func(description string, validators ...validator.Set) schema.SetAttribute {
+		return schema.SetAttribute{
+			MarkdownDescription: description, Optional: true, ElementType: types.StringType,
+			Validators: append(validators, setvalidator.SizeAtLeast(1)),
 		}
-		model.unknown()
-		resp.Diagnostics.Append(resp.Result.Set(ctx, &model)...)
-		return
 	}
-	client := e.hub.Client(&resp.Diagnostics)
-	if client == nil {
-		return
+	attributes := map[string]schema.Attribute{
+		"logical_cloud": schema.StringAttribute{
+			MarkdownDescription: "The logical cloud as `namespace/name`: `id` of a " +
+				"`muster_logical_cloud`.", Required: true,
+			Validators: []validator.String{validCloud()},
+		},
+		"managed_cluster": text("One of the cloud's clusters. Either this or `managed_clusters`.",
+			attribute.ValidClusterName()),
+		"managed_clusters": set("Several of the cloud's clusters. Then `host` and the like are null, and `clusters` "+
+			"has them by cluster.", setvalidator.ValueStringsAre(attribute.ValidClusterName())),
+		"user": text("User of the hub that gets access, if not the one that the provider is to the hub. Asking for "+
+			"another needs the right to impersonate that user.", stringvalidator.LengthBetween(1, 253)),
+		"groups": set("Groups of `user`, by which grants to groups are found. Only with `user`.",
+			setvalidator.AlsoRequires(path.MatchRoot("user"))),
+		"mode": text("How to get in: by a client `Certificate`, by a service account's `Token`, or `Auto` for a "+
+			"certificate where the cluster signs one, and a token elsewhere. Defaults to the one mode that the "+
+			"logical cloud allows, or to "+
+			"`Auto`.", attribute.OneOf(v1alpha1.AccessCertificate, v1alpha1.AccessToken, v1alpha1.AccessAuto)...),
+		"ttl": text("How long access lasts if it is not withdrawn before, such as `1h`: whole seconds from `10m`. It "+
+			"can't be prolonged, so it has to last for the whole run. If omitted, what the cloud "+
+			"says.", ValidLifetime()),
+		"timeout": text(attribute.TimeoutText("the answer", defaultWait), attribute.ValidDuration(time.Second)),
+		"granted_to": schema.StringAttribute{
+			MarkdownDescription: "User of the hub that has access.", Computed: true,
+		},
+		"expires_at": schema.StringAttribute{
+			MarkdownDescription: "When access ends, in RFC 3339; the earliest of several.", Computed: true,
+		},
+		"kubeconfig": schema.StringAttribute{
+			MarkdownDescription: "A kubeconfig with a context `USER@CLUSTER` for each cluster, in the cloud's " +
+				"namespace.",
+			Computed: true, Sensitive: true,
+		},
+		"clusters": schema.MapNestedAttribute{
+			MarkdownDescription: "The way into each cluster, by its name.", Computed: true, Sensitive: true,
+			NestedObject: schema.NestedAttributeObject{Attributes: wayInAttributes()},
+		},
 	}
-	timeout := model.timeout()
+	maps.Copy(attributes, wayInAttributes())
+	return attributes
+}
+
+// wayInAttributes are those that the provider "kubernetes" takes.
+func wayInAttributes() map[string]schema.Attribute {
+	text := func(description string, sensitive bool) schema.StringAttribute {
+		return schema.StringAttribute{MarkdownDescription: description, Computed: true, Sensitive: sensitive}
+	}
+	return map[string]schema.Attribute{
+		"host":               text("URL of the cluster's API server.", false),
+		"client_certificate": text("Client certificate in PEM. Null with a token.", false),
+		"client_key":         text("Key of the certificate in PEM. Null with a token.", true),
+		"token":              text("Token. Null with a certificate.", true),
+		"cluster_ca_certificate": text("PEM certificates of the authorities that vouch for it. Null where the "+
+			"system's do.", false),
+	}
+}
+
+// wayIn is a credential as those attributes.
+func wayIn(c useraccess.Credential) map[string]attr.Value {
+	return map[string]attr.Value{
+		"host":                   types.StringValue(c.Endpoint.URL),
+		"cluster_ca_certificate": attribute.OptionalString(string(c.Endpoint.CABundle)),
+		"client_certificate":     attribute.OptionalString(string(c.Certificate)),
+		"client_key":             attribute.OptionalString(string(c.Key)),
+		"token":                  attribute.OptionalString(c.Token),
+	}
+}
+
+// validateClusters wants clusters to be named in one of two ways.
+func validateClusters(config attribute.Values, diags *diag.Diagnostics) {
+	one, several := config["managed_cluster"], config["managed_clusters"]
+	switch {
+	case one.IsUnknown() || several.IsUnknown():
+	case one.IsNull() && several.IsNull():
+		diags.AddAttributeError(path.Root("managed_cluster"), "No cluster", "Set managed_cluster to one of the "+
+			"cloud's clusters, or managed_clusters to several.")
+	case !one.IsNull() && !several.IsNull():
+		diags.AddAttributeError(path.Root("managed_clusters"), "Clusters in two ways", "managed_cluster and "+
+			"managed_clusters are both set. Remove one of them.")
+	}
+}
+
+// openKubeconfig makes keys in memory, asks for access with them, and waits for the answers.
+func openKubeconfig(ctx context.Context, o *crud.Opening) (note opened, renewAt time.Time) {
+	timeout, err := time.ParseDuration(o.Values.Text("timeout"))
+	if err != nil {
+		timeout = defaultWait
+	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	s := session{client: client, timeout: timeout}
-	credentials, err := s.ask(waiting, e.hub, &model)
-	if err == nil {
-		err = model.fill(credentials, s.clusterNamespace())
+	s := session{Opening: o}
+	if err = s.open(waiting); err == nil {
+		return s.opened, s.NotAfter.Add(-lastWarning)
 	}
-	if err != nil {
-		withdrawAll(ctx, client, s.names(), &resp.Diagnostics)
-		s.explain(&resp.Diagnostics, &model, err)
-		return
+	withdraw(ctx, o.Client, o.Diagnostics, s.Requests...)
+	cloud := o.Values.Text("logical_cloud")
+	if of, ok := errors.AsType[*clusterError](err); ok {
+		o.Diagnostics.AddError(
+			fmt.Sprintf("No access to cluster %q of logical cloud %q", of.request.Spec.ManagedCluster, cloud),
+			describe(o.Client, of.request, timeout, of.err))
+	} else {
+		hub.AddAPIError(o.Diagnostics, o.Client, fmt.Sprintf("get access to the clusters of logical cloud "+
+			"%q", cloud), err)
 	}
-	resp.Diagnostics.Append(resp.Result.Set(ctx, &model)...)
-	private, err := json.Marshal(opened{Requests: s.names(), NotAfter: s.end})
-	if err != nil {
-		withdrawAll(ctx, client, s.names(), &resp.Diagnostics)
-		resp.Diagnostics.AddError("Cannot note what is to be withdrawn", err.Error())
-		return
-	}
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, privateRequests, private)...)
-	resp.RenewAt = s.end.Add(-lastWarning)
-}
-
-// Renew can't prolong a certificate, and Terraform takes no other in its place. It
-// warns that access ends.
-func (e *kubeconfigEphemeral) Renew(ctx context.Context, req ephemeral.RenewRequest, resp *ephemeral.RenewResponse) {
-	private, diags := req.Private.GetKey(ctx, privateRequests)
-	resp.Diagnostics.Append(diags...)
-	var o opened
-	if json.Unmarshal(private, &o) != nil {
-		return
-	}
-	resp.Diagnostics.AddWarning("Access to the clusters ends before the run does",
-		fmt.Sprintf("It ends at %s, and the rest of the run will be refused there. Raise ttl of the muster_cluster_kubeconfig, as far as the logical cloud allows, and apply again.", o.NotAfter.UTC().Format(time.RFC3339)))
-}
-
-// Close withdraws access.
-func (e *kubeconfigEphemeral) Close(ctx context.Context, req ephemeral.CloseRequest, resp *ephemeral.CloseResponse) {
-	private, diags := req.Private.GetKey(ctx, privateRequests)
-	resp.Diagnostics.Append(diags...)
-	var o opened
-	if resp.Diagnostics.HasError() || private == nil || json.Unmarshal(private, &o) != nil {
-		return // nothing was asked for while the hub was unknown
-	}
-	if client := e.hub.Client(&resp.Diagnostics); client != nil {
-		withdrawAll(ctx, client, o.Requests, &resp.Diagnostics)
-	}
-}
-
-// withdrawAll deletes requests. What can't be deleted ends by itself.
-func withdrawAll(ctx context.Context, client *kube.Client, requests []objectName, diags *diag.Diagnostics) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadTimeout)
-	defer cancel()
-	for _, r := range requests {
-		if _, err := client.Delete(ctx, &v1alpha1.AccessRequest{}, r.Namespace, r.Name, ""); err != nil {
-			diags.AddWarning(fmt.Sprintf("Not withdrawn: access request %q", r.Namespace+"/"+r.Name), hub.Explain(client.Host(), "delete it", err)+" It ends by itself.")
-		}
-	}
+	return note, renewAt
 }
 
 // session is what is asked for at once.
 type session struct {
-	client  *kube.Client
-	timeout time.Duration
-	// cloud is nil where the user may use it and not read it.
-	cloud    *v1alpha1.LogicalCloud
-	requests []*v1alpha1.AccessRequest
-	end      time.Time
+	*crud.Opening
+	opened
 }
 
-func (s *session) names() []objectName {
-	var names []objectName
-	for _, r := range s.requests {
-		names = append(names, objectName{r.Namespace, r.Name})
+// open asks for access to all clusters side by side, waits for all answers, and fills in
+// what came of it.
+func (s *session) open(ctx context.Context) error {
+	id, err := hubID(ctx, s.Hub, s.Client)
+	if err != nil {
+		return err
 	}
-	return names
+	ask := askOf(s.Values)
+	ask.HubID, ask.User = id, s.Values.Text("user")
+	if ask.User == "" {
+		if ask.User, err = whoami(ctx, s.Client); err != nil {
+			return err
+		}
+	}
+	groups, _ := s.Values["groups"].(types.Set)
+	ask.Groups = attribute.StringList(groups)
+	var cloud *v1alpha1.LogicalCloud // nil where the user may use it and not read it
+	if found := (&v1alpha1.LogicalCloud{}); s.Client.Get(ctx, found, ask.Namespace, ask.Cloud) == nil {
+		cloud = found // else the answer to the request says more
+	}
+	ask.Mode = v1alpha1.AccessMode(cmp.Or(s.Values.Text("mode"), string(useraccess.ModeFor(cloud))))
+	credentials, err := s.ask(ctx, ask)
+	if err != nil {
+		return err
+	}
+	ways, of := map[string]attr.Value{}, map[string]attr.Type{}
+	for name := range wayInAttributes() {
+		of[name] = types.StringType
+	}
+	var entries []useraccess.Entry
+	for _, c := range credentials {
+		way := wayIn(c)
+		ways[c.Cluster] = types.ObjectValueMust(of, way)
+		if s.Values.IsSet("managed_cluster") {
+			maps.Copy(s.Values, way)
+		}
+		entries = append(entries, c.Entry())
+	}
+	namespace := ""
+	if cloud != nil {
+		namespace = cloud.Spec.Namespace.Name
+	}
+	text, err := useraccess.Kubeconfig(entries, namespace)
+	s.Values["granted_to"], s.Values["kubeconfig"] = types.StringValue(ask.User), types.StringValue(string(text))
+	s.Values["expires_at"] = types.StringValue(s.NotAfter.UTC().Format(time.RFC3339))
+	s.Values["clusters"] = types.MapValueMust(types.ObjectType{AttrTypes: of}, ways)
+	return err
 }
 
 // ask asks for access to all clusters side by side, and waits for all answers.
-func (s *session) ask(ctx context.Context, h *hub.Hub, model *kubeconfigModel) ([]useraccess.Credential, error) {
-	id, err := hubID(ctx, h, s.client)
-	if err != nil {
-		return nil, err
-	}
-	if model.User.IsNull() {
-		user, err := whoami(ctx, s.client)
-		if err != nil {
-			return nil, err
-		}
-		model.GrantedTo = types.StringValue(user)
-	} else {
-		model.GrantedTo = model.User
-	}
+func (s *session) ask(ctx context.Context, ask useraccess.Ask) ([]useraccess.Credential, error) {
 	keys, err := useraccess.NewKeys()
 	if err != nil {
 		return nil, err
 	}
-	namespace, name, _ := useraccess.SplitCloud(model.LogicalCloud.ValueString()) // validated
-	cloud := &v1alpha1.LogicalCloud{}
-	if s.client.Get(ctx, cloud, namespace, name) == nil { // else the answer to the request says more
-		s.cloud = cloud
+	clusters := []string{ask.Cluster}
+	if several, _ := s.Values["managed_clusters"].(types.Set); ask.Cluster == "" {
+		clusters = attribute.Sorted(attribute.StringList(several))
 	}
-	for _, cluster := range model.clusters() {
-		request, err := model.ask(s.cloud, cluster, id).Request(keys)
+	var requests []request
+	for _, ask.Cluster = range clusters {
+		r, err := ask.Request(keys)
+		if err == nil {
+			err = s.Client.Create(ctx, r)
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("ask for access to cluster %q: %w", ask.Cluster, err)
 		}
-		if err := s.client.Create(ctx, request); err != nil {
-			return nil, fmt.Errorf("ask for access to cluster %q: %w", cluster, err)
-		}
-		s.requests = append(s.requests, request)
+		requests, s.Requests = append(requests, r), append(s.Requests, objectName{r.Namespace, r.Name})
 	}
 	var credentials []useraccess.Credential
-	for _, request := range s.requests {
-		if err := await(ctx, s.client, request); err != nil {
-			return nil, &clusterError{request, err}
+	for _, r := range requests {
+		if err := await(ctx, s.Client, r); err != nil {
+			return nil, &clusterError{r, err}
 		}
-		c, err := useraccess.Open(request, keys, id)
+		c, err := useraccess.Open(r, keys, ask.HubID)
 		if err != nil {
-			return nil, &clusterError{request, &refusedError{err.Error()}}
+			return nil, &clusterError{r, &refusedError{err.Error()}}
 		}
-		if s.end.IsZero() || c.NotAfter.Before(s.end) {
-			s.end = c.NotAfter
+		if s.NotAfter.IsZero() || c.NotAfter.Before(s.NotAfter) {
+			s.NotAfter = c.NotAfter
 		}
 		credentials = append(credentials, c)
 	}
 	return credentials, nil
 }
 
-// clusterNamespace is the cloud's namespace in the clusters, for the contexts.
-func (s *session) clusterNamespace() string {
-	if s.cloud == nil {
-		return ""
-	}
-	return s.cloud.Spec.Namespace.Name
-}
-
 // clusterError is that of one of several requests.
 type clusterError struct {
-	request *v1alpha1.AccessRequest
+	request request
 	err     error
 }
 
 // Error implements error.
 func (e *clusterError) Error() string { return e.err.Error() }
-
-// explain adds an error with what is missing.
-func (s *session) explain(diags *diag.Diagnostics, model *kubeconfigModel, err error) {
-	var of *clusterError
-	if !errors.As(err, &of) {
-		hub.AddAPIError(diags, s.client, fmt.Sprintf("get access to the clusters of logical cloud %q", model.LogicalCloud.ValueString()), err)
-		return
-	}
-	diags.AddError(fmt.Sprintf("No access to cluster %q of logical cloud %q", of.request.Spec.ManagedCluster, model.LogicalCloud.ValueString()),
-		describe(s.client, of.request, s.timeout, of.err))
-}
-
-func (m *kubeconfigModel) timeout() time.Duration {
-	if d, err := time.ParseDuration(m.Timeout.ValueString()); err == nil {
-		return d
-	}
-	return defaultWait
-}
-
-// clusters are those that are asked for, in alphabetical order.
-func (m *kubeconfigModel) clusters() []string {
-	if !m.ManagedCluster.IsNull() {
-		return []string{m.ManagedCluster.ValueString()}
-	}
-	return attribute.Sorted(attribute.Texts(m.ManagedClusters))
-}

@@ -42,8 +42,8 @@ func NewSubject() datasource.DataSource {
 					Validators: []validator.String{attribute.ValidPEM()},
 				},
 				"user": schema.StringAttribute{
-					MarkdownDescription: "User of the hub that gets access. If omitted, the one that the provider is to " +
-						"the hub.",
+					MarkdownDescription: "User of the hub that gets access. If omitted, the one that the provider is " +
+						"to the hub.",
 					Optional: true, Computed: true,
 					Validators: []validator.String{attribute.LengthBetween(1, 253)},
 				},
@@ -51,8 +51,8 @@ func NewSubject() datasource.DataSource {
 				"key_hash": text("Hash of the key, as the hub's events and the status of requests have " +
 					"it."),
 				"common_name": text("Common name of the subject."),
-				"organization": text("Organization of the subject, its only one: the group to which the clusters give " +
-					"rights."),
+				"organization": text("Organization of the subject, its only one: the group to which the clusters " +
+					"give rights."),
 			}
 		},
 		Read: readSubject,

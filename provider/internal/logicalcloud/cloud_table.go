@@ -2,8 +2,6 @@ package logicalcloud
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
@@ -24,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/access"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -35,8 +34,6 @@ const (
 	maxQuotas     = 16
 	maxGrants     = 64
 	maxSubjects   = 256
-	minLifetime   = 10 * time.Minute
-	maxLifetime   = 365 * 24 * time.Hour
 )
 
 // The API's defaults of access.
@@ -137,22 +134,16 @@ func clusterNamespaceTable() attribute.Table[*v1alpha1.CloudNamespace] {
 		attribute.TextMap("annotations", attribute.Annotations("Annotations of the namespace in each cluster."),
 			func(n *v1alpha1.CloudNamespace) *map[string]string { return &n.Annotations }).BesideOthers(),
 		attribute.Text("existing",
-			schema.StringAttribute{
-				MarkdownDescription: "What to do in a cluster that has the namespace already. " +
-					"`Refuse`: the cloud has no part in that cluster, which `problems` then names. " +
-					"`Adopt`: the namespace is used as it is, with its content. Defaults to `Refuse`.",
-				Optional: true, Computed: true, Default: stringdefault.StaticString(string(v1alpha1.ExistingRefuse)),
-				Validators: attribute.OneOf(v1alpha1.ExistingRefuse, v1alpha1.ExistingAdopt),
-			},
+			attribute.Choice("What to do in a cluster that has the namespace already. "+
+				"`Refuse`: the cloud has no part in that cluster, which `problems` then names. "+
+				"`Adopt`: the namespace is used as it is, with its content. Defaults to `Refuse`.",
+				v1alpha1.ExistingRefuse, v1alpha1.ExistingAdopt),
 			func(n *v1alpha1.CloudNamespace) *v1alpha1.Existing { return &n.Existing }),
 		attribute.Text("on_delete",
-			schema.StringAttribute{
-				MarkdownDescription: "What becomes of the namespace in a cluster when the cloud is destroyed, " +
-					"or when the cluster is not selected any more. `Keep`: it stays, with all that is in it. " +
-					"`Delete`: it goes, with all that is in it. An adopted namespace always stays. Defaults to `Keep`.",
-				Optional: true, Computed: true, Default: stringdefault.StaticString(string(v1alpha1.OnDeleteKeep)),
-				Validators: attribute.OneOf(v1alpha1.OnDeleteKeep, v1alpha1.OnDeleteDelete),
-			},
+			attribute.Choice("What becomes of the namespace in a cluster when the cloud is destroyed, or when the "+
+				"cluster is not selected any more. `Keep`: it stays, with all that is in it. `Delete`: it goes, with "+
+				"all that is in it. An adopted namespace always stays. Defaults to `Keep`.",
+				v1alpha1.OnDeleteKeep, v1alpha1.OnDeleteDelete),
 			func(n *v1alpha1.CloudNamespace) *v1alpha1.OnDelete { return &n.OnDelete }),
 	}
 }
@@ -176,12 +167,8 @@ func grantTable() attribute.Table[*v1alpha1.Grant] {
 			"or the verb `escalate` on `accessroles` there.", false, maxGrantRules,
 			func(g *v1alpha1.Grant) *[]rbacv1.PolicyRule { return &g.Rules }),
 		attribute.Text("scope",
-			schema.StringAttribute{
-				MarkdownDescription: "How far the grant reaches: `Namespace` for the cloud's namespace, `Cluster` " +
-					"for all of each cluster. Defaults to `Namespace`.",
-				Optional: true, Computed: true, Default: stringdefault.StaticString(string(v1alpha1.ScopeNamespace)),
-				Validators: attribute.OneOf(v1alpha1.ScopeNamespace, v1alpha1.ScopeCluster),
-			},
+			attribute.Choice("How far the grant reaches: `Namespace` for the cloud's namespace, `Cluster` for all of "+
+				"each cluster. Defaults to `Namespace`.", v1alpha1.ScopeNamespace, v1alpha1.ScopeCluster),
 			func(g *v1alpha1.Grant) *v1alpha1.GrantScope { return &g.Scope }),
 		attribute.TextSet("users", subjects("Users of the hub, by the name that `kubectl auth whoami` prints there."),
 			func(g *v1alpha1.Grant) *[]string { return &g.Users }),
@@ -214,13 +201,10 @@ func accessTable() attribute.Table[*v1alpha1.CloudAccess] {
 		lifetimeField("max_lifetime", "How long access may last", defaultMaxLifetime,
 			func(a *v1alpha1.CloudAccess) *int32 { return &a.MaxLifetimeSeconds }),
 		attribute.Text("key_policy",
-			schema.StringAttribute{
-				MarkdownDescription: "Who makes the keys. `UserHeld`: each user, so that no key ever leaves its " +
-					"user. `HubMade`: the hub makes one for each user that the grants name, as EMCO's DCM does, and " +
-					"hands it out inside the kubeconfig of `muster access kubeconfig`. Defaults to `UserHeld`.",
-				Optional: true, Computed: true, Default: stringdefault.StaticString(string(v1alpha1.KeyUserHeld)),
-				Validators: attribute.OneOf(v1alpha1.KeyUserHeld, v1alpha1.KeyHubMade),
-			},
+			attribute.Choice("Who makes the keys. `UserHeld`: each user, so that no key ever leaves its user. "+
+				"`HubMade`: the hub makes one for each user that the grants name, as EMCO's DCM does, and hands it "+
+				"out inside the kubeconfig of `muster access kubeconfig`. Defaults to `UserHeld`.",
+				v1alpha1.KeyUserHeld, v1alpha1.KeyHubMade),
 			func(a *v1alpha1.CloudAccess) *v1alpha1.KeyPolicy { return &a.KeyPolicy }),
 		attribute.Number("max_requests_per_user",
 			schema.Int64Attribute{
@@ -237,107 +221,41 @@ func accessTable() attribute.Table[*v1alpha1.CloudAccess] {
 func lifetimeField(
 	name, description, standard string, at func(*v1alpha1.CloudAccess) *int32,
 ) attribute.Field[*v1alpha1.CloudAccess] {
-	return attribute.Code(name,
-		schema.StringAttribute{
-			MarkdownDescription: fmt.Sprintf("%s, such as `30m` or `12h`: whole seconds from `10m` to `8760h`. "+
-				"Defaults to `%s`.",
-				description, standard),
-			Optional: true, Computed: true, Default: stringdefault.StaticString(standard),
-			Validators: []validator.String{validLifetime()},
-		},
-		func(value types.String, a *v1alpha1.CloudAccess) {
-			if d, err := time.ParseDuration(value.ValueString()); err == nil && d <= maxLifetime {
-				*at(a) = int32(d / time.Second)
-			}
-		},
-		func(a *v1alpha1.CloudAccess) types.String {
-			text := attribute.ShortDuration(time.Duration(*at(a)) * time.Second)
-			if hours, ok := strings.CutSuffix(text, "h0m"); ok { // 8h for 28800 seconds
-				text = hours + "h"
-			}
-			return types.StringValue(text)
-		})
-}
-
-// countsModel counts the clusters of a cloud.
-type countsModel struct {
-	Selected types.Int64 `tfsdk:"selected"`
-	Ready    types.Int64 `tfsdk:"ready"`
-	Failed   types.Int64 `tfsdk:"failed"`
-}
-
-// problemModel is a cluster that is not ready.
-type problemModel struct {
-	ManagedCluster types.String `tfsdk:"managed_cluster"`
-	Reason         types.String `tfsdk:"reason"`
-	Message        types.String `tfsdk:"message"`
+	schema := attribute.Optional(fmt.Sprintf("%s, such as `30m` or `12h`: whole seconds from `10m` to `8760h`. "+
+		"Defaults to `%s`.", description, standard), access.ValidLifetime())
+	schema.Computed, schema.Default = true, stringdefault.StaticString(standard)
+	return attribute.Seconds(name, schema, at)
 }
 
 // cloudStatus are the attributes that the hub reports.
 func cloudStatus() attribute.Table[logicalCloud] {
-	number := func(description string) schema.Int64Attribute {
-		return schema.Int64Attribute{MarkdownDescription: description, Computed: true}
-	}
+	type (
+		counts  = v1alpha1.CloudClusters
+		problem = v1alpha1.FailingCluster
+	)
 	return attribute.Table[logicalCloud]{
 		attribute.Reported("id",
-			schema.StringAttribute{
-				MarkdownDescription: "The cloud as `namespace/name`, which `logical_cloud` of access requests takes. " +
-					"It is known once the cloud exists.",
-				Computed:      true,
-				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-			},
+			attribute.Kept("The cloud as `namespace/name`, which `logical_cloud` of access requests takes. It is "+
+				"known once the cloud exists."),
 			func(cloud logicalCloud) types.String {
 				return types.StringValue(cloud.Namespace + "/" + cloud.Name)
 			}).Once(),
-		attribute.ReportedModel("clusters",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "How many clusters the cloud has, as last read.",
-				Computed:            true,
-				Attributes: map[string]schema.Attribute{
-					"selected": number("Clusters that the placements select."),
-					"ready":    number("Those of them that have all of the cloud's objects."),
-					"failed":   number("Those of them that can't have them."),
-				},
-			},
-			func(cloud logicalCloud) countsModel {
-				c := cloud.Status.Clusters
-				return countsModel{
-					types.Int64Value(int64(c.Selected)), types.Int64Value(int64(c.Ready)),
-					types.Int64Value(int64(c.Failed)),
-				}
-			}),
-		attribute.ReportedModel("problems",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "Up to 10 clusters that are not ready, as last read, with the reason.",
-				Computed:            true,
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"managed_cluster": attribute.TextAttribute("Name of the cluster."),
-					"reason":          attribute.TextAttribute("Reason in one word, such as `NamespaceExists`."),
-					"message":         attribute.TextAttribute("Reason in a sentence, and what to do."),
-				}},
-			},
-			func(cloud logicalCloud) []problemModel {
-				problems := []problemModel{}
-				for _, f := range cloud.Status.Clusters.Failing {
-					problems = append(problems, problemModel{
-						types.StringValue(f.Name), types.StringValue(f.Reason), types.StringValue(f.Message),
-					})
-				}
-				return problems
-			}),
+		attribute.ReportedObject("clusters", "How many clusters the cloud has, as last read.",
+			func(cloud logicalCloud) counts { return cloud.Status.Clusters },
+			attribute.ReportedNumber("selected", "Clusters that the placements select.",
+				func(c counts) int32 { return c.Selected }),
+			attribute.ReportedNumber("ready", "Those of them that have all of the cloud's objects.",
+				func(c counts) int32 { return c.Ready }),
+			attribute.ReportedNumber("failed", "Those of them that can't have them.",
+				func(c counts) int32 { return c.Failed })),
+		attribute.ReportedObjects("problems", "Up to 10 clusters that are not ready, as last read, with the reason.",
+			func(cloud logicalCloud) []problem { return cloud.Status.Clusters.Failing },
+			attribute.ReportedText("managed_cluster", "Name of the cluster.", func(p problem) string { return p.Name }),
+			attribute.ReportedText("reason", "Reason in one word, such as `NamespaceExists`.",
+				func(p problem) string { return p.Reason }),
+			attribute.ReportedText("message", "Reason in a sentence, and what to do.",
+				func(p problem) string { return p.Message })),
 	}
-}
-
-// validLifetime admits whole seconds within the API's limits.
-func validLifetime() validator.String {
-	const description = "a duration such as 30m or 12h, in whole seconds, from 10m to 8760h"
-	return attribute.ValidText(description, func(at path.Path, text string) (summary, detail string) {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < minLifetime || d > maxLifetime || d%time.Second != 0 {
-			return "Invalid lifetime", fmt.Sprintf("%s is %q, but it takes %s.", attribute.Place(at), text, description)
-		}
-		return "", ""
-	})
 }
 
 // validQuantity admits Kubernetes' quantities that are not negative.

@@ -1,6 +1,7 @@
 package logicalcloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,15 +23,14 @@ import (
 
 // validateCloud checks how the attributes of a cloud go together.
 func validateCloud(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
-	var quotas, scopes types.Map
-	var list types.List
-	var access types.Object
-	for name, target := range map[string]any{"quotas": &quotas, "quota_scopes": &scopes, "grants": &list, "access": &access} {
-		diags.Append(config.GetAttribute(ctx, path.Root(name), target)...)
-	}
-	if diags.HasError() {
+	var cloud types.Object
+	if diags.Append(config.Get(ctx, &cloud)...); diags.HasError() {
 		return
 	}
+	quotas, _ := cloud.Attributes()["quotas"].(types.Map)
+	scopes, _ := cloud.Attributes()["quota_scopes"].(types.Map)
+	list, _ := cloud.Attributes()["grants"].(types.List)
+	access, _ := cloud.Attributes()["access"].(types.Object)
 	checkScopes(quotas, scopes, diags)
 	named := checkGrants(list, diags)
 	checkAccess(access, named || list.IsUnknown(), diags)
@@ -75,7 +75,8 @@ func checkGrants(list types.List, diags *diag.Diagnostics) (named bool) {
 			diags.AddAttributeError(at, "Grant to nobody", attribute.Place(at)+" names neither users nor groups.")
 		}
 		scope, _ := of["scope"].(types.String)
-		checkRules(at.AtName("rules"), rules, !scope.IsUnknown() && scope.ValueString() != string(v1alpha1.ScopeCluster), diags)
+		namespaced := !scope.IsUnknown() && scope.ValueString() != string(v1alpha1.ScopeCluster)
+		checkRules(at.AtName("rules"), rules, namespaced, diags)
 	}
 	return named
 }
@@ -86,26 +87,19 @@ func checkAccess(access types.Object, named bool, diags *diag.Diagnostics) {
 	if access.IsNull() || access.IsUnknown() {
 		return
 	}
-	text := func(name, standard string) (string, bool) {
-		value, ok := access.Attributes()[name].(types.String)
-		if !ok || value.IsUnknown() {
-			return "", false
-		}
-		return attribute.OrDefault(value, standard), true
+	at, of := path.Root("access"), attribute.Values(access.Attributes())
+	usual, most := of.Text("default_lifetime"), of.Text("max_lifetime")
+	if !of["default_lifetime"].IsUnknown() && !of["max_lifetime"].IsUnknown() {
+		usual, most = cmp.Or(usual, defaultLifetime), cmp.Or(most, defaultMaxLifetime)
 	}
-	at := path.Root("access")
-	usual, known := text("default_lifetime", defaultLifetime)
-	most, alsoKnown := text("max_lifetime", defaultMaxLifetime)
-	if known && alsoKnown {
-		shorter, err := time.ParseDuration(usual)
-		longer, alsoErr := time.ParseDuration(most)
-		if err == nil && alsoErr == nil && shorter > longer {
-			diags.AddAttributeError(at.AtName("max_lifetime"), "Access lasts longer than it may",
-				fmt.Sprintf("access.default_lifetime is %s, and access.max_lifetime is %s. Shorten the default, or "+
-					"raise the maximum.", usual, most))
-		}
+	shorter, err := time.ParseDuration(usual)
+	longer, alsoErr := time.ParseDuration(most)
+	if err == nil && alsoErr == nil && shorter > longer {
+		diags.AddAttributeError(at.AtName("max_lifetime"), "Access lasts longer than it may",
+			fmt.Sprintf("access.default_lifetime is %s, and access.max_lifetime is %s. Shorten the default, or raise "+
+				"the maximum.", usual, most))
 	}
-	if policy, _ := text("key_policy", ""); policy == string(v1alpha1.KeyHubMade) && !named {
+	if of.Text("key_policy") == string(v1alpha1.KeyHubMade) && !named {
 		diags.AddAttributeError(at.AtName("key_policy"), "Keys for nobody",
 			"access.key_policy is \"HubMade\", so the hub makes a key for each user that the grants name, and none "+
 				"names users. Name the users in grants; groups don't tell the hub who is in them.")
@@ -116,64 +110,55 @@ func checkAccess(access types.Object, named bool, diags *diag.Diagnostics) {
 func planCloud(
 	ctx context.Context, _ *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) bool {
-	switch {
-	case req.Plan.Raw.IsNull():
-		warnOfDestruction(ctx, req, resp)
+	if req.State.Raw.IsNull() {
+		return true
+	}
+	var before, after types.Object
+	resp.Diagnostics.Append(req.State.Get(ctx, &before)...)
+	state, was := attribute.Values(before.Attributes()), inClusters(before)
+	if req.Plan.Raw.IsNull() {
+		if was.Text("on_delete") == string(v1alpha1.OnDeleteDelete) {
+			what := fmt.Sprintf("logical cloud %q", state.Text("namespace")+"/"+state.Text("name"))
+			resp.Diagnostics.AddWarning("Deletes namespaces in the clusters: "+what,
+				fmt.Sprintf("cluster_namespace.on_delete is \"Delete\": the namespace %q goes in every cluster of the "+
+					"cloud, with all that is in it, save where it was adopted. To keep it, apply on_delete = \"Keep\" "+
+					"first.", was.Text("name")))
+		}
 		return false
-	case renamed(ctx, req):
+	}
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &after)...)
+	in := inClusters(after)
+	if resp.Diagnostics.HasError() || in["name"] != nil && !in["name"].Equal(was["name"]) {
 		return false // Terraform plans again, for a new cloud.
 	}
-	warnOfLostPlacements(ctx, req, resp)
+	warnOfLostPlacements(state, after.Attributes(), in.Text("on_delete"), &resp.Diagnostics)
 	return true
 }
 
-// renamed reports whether the cloud has another namespace in the clusters, and so is
-// replaced by another of its name.
-func renamed(ctx context.Context, req resource.ModifyPlanRequest) bool {
-	var before, after types.String
-	at := path.Root("cluster_namespace").AtName("name")
-	return !req.State.Raw.IsNull() && !req.State.GetAttribute(ctx, at, &before).HasError() &&
-		!req.Plan.GetAttribute(ctx, at, &after).HasError() && !before.Equal(after)
-}
-
-// warnOfDestruction tells what goes with a cloud whose namespaces go.
-func warnOfDestruction(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	var whole types.Object
-	if req.State.Raw.IsNull() || req.State.Get(ctx, &whole).HasError() {
-		return
-	}
-	state := attribute.Values(whole.Attributes())
-	namespace, _ := state["cluster_namespace"].(types.Object)
-	in := attribute.Values(namespace.Attributes())
-	if in.Text("on_delete") == string(v1alpha1.OnDeleteDelete) {
-		what := fmt.Sprintf("logical cloud %q", state.Text("namespace")+"/"+state.Text("name"))
-		resp.Diagnostics.AddWarning("Deletes namespaces in the clusters: "+what,
-			fmt.Sprintf("cluster_namespace.on_delete is \"Delete\": the namespace %q goes in every cluster of the "+
-				"cloud, with all that is in it, "+
-				"save where it was adopted. To keep it, apply on_delete = \"Keep\" first.", in.Text("name")))
-	}
+// inClusters is the attribute cluster_namespace of a cloud.
+func inClusters(cloud types.Object) attribute.Values {
+	namespace, _ := cloud.Attributes()["cluster_namespace"].(types.Object)
+	return namespace.Attributes()
 }
 
 // warnOfLostPlacements tells what becomes of the clusters that only placements select
 // which leave the cloud.
-func warnOfLostPlacements(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	var before, after types.Set
-	var namespace types.Object
-	if req.State.Raw.IsNull() || req.State.GetAttribute(ctx, path.Root("placements"), &before).HasError() ||
-		req.Plan.GetAttribute(ctx, path.Root("placements"), &after).HasError() ||
-		req.Plan.GetAttribute(ctx, path.Root("cluster_namespace"), &namespace).HasError() || !attribute.Known(after) {
+func warnOfLostPlacements(before, after attribute.Values, onDelete string, diags *diag.Diagnostics) {
+	were, _ := before["placements"].(types.Set)
+	are, _ := after["placements"].(types.Set)
+	if !attribute.Known(are) {
 		return
 	}
-	kept := attribute.StringList(after)
-	lost := slices.DeleteFunc(attribute.StringList(before), func(name string) bool { return slices.Contains(kept, name) })
+	kept := attribute.StringList(are)
+	lost := slices.DeleteFunc(attribute.StringList(were), func(name string) bool { return slices.Contains(kept, name) })
 	if len(lost) == 0 {
 		return
 	}
 	becomes := "The namespace stays there, with all that is in it."
-	if onDelete, ok := namespace.Attributes()["on_delete"].(types.String); ok && onDelete.ValueString() == string(v1alpha1.OnDeleteDelete) {
+	if onDelete == string(v1alpha1.OnDeleteDelete) {
 		becomes = "The namespace is deleted there, with all that is in it, as on_delete is \"Delete\"."
 	}
-	resp.Diagnostics.AddAttributeWarning(path.Root("placements"), "Clusters leave the logical cloud",
+	diags.AddAttributeWarning(path.Root("placements"), "Clusters leave the logical cloud",
 		fmt.Sprintf("The clusters that only %s selects lose the cloud's rights and quotas, and the access of its "+
 			"users. %s", strings.Join(lost, ", "), becomes))
 }

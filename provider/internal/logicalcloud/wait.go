@@ -89,7 +89,8 @@ func reported(object *v1alpha1.LogicalCloud) bool {
 // troubles are what clusters refuse of a cloud that is waited for in all of them.
 func (m *waitModel) troubles(object *v1alpha1.LogicalCloud) []kube.Trouble {
 	all := slices.ContainsFunc(m.wanted(), func(c attribute.WaitCondition) bool {
-		return c.Status == metav1.ConditionTrue && (c.Type == muster.ConditionReady || c.Type == muster.ConditionApplied)
+		everywhere := c.Type == muster.ConditionReady || c.Type == muster.ConditionApplied
+		return everywhere && c.Status == metav1.ConditionTrue
 	})
 	if !all || !reported(object) {
 		return nil

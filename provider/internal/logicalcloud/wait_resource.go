@@ -40,7 +40,8 @@ func NewWait() resource.Resource {
 func waitResourceAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"namespace": attribute.Identifying("Namespace of the logical cloud.", attribute.ValidName("namespace")),
-		"name":      attribute.Identifying("Name of the logical cloud.", attribute.ValidObjectName("logical cloud name")),
+		"name": attribute.Identifying("Name of the logical cloud.", attribute.ValidObjectName("logical cloud "+
+			"name")),
 		"triggers": schema.MapAttribute{
 			MarkdownDescription: "Values whose change makes it wait again, such as `{ grants = " +
 				"jsonencode(muster_logical_cloud.prod.grants) }`.",

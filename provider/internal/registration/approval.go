@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,28 +80,36 @@ func allowedRequester(request *certificatesv1.CertificateSigningRequest, name st
 
 // approveRequests waits for the cluster's first certificate request and
 // approves it. With a name only that request will do.
-func approveRequests(ctx context.Context, client *kube.Client, name string, requesters []string, only string, timeout time.Duration, diags *diag.Diagnostics) {
-	requests := &certificatesv1.CertificateSigningRequestList{}
-	err := client.WaitList(ctx, requests, &certificatesv1.CertificateSigningRequest{}, RequestsOf(name), func() (bool, error) {
+func approveRequests(ctx context.Context, c *acceptance) {
+	client, name, only := c.Client, c.Keys[0], c.Plan.Text("approve_csr_name")
+	list, _ := (*c.Plan)["requesters"].(types.List)
+	requesters := attribute.StringList(list)
+	requests, of := &certificatesv1.CertificateSigningRequestList{}, &certificatesv1.CertificateSigningRequest{}
+	err := client.WaitList(ctx, requests, of, RequestsOf(name), func() (bool, error) {
 		return ApproveOne(ctx, client, requests.Items, name, requesters, only, "Approved by muster_cluster_acceptance.")
 	})
 	var several severalRequestsError
 	switch {
 	case err == nil:
 	case errors.As(err, &several):
-		diags.AddError(fmt.Sprintf("Several certificate requests of managed cluster %q wait", name),
-			fmt.Sprintf("The cluster is accepted, and only one agent may join, but there are %d requests, of different keys or requesters:\n%s\n\n"+
-				"Anyone with a bootstrap credential can create one, so find out which one is the agent's; its log names it:\n  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster\n"+
-				"Then set approve_csr_name to its name, or decide on the hub and apply again:\n  kubectl certificate approve NAME\n  kubectl certificate deny NAME    # the others",
+		c.Diagnostics.AddError(fmt.Sprintf("Several certificate requests of managed cluster %q wait", name),
+			fmt.Sprintf("The cluster is accepted, and only one agent may join, but there are %d requests, of "+
+				"different keys or requesters:\n%s\n\n"+
+				"Anyone with a bootstrap credential can create one, so find out which one is the agent's; its log "+
+				"names it:\n  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster\n"+
+				"Then set approve_csr_name to its name, or decide on the hub and apply again:\n  kubectl certificate "+
+				"approve NAME\n  kubectl certificate deny NAME    # the others",
 				len(several), attribute.JoinLines(several), cluster.AgentNamespace))
 	case hub.IsTimeout(err):
-		diags.AddError(fmt.Sprintf("No certificate request of managed cluster %q to approve", name),
-			fmt.Sprintf("The cluster is accepted, but within %s no certificate request came that may be approved.\n%s\n%s\n\n"+
-				"Check that the agent is installed in the cluster and can reach the hub. Next:\n  kubectl get csr -l %s=%s\n"+
-				"To accept without waiting for the agent, set approve_csr = false.",
-				timeout, describeRequests(requests.Items, name, requesters), attribute.JoinLines(DescribeJoining(ctx, client, name)), cluster.NameLabel, name))
+		c.Diagnostics.AddError(fmt.Sprintf("No certificate request of managed cluster %q to approve", name),
+			fmt.Sprintf("The cluster is accepted, but within %s no certificate request came that may be "+
+				"approved.\n%s\n%s\n\nCheck that the agent is installed in the cluster and can reach the hub. Next:\n"+
+				"  kubectl get csr -l %s=%s\nTo accept without waiting for the agent, set approve_csr = false.",
+				c.Timeout, describeRequests(requests.Items, name, requesters),
+				attribute.JoinLines(DescribeJoining(ctx, client, name)), cluster.NameLabel, name))
 	default:
-		hub.AddAPIError(diags, client, fmt.Sprintf("approve the certificate request of managed cluster %q", name), err)
+		doing := fmt.Sprintf("approve the certificate request of managed cluster %q", name)
+		hub.AddAPIError(c.Diagnostics, client, doing, err)
 	}
 }
 
@@ -116,7 +124,9 @@ func (e severalRequestsError) Error() string {
 // chosen picks the one request that may be approved. It is nil when there is
 // none yet; done is true when one is approved already. With a name only that
 // request will do. Several requests that differ are a severalRequestsError.
-func chosen(requests []certificatesv1.CertificateSigningRequest, name string, requesters []string, only string, now time.Time) (one *certificatesv1.CertificateSigningRequest, done bool, err error) {
+func chosen(
+	requests []certificatesv1.CertificateSigningRequest, name string, requesters []string, only string, now time.Time,
+) (one *certificatesv1.CertificateSigningRequest, done bool, err error) {
 	var waiting []*certificatesv1.CertificateSigningRequest
 	for i := range requests {
 		request := &requests[i]
@@ -137,7 +147,8 @@ func chosen(requests []certificatesv1.CertificateSigningRequest, name string, re
 	differ := false
 	for _, request := range waiting {
 		several = append(several, "  "+describeRequest(request, now))
-		differ = differ || requestHash(request) != requestHash(waiting[0]) || request.Spec.Username != waiting[0].Spec.Username
+		differ = differ || requestHash(request) != requestHash(waiting[0]) ||
+			request.Spec.Username != waiting[0].Spec.Username
 	}
 	if differ {
 		return nil, false, several
@@ -146,7 +157,10 @@ func chosen(requests []certificatesv1.CertificateSigningRequest, name string, re
 }
 
 // ApproveOne approves the one request that may be, if it is there.
-func ApproveOne(ctx context.Context, client *kube.Client, requests []certificatesv1.CertificateSigningRequest, name string, requesters []string, only, message string) (done bool, err error) {
+func ApproveOne(
+	ctx context.Context, client *kube.Client, requests []certificatesv1.CertificateSigningRequest,
+	name string, requesters []string, only, message string,
+) (done bool, err error) {
 	request, done, err := chosen(requests, name, requesters, only, time.Now())
 	if err != nil || request == nil {
 		return done, err
@@ -175,15 +189,15 @@ func describeRequests(requests []certificatesv1.CertificateSigningRequest, name 
 	}
 	lines := []string{"What there is:"}
 	for i := range requests {
-		request := &requests[i]
-		switch judge(request, name, requesters) {
+		said := "does not ask for an agent of this cluster"
+		switch judge(&requests[i], name, requesters) {
 		case foreign:
-			lines = append(lines, fmt.Sprintf("  %s is from %q, who is not a bootstrap identity; to allow it, add it to requesters", request.Name, request.Spec.Username))
+			said = fmt.Sprintf("is from %q, who is not a bootstrap identity; to allow it, add it to requesters",
+				requests[i].Spec.Username)
 		case denied:
-			lines = append(lines, fmt.Sprintf("  %s was denied or failed; delete it, so that the agent asks again", request.Name))
-		default:
-			lines = append(lines, fmt.Sprintf("  %s does not ask for an agent of this cluster", request.Name))
+			said = "was denied or failed; delete it, so that the agent asks again"
 		}
+		lines = append(lines, "  "+requests[i].Name+" "+said)
 	}
 	return attribute.JoinLines(lines)
 }

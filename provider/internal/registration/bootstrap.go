@@ -2,17 +2,20 @@ package registration
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -45,9 +48,33 @@ type Bootstrap struct {
 	Server, CA string
 }
 
+// The kinds of credentials that an agent can introduce itself with.
+const (
+	// CredentialToken is a Kubernetes bootstrap token.
+	CredentialToken = "bootstrap_token"
+	// CredentialServiceAccount is a token of the bootstrap service account.
+	CredentialServiceAccount = "service_account"
+
+	// minimumServiceAccountTTL is Kubernetes' own, for requested tokens.
+	minimumServiceAccountTTL = 10 * time.Minute
+)
+
+// openCredential is what is remembered of a credential between Open, Renew and
+// Close: the Secret that keeps it valid.
+type openCredential struct {
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name"`
+	TTL       time.Duration `json:"ttl"`
+	// Renewable says whether the credential's life can be prolonged.
+	Renewable bool `json:"renewable"`
+}
+
 // Issued is a bootstrap kubeconfig that is valid until it is revoked or expires.
 type Issued struct {
-	credential
+	openCredential
+	// Token is the credential in it.
+	Token   string
+	Expires time.Time
 	// Kubeconfig is what the agent gets.
 	Kubeconfig []byte
 	// Server and CA are what is in it.
@@ -60,41 +87,96 @@ func (b Bootstrap) Endpoint(ctx context.Context, h *hub.Hub, client *kube.Client
 }
 
 // Issue makes a credential on the hub and the kubeconfig around it.
-func (b Bootstrap) Issue(ctx context.Context, h *hub.Hub, client *kube.Client, diags *diag.Diagnostics) (Issued, error) {
+func (b Bootstrap) Issue(
+	ctx context.Context, h *hub.Hub, client *kube.Client, diags *diag.Diagnostics,
+) (Issued, error) {
 	where, err := b.Endpoint(ctx, h, client)
 	if err != nil {
 		return Issued{}, err
 	}
-	made, err := b.credential(ctx, h, client, diags)
+	made := Issued{Server: where.Server, CA: string(where.CA)}
+	if b.Credential == CredentialServiceAccount {
+		if b.Cluster != "" {
+			diags.AddWarning("The token is not bound to its cluster",
+				fmt.Sprintf("credential is %q, so the token for %q can register any cluster, as the service account "+
+					"can. Where the hub takes bootstrap tokens, use credential = %q.",
+					CredentialServiceAccount, b.Cluster, CredentialToken))
+		}
+		err = b.serviceAccountToken(ctx, client, &made)
+	} else {
+		err = b.bootstrapToken(ctx, h, client, &made, diags)
+	}
 	if err != nil {
 		return Issued{}, err
 	}
-	config, err := kubeconfig.Config{
+	made.Kubeconfig, err = kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Context: "bootstrap",
 		Server: where.Server, CAData: where.CA, Token: made.Token,
 	}.YAML()
-	return Issued{credential: made, Kubeconfig: config, Server: where.Server, CA: string(where.CA)}, err
+	return made, err
 }
 
-// credential makes the credential of the kind that is asked for.
-func (b Bootstrap) credential(ctx context.Context, h *hub.Hub, client *kube.Client, diags *diag.Diagnostics) (credential, error) {
-	if b.Credential != CredentialServiceAccount {
-		return b.bootstrapToken(ctx, h, client, diags)
-	}
+// bootstrapToken makes a bootstrap token.
+func (b Bootstrap) bootstrapToken(
+	ctx context.Context, h *hub.Hub, client *kube.Client, made *Issued, diags *diag.Diagnostics,
+) error {
+	token := bootstrapToken{}
 	if b.Cluster != "" {
-		diags.AddWarning("The token is not bound to its cluster",
-			fmt.Sprintf("credential is %q, so the token for %s can register any cluster, as the service account can. Where the hub takes bootstrap tokens, use credential = %q.",
-				CredentialServiceAccount, strings.Join(quoted(b.clusters()), ", "), CredentialToken))
+		token.Clusters = []string{b.Cluster}
 	}
-	return b.serviceAccountToken(ctx, client)
+	groups, err := tokenGroups(ctx, h, client, token.Clusters, diags)
+	if err != nil {
+		return err
+	}
+	expires := time.Now().Add(b.TTL)
+	token.Token, err = bootstraptoken.New(groups, "Made by Terraform, which revokes it.", expires)
+	if err != nil {
+		return err
+	}
+	object := token.Object()
+	token.write(object)
+	b.mark(object)
+	made.openCredential = openCredential{Namespace: object.Namespace, Name: object.Name, TTL: b.TTL, Renewable: true}
+	made.Token, made.Expires = token.String(), token.Expires
+	return client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager})
 }
 
-// clusters are those that the credential is bound to.
-func (b Bootstrap) clusters() []string {
-	if b.Cluster == "" {
-		return nil
+// serviceAccountToken asks for a token of the bootstrap service account. It
+// is bound to a Secret made for it, which does nothing but exist: without it the
+// token is void.
+func (b Bootstrap) serviceAccountToken(ctx context.Context, client *kube.Client, made *Issued) error {
+	expires := time.Now().Add(b.TTL).UTC().Format(time.RFC3339)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cluster.Namespace, Name: "terraform-bootstrap-" + strings.ToLower(rand.Text()),
+		Annotations: map[string]string{expiresAnnotation: expires},
+	}}
+	b.mark(secret)
+	if err := client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("make the Secret that the token is bound to: %w", err)
 	}
-	return []string{b.Cluster}
+	made.openCredential = openCredential{Namespace: secret.Namespace, Name: secret.Name, TTL: b.TTL}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount,
+	}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: ptr.To(int64(b.TTL.Seconds())),
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID,
+		},
+	}}
+	if err := client.CreateSubresource(ctx, account, "token", request); err != nil {
+		if _, undo := client.Delete(ctx, secret, secret.Namespace, secret.Name, secret.UID); undo != nil {
+			err = fmt.Errorf("%w (and the Secret %s/%s stays: %w)", err, secret.Namespace, secret.Name, undo)
+		}
+		if apierrors.IsNotFound(err) {
+			err = fmt.Errorf("the hub has no service account %s/%s for registration: make it, with the role %s, or "+
+				"use bootstrap tokens: "+
+				"%w", cluster.Namespace, cluster.BootstrapServiceAccount, cluster.BootstrapRole, err)
+		}
+		return err
+	}
+	made.Token, made.Expires = request.Status.Token, request.Status.ExpirationTimestamp.Time
+	return nil
 }
 
 // mark puts on the Secret of a credential what it is for.
@@ -108,6 +190,11 @@ func (b Bootstrap) mark(secret *corev1.Secret) {
 // Revoke makes the credential void.
 func (i Issued) Revoke(ctx context.Context, client *kube.Client) error { return i.revoke(ctx, client) }
 
+func (o openCredential) revoke(ctx context.Context, client *kube.Client) error {
+	_, err := client.Delete(ctx, &corev1.Secret{}, o.Namespace, o.Name, "")
+	return err
+}
+
 // RevokeLeftOver revokes what earlier runs have handed to the cluster and could not
 // revoke, and removes what is left of credentials that have expired. It goes as far
 // as the caller's rights do.
@@ -117,7 +204,8 @@ func (b Bootstrap) RevokeLeftOver(ctx context.Context, client *kube.Client, now 
 	if b.Credential == CredentialServiceAccount {
 		namespace = cluster.Namespace
 	}
-	if err := client.List(ctx, secrets, kube.ListOptions{Namespace: namespace, LabelSelector: bootstrapLabel}); err != nil {
+	options := kube.ListOptions{Namespace: namespace, LabelSelector: bootstrapLabel}
+	if err := client.List(ctx, secrets, options); err != nil {
 		return // They expire by themselves.
 	}
 	for _, secret := range secrets.Items {
@@ -130,44 +218,10 @@ func (b Bootstrap) RevokeLeftOver(ctx context.Context, client *kube.Client, now 
 // leftOver reports whether nobody needs the credential of a Secret any more, now
 // that the cluster has what it needs.
 func (b Bootstrap) leftOver(secret *corev1.Secret, now time.Time) bool {
-	if b.ClusterUID != "" && secret.Labels[bootstrapLabel] == b.Cluster && secret.Annotations[madeForAnnotation] == b.ClusterUID {
+	own := secret.Labels[bootstrapLabel] == b.Cluster && secret.Annotations[madeForAnnotation] == b.ClusterUID
+	if b.ClusterUID != "" && own {
 		return true
 	}
 	expires, err := time.Parse(time.RFC3339, secret.Annotations[expiresAnnotation])
 	return err == nil && now.After(expires)
 }
-
-// CheckTTL refuses lives that Kubernetes gives no service account's token. of is the
-// attribute.
-func CheckTTL(of path.Path, credential, ttl string, diags *diag.Diagnostics) {
-	parsed, err := time.ParseDuration(ttl)
-	if err != nil || credential != CredentialServiceAccount || parsed >= minimumServiceAccountTTL {
-		return
-	}
-	diags.AddAttributeError(of, "The token's life is too short",
-		fmt.Sprintf("ttl is %q, and tokens of service accounts live for %s at least. Use a longer one, or credential = %q.", ttl, attribute.ShortDuration(minimumServiceAccountTTL), CredentialToken))
-}
-
-// ParseTTL is a life as the configuration puts it, or the default.
-func ParseTTL(ttl string) time.Duration {
-	if parsed, err := time.ParseDuration(ttl); err == nil {
-		return parsed
-	}
-	return defaultBootstrapTTL
-}
-
-// What is said about the attributes of a bootstrap kubeconfig, wherever it is made.
-func credentialDescription() string {
-	return fmt.Sprintf("The credential that the agent registers with. `%s`, the default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs whose API server takes no bootstrap tokens, as those of most cloud providers; it can register any cluster.",
-		CredentialToken, CredentialServiceAccount, cluster.Namespace, cluster.BootstrapServiceAccount)
-}
-
-func ttlDescription() string {
-	return fmt.Sprintf("How long the token stays valid if it is not revoked before, such as `30m`. At least `%s`, with a service account `%s`; defaults to `%s`.",
-		attribute.ShortDuration(minimumBootstrapTTL), attribute.ShortDuration(minimumServiceAccountTTL), attribute.ShortDuration(defaultBootstrapTTL))
-}
-
-const (
-	serverDescription = "URL at which the agent reaches the hub. Defaults to what the hub publishes in `kube-public/cluster-info`, then to the provider's own host."
-	caDescription     = "PEM certificates of the authorities that vouch for the hub. Defaults like `server`."
-)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -22,63 +22,67 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
-var (
-	_ resource.ResourceWithConfigure   = (*clusterRegistrationResource)(nil)
-	_ resource.ResourceWithImportState = (*clusterRegistrationResource)(nil)
-	_ resource.ResourceWithIdentity    = (*clusterRegistrationResource)(nil)
-)
-
-type clusterRegistrationResource struct{ crud.WaitResource }
-
-type clusterRegistrationModel struct {
-	ManagedCluster types.String `tfsdk:"managed_cluster"`
-	// AgentReady is null in plans and states.
-	AgentReady types.Bool     `tfsdk:"agent_ready"`
-	Timeouts   timeouts.Value `tfsdk:"timeouts"`
-}
-
-// NewRegistration is muster_cluster_registration.
-func NewRegistration() resource.Resource {
-	return &clusterRegistrationResource{crud.WaitResource{
-		Type: "cluster_registration", Keys: []string{"managed_cluster"},
-		Model:  func() crud.WaitModel { return &clusterRegistrationModel{} },
-		Object: func() kube.Object { return &clusterv1.ManagedCluster{} },
-	}}
-}
-
-func (r *clusterRegistrationResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = schema.Schema{
-		MarkdownDescription: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available (`" + cluster.ConditionAvailable + "`). " +
-			"It creates nothing and destroys nothing. Let everything depend on it that needs a running cluster, such as manifest works with `wait`.\n\n" +
-			"The wait is a resource of its own on purpose: when it times out, the next apply waits again, and neither the cluster's record nor its agent is touched. " +
-			"A cluster that later becomes unavailable does not change the plan; look at the data source `muster_managed_cluster` for its present state.",
-		Attributes: map[string]schema.Attribute{
-			"managed_cluster": attribute.Identifying("Name of the managed cluster.",
-				attribute.ValidClusterName()),
-			"agent_ready": schema.BoolAttribute{
-				MarkdownDescription: "Whether the cluster's agent is ready, as the attribute `ready` of `muster_klusterlet` says. With `false`, the wait for a cluster that has not joined ends after 30 seconds: " +
-					"an agent that could not reach the hub, or did not start, is not going to register. It is write-only: no change of it shows in a plan.",
+// Registration is muster_cluster_registration.
+func Registration() crud.Declared {
+	type change = crud.Change[attribute.Values, managedCluster]
+	return &crud.Kind[attribute.Values, managedCluster]{
+		Type: "cluster_registration", Empty: &clusterv1.ManagedCluster{}, Sole: true,
+		Description: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available " +
+			"(`" +
+			cluster.ConditionAvailable + "`). It creates nothing and destroys nothing. Let everything depend on it " +
+			"that needs a running cluster, such as manifest works with `wait`.\n\n" +
+			"The wait is a resource of its own on purpose: when it times out, the next apply waits again, and " +
+			"neither the cluster's record nor its agent is touched. A cluster that later becomes unavailable does " +
+			"not change the plan; look at the data source `muster_managed_cluster` for its present state.",
+		Keys: []crud.Key{{
+			Name: "managed_cluster", Description: "Name of the managed cluster.", Valid: attribute.ValidClusterName(),
+		}},
+		Table: attribute.Table[managedCluster]{
+			attribute.Local[managedCluster]("agent_ready", schema.BoolAttribute{
+				MarkdownDescription: "Whether the cluster's agent is ready, as the attribute `ready` of " +
+					"`muster_klusterlet` says. With `false`, the wait for a cluster that has not joined ends after " +
+					"30 seconds: an agent that could not reach the hub, or did not start, is not going to register. " +
+					"It is write-only: no change of it shows in a plan.",
 				Optional: true, WriteOnly: true,
-			},
+			}),
 		},
-		Blocks: map[string]schema.Block{
-			"timeouts": timeouts.Block(ctx, timeouts.Opts{Create: true, CreateDescription: attribute.TimeoutText("the registration", attribute.DefaultWait)}),
+		Timeouts: crud.Timeouts{Create: "the registration"},
+		Part:     &crud.Part[attribute.Values, managedCluster]{Write: awaitRegistration},
+		Hooks: crud.Hooks[attribute.Values, managedCluster]{
+			What: func(keys []string) string {
+				return fmt.Sprintf("the registration of managed cluster %q", keys[0])
+			},
+			Plan: func(context.Context, *crud.Resource, resource.ModifyPlanRequest, *resource.ModifyPlanResponse) bool {
+				return false
+			},
+			BeforeDelete: func(context.Context, *change) bool { return false },
+		},
+		List: &crud.List[managedCluster]{
+			Plural: "registrations of managed clusters", Objects: &clusterv1.ManagedClusterList{},
+			About: "Listed are the clusters that have joined and are available. The resource leaves nothing on the " +
+				"hub, so that the list can't tell which of them are in Terraform already.",
+			Is:       func(object managedCluster) bool { return len(unregistered(object)) == 0 },
+			Managed:  func(managedCluster) bool { return false },
+			Sets:     crud.SetsOfCluster,
+			Describe: crud.DescribeCluster,
 		},
 	}
 }
 
-// Wait implements crud.WaitModel.
-func (m *clusterRegistrationModel) Wait(
-	waiting context.Context, client *kube.Client, timeout time.Duration,
-) (summary, problem string) {
-	name, object := m.ManagedCluster.ValueString(), &clusterv1.ManagedCluster{}
-	object.Name = name
+// awaitRegistration waits for a cluster, and reports whether it has registered.
+func awaitRegistration(ctx context.Context, c *acceptance) bool {
+	if c.Prior != nil { // Only a timeout has changed.
+		return true
+	}
+	var agentReady types.Bool
+	c.Diagnostics.Append(c.Config.GetAttribute(ctx, path.Root("agent_ready"), &agentReady)...)
+	name, object := c.Keys[0], c.Object
 	w := crud.Wait{
-		Client: client, What: m.What(), Object: object, Timeout: timeout,
+		Client: c.Client, What: c.What, Object: object, Timeout: c.Timeout,
 		Missing:  func() []string { return unregistered(object) },
-		Troubles: func() []kube.Trouble { return troubles(m.AgentReady, object) },
+		Troubles: func() []kube.Trouble { return troubles(agentReady, object) },
 		Follow: func(ctx context.Context, look func() (bool, error)) error {
-			return client.Wait(ctx, object, "", name, func(exists bool) (bool, error) {
+			return c.Client.Wait(ctx, object, "", name, func(exists bool) (bool, error) {
 				if !exists {
 					*object = clusterv1.ManagedCluster{}
 				}
@@ -86,30 +90,30 @@ func (m *clusterRegistrationModel) Wait(
 			})
 		},
 	}
-	err := w.Until(waiting)
+	err := w.Until(ctx)
 	var gaveUp *kube.GaveUpError
 	switch {
 	case err == nil:
-		return "", ""
+		return true
 	case hub.IsTimeout(err):
 		detail := DescribeRegistration(object, name, time.Now())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
-			looking, cancel := context.WithTimeout(context.WithoutCancel(waiting), hub.ReadBudget)
+			looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
 			defer cancel()
-			detail += "\n\n" + attribute.JoinLines(DescribeWaitingRequests(looking, client, name, time.Now()))
+			detail += "\n\n" + attribute.JoinLines(DescribeWaitingRequests(looking, c.Client, name, time.Now()))
 		}
-		return fmt.Sprintf("Managed cluster %q has not registered within %s", name, timeout), detail
+		c.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q has not registered within %s", name, c.Timeout), detail)
 	case errors.As(err, &gaveUp):
-		return fmt.Sprintf("Managed cluster %q has no agent that could register", name),
-			gaveUp.Text + "\n\n" + DescribeRegistration(object, name, time.Now())
+		c.Diagnostics.AddError(fmt.Sprintf("Managed cluster %q has no agent that could register", name),
+			gaveUp.Text+"\n\n"+DescribeRegistration(object, name, time.Now()))
 	default:
-		doing := fmt.Sprintf("wait for the registration of managed cluster %q", name)
-		return "Cannot " + doing, hub.Explain(client.Host(), doing, err)
+		hub.AddAPIError(c.Diagnostics, c.Client, "wait for "+c.What, err)
 	}
+	return false
 }
 
 // unregistered lists the conditions that a cluster lacks until it is registered.
-func unregistered(object *clusterv1.ManagedCluster) []string {
+func unregistered(object managedCluster) []string {
 	return attribute.UnmetConditions([]attribute.WaitCondition{
 		{Type: cluster.ConditionJoined, Status: metav1.ConditionTrue},
 		{Type: cluster.ConditionAvailable, Status: metav1.ConditionTrue},
@@ -117,64 +121,37 @@ func unregistered(object *clusterv1.ManagedCluster) []string {
 }
 
 // troubles are why the cluster will not register.
-func troubles(agentReady types.Bool, object *clusterv1.ManagedCluster) []kube.Trouble {
-	if agentReady.IsNull() || agentReady.ValueBool() || meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined) {
+func troubles(agentReady types.Bool, object managedCluster) []kube.Trouble {
+	joined := meta.IsStatusConditionTrue(object.Status.Conditions, cluster.ConditionJoined)
+	if agentReady.IsNull() || agentReady.ValueBool() || joined {
 		return nil
 	}
-	return []kube.Trouble{{After: workload.LastingPatience, Text: fmt.Sprintf("agent_ready is false, and the cluster has not joined within %s, so the wait ended before its timeout. "+
-		"The warning of the resource that installs the agent says what is wrong with it. Correct that, and apply again.", workload.LastingPatience)}}
-}
-
-func (r *clusterRegistrationResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	object := &clusterv1.ManagedCluster{}
-	named := func(names []string) crud.Model {
-		return &clusterRegistrationModel{ManagedCluster: types.StringValue(names[0])}
-	}
-	adopt := func() (crud.Model, error) { return importRegistration(object), nil }
-	if state := r.Imported(ctx, req, resp, []string{"managed_cluster"}, object, named, adopt); state != nil {
-		crud.Save(ctx, state, &resp.State, resp.Identity, &resp.Diagnostics)
-	}
-}
-
-func importRegistration(object *clusterv1.ManagedCluster) *clusterRegistrationModel {
-	return &clusterRegistrationModel{ManagedCluster: types.StringValue(object.Name), Timeouts: attribute.NullTimeouts("create")}
+	return []kube.Trouble{{After: workload.LastingPatience, Text: fmt.Sprintf("agent_ready is false, and the cluster "+
+		"has not joined within %s, so the wait ended before its timeout. The warning of the resource that installs "+
+		"the agent says what is wrong with it. Correct that, and apply again.", workload.LastingPatience)}}
 }
 
 // DescribeRegistration says how far a registration has come and what the next
 // step is.
-func DescribeRegistration(object *clusterv1.ManagedCluster, name string, now time.Time) string {
+func DescribeRegistration(object managedCluster, name string, now time.Time) string {
 	conditions := object.Status.Conditions
 	switch {
 	case object.Name == "":
-		return fmt.Sprintf("The hub has no ManagedCluster %q. Create it with muster_managed_cluster, or install an agent that registers under this name. Next:\n  kubectl get managedclusters", name)
+		return fmt.Sprintf("The hub has no ManagedCluster %q. Create it with muster_managed_cluster, or install an "+
+			"agent that registers under this name. Next:\n  kubectl get managedclusters", name)
 	case !object.Spec.AcceptsClient():
-		return fmt.Sprintf("The cluster is not accepted: hubAcceptsClient is not true. Add a muster_cluster_acceptance for it. Conditions:\n%s\n\nNext:\n  kubectl describe managedcluster %s",
+		return fmt.Sprintf("The cluster is not accepted: hubAcceptsClient is not true. Add a "+
+			"muster_cluster_acceptance for it. Conditions:\n%s\n\nNext:\n  kubectl describe managedcluster %s",
 			hub.DescribeConditions(conditions, now), name)
 	case !meta.IsStatusConditionTrue(conditions, cluster.ConditionJoined):
 		return fmt.Sprintf("The cluster is accepted, but its agent has not joined. Conditions:\n%s\n\n"+
-			"Either the agent does not run or can't reach the hub (look in the managed cluster), or its certificate request is not approved (look on the hub). Next:\n"+
-			"  kubectl get csr -l %s=%s\n  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster",
+			"Either the agent does not run or can't reach the hub (look in the managed cluster), or its certificate "+
+			"request is not approved (look on the hub). Next:\n  kubectl get csr -l %s=%s\n"+
+			"  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster",
 			hub.DescribeConditions(conditions, now), cluster.NameLabel, name, cluster.AgentNamespace)
 	default:
-		return fmt.Sprintf("The agent has joined, but the cluster is not available. Conditions:\n%s\n\nNext, in the managed cluster:\n  kubectl get --raw /livez\n  kubectl -n %s logs deployment/klusterlet-agent",
+		return fmt.Sprintf("The agent has joined, but the cluster is not available. Conditions:\n%s\n\nNext, in the "+
+			"managed cluster:\n  kubectl get --raw /livez\n  kubectl -n %s logs deployment/klusterlet-agent",
 			hub.DescribeConditions(conditions, now), cluster.AgentNamespace)
 	}
 }
-
-// What implements crud.Model.
-func (m *clusterRegistrationModel) What() string {
-	return fmt.Sprintf("the registration of managed cluster %q", m.ManagedCluster.ValueString())
-}
-
-// Key implements crud.Model.
-func (m *clusterRegistrationModel) Key() (namespace, name string) {
-	return "", m.ManagedCluster.ValueString()
-}
-
-// Identity implements crud.Model.
-func (m *clusterRegistrationModel) Identity() any {
-	return attribute.ClusterIdentity{ManagedCluster: m.ManagedCluster}
-}
-
-// Limits implements crud.WaitModel.
-func (m *clusterRegistrationModel) Limits() timeouts.Value { return m.Timeouts }

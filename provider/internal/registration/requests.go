@@ -42,7 +42,8 @@ func DescribeJoining(ctx context.Context, client *kube.Client, name string) []st
 	case err != nil:
 		return []string{fmt.Sprintf("What the hub %s says of the cluster can't be read: %s", client.Host(), err)}
 	case !object.Spec.AcceptsClient():
-		lines = append(lines, "  it is not accepted: hubAcceptsClient is not true", hub.DescribeConditions(object.Status.Conditions, now))
+		lines = append(lines, "  it is not accepted: hubAcceptsClient is not true")
+		fallthrough
 	default:
 		lines = append(lines, hub.DescribeConditions(object.Status.Conditions, now))
 	}
@@ -52,13 +53,10 @@ func DescribeJoining(ctx context.Context, client *kube.Client, name string) []st
 // DescribeWaitingRequests lists requests that are not approved, newest first.
 func DescribeWaitingRequests(ctx context.Context, client *kube.Client, name string, now time.Time) []string {
 	const shown = 5
-	requests := &certificatesv1.CertificateSigningRequestList{}
-	if err := client.List(ctx, requests, RequestsOf(name)); err != nil {
+	waiting, err := requestsJudged(ctx, client, name, ignored, pending, foreign, denied)
+	if err != nil {
 		return []string{"Its certificate requests can't be read: " + err.Error()}
 	}
-	waiting := slices.DeleteFunc(requests.Items, func(r certificatesv1.CertificateSigningRequest) bool {
-		return judge(&r, name, nil) == approved
-	})
 	if len(waiting) == 0 {
 		return []string{"No certificate request of it waits: its agent has made none, or has its certificate."}
 	}
@@ -81,26 +79,34 @@ func DescribeWaitingRequests(ctx context.Context, client *kube.Client, name stri
 // PendingRequests are the names of a cluster's certificate requests that nobody
 // has decided about, in alphabetical order.
 func PendingRequests(ctx context.Context, client *kube.Client, name string) ([]string, error) {
-	requests := &certificatesv1.CertificateSigningRequestList{}
-	if err := client.List(ctx, requests, RequestsOf(name)); err != nil {
-		return nil, err
-	}
+	requests, err := requestsJudged(ctx, client, name, pending, foreign)
 	var names []string
-	for i := range requests.Items {
-		if v := judge(&requests.Items[i], name, nil); v == pending || v == foreign {
-			names = append(names, requests.Items[i].Name)
-		}
+	for i := range requests {
+		names = append(names, requests[i].Name)
 	}
-	return attribute.Sorted(names), nil
+	return attribute.Sorted(names), err
+}
+
+// requestsJudged are a cluster's certificate requests that are one of these.
+func requestsJudged(
+	ctx context.Context, client *kube.Client, name string, verdicts ...verdict,
+) ([]certificatesv1.CertificateSigningRequest, error) {
+	requests := &certificatesv1.CertificateSigningRequestList{}
+	err := client.List(ctx, requests, RequestsOf(name))
+	return slices.DeleteFunc(requests.Items, func(r certificatesv1.CertificateSigningRequest) bool {
+		return !slices.Contains(verdicts, judge(&r, name, nil))
+	}), err
 }
 
 // describeRequest describes a request so that it can be distinguished from others.
 func describeRequest(request *certificatesv1.CertificateSigningRequest, now time.Time) string {
 	agent := "no agent of this cluster"
-	if identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request); err == nil {
+	identity, err := cluster.ParseRequest(request.Labels, request.Spec.SignerName, request.Spec.Request)
+	if err == nil {
 		agent = "agent " + identity.Agent
 	}
-	text := fmt.Sprintf("%s by %s, for %s, request %s, made %s ago", request.Name, request.Spec.Username, agent, requestHash(request), duration.HumanDuration(now.Sub(request.CreationTimestamp.Time)))
+	text := fmt.Sprintf("%s by %s, for %s, request %s, made %s ago", request.Name, request.Spec.Username, agent,
+		requestHash(request), duration.HumanDuration(now.Sub(request.CreationTimestamp.Time)))
 	for _, c := range request.Status.Conditions {
 		if c.Type != certificatesv1.CertificateApproved {
 			text += fmt.Sprintf(", %s (%s): %s", c.Type, c.Reason, c.Message)
@@ -123,7 +129,10 @@ func requestHash(request *certificatesv1.CertificateSigningRequest) string {
 // eventsOf are the last things that were said about a certificate request.
 func eventsOf(ctx context.Context, client *kube.Client, request string) []string {
 	events := &corev1.EventList{}
-	err := client.List(ctx, events, kube.ListOptions{Namespace: metav1.NamespaceDefault, FieldSelector: "involvedObject.kind=CertificateSigningRequest,involvedObject.name=" + request})
+	err := client.List(ctx, events, kube.ListOptions{
+		Namespace:     metav1.NamespaceDefault,
+		FieldSelector: "involvedObject.kind=CertificateSigningRequest,involvedObject.name=" + request,
+	})
 	if err != nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -23,21 +24,21 @@ import (
 // What an upstream hub would not keep is not promised.
 func TestTokenScopeNeedsAHubThatKeepsIt(t *testing.T) {
 	for name, x := range map[string]struct {
-		maps  map[string]string
-		model bootstrapTokenModel
-		want  string // a part of the error
+		maps   map[string]string
+		values attribute.Values
+		want   string // a part of the error
 	}{
-		"upstream's, with a limit":       {nil, bootstrapTokenModel{MaxClusters: types.Int64Value(2)}, "max_clusters is set"},
-		"upstream's, with both":          {nil, bootstrapTokenModel{MaxClusters: types.Int64Value(2), ClusterLabels: attribute.StringMapValue(map[string]string{"a": "b"})}, "cluster_labels and max_clusters is set"},
-		"upstream's, without":            {nil, bootstrapTokenModel{}, ""},
-		"muster's, with a limit":         {map[string]string{"muster-hub-info": `{"features":"TokenScope"}`}, bootstrapTokenModel{MaxClusters: types.Int64Value(2)}, ""},
-		"an older muster's, with labels": {map[string]string{"muster-hub-info": `{"features":"BoundBootstrapApproval"}`}, bootstrapTokenModel{ClusterLabels: attribute.StringMapValue(map[string]string{"a": "b"})}, "cluster_labels is set"},
+		"upstream's, with a limit":       {nil, attribute.Values{"max_clusters": types.Int64Value(2)}, "max_clusters is set"},
+		"upstream's, with both":          {nil, attribute.Values{"max_clusters": types.Int64Value(2), "cluster_labels": attribute.StringMapValue(map[string]string{"a": "b"})}, "cluster_labels and max_clusters is set"},
+		"upstream's, without":            {nil, attribute.Values{}, ""},
+		"muster's, with a limit":         {map[string]string{"muster-hub-info": `{"features":"TokenScope"}`}, attribute.Values{"max_clusters": types.Int64Value(2)}, ""},
+		"an older muster's, with labels": {map[string]string{"muster-hub-info": `{"features":"BoundBootstrapApproval"}`}, attribute.Values{"cluster_labels": attribute.StringMapValue(map[string]string{"a": "b"})}, "cluster_labels is set"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, client := publishing(t, x.maps)
-			r := &bootstrapTokenResource{crud.Resource{Hub: h}}
 			var diags diag.Diagnostics
-			if ok := r.keepsScope(t.Context(), client, &x.model, "make a bootstrap token", &diags); ok != (x.want == "") {
+			c := &tokenChange{Resource: &crud.Resource{Hub: h}, Client: client, Plan: &x.values, Diagnostics: &diags}
+			if ok := keepsScope(t.Context(), c); ok != (x.want == "") {
 				t.Errorf("kept: %v, %v", ok, diags)
 			}
 			if x.want != "" && (!diags.HasError() || !strings.Contains(diags[0].Detail(), x.want)) {
@@ -48,20 +49,21 @@ func TestTokenScopeNeedsAHubThatKeepsIt(t *testing.T) {
 }
 
 func TestTokensRoundTrip(t *testing.T) {
-	token, err := newBootstrapToken([]string{"c1", "c2"}, cluster.BoundBootstrapGroup("c1")+","+cluster.BoundBootstrapGroup("c2"), "why")
+	made, err := bootstraptoken.New(cluster.BoundBootstrapGroup("c1")+","+cluster.BoundBootstrapGroup("c2"), "why", time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}
-	token.TTL, token.Expires = "1h", time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	token := &bootstrapToken{Token: made, Clusters: []string{"c1", "c2"}, TTL: "1h"}
 	token.Scope = cluster.TokenScope{Labels: map[string]string{"env": "prod"}, MaxClusters: 3}
-	token.TakesRequests = true
-	if got := tokenOf(token.object()); !reflect.DeepEqual(got, token) {
+	secret := token.Object()
+	token.write(secret)
+	if got := tokenOf(secret); !reflect.DeepEqual(got, token) {
 		t.Errorf("got %+v, want %+v", got, token)
 	}
 	if !regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`).MatchString(token.String()) {
 		t.Errorf("%q has not the form of a token", token)
 	}
-	other, err := newBootstrapToken(nil, "g", "")
+	other, err := bootstraptoken.New("g", "", time.Time{})
 	if err != nil || other.ID == token.ID || other.Secret == token.Secret {
 		t.Errorf("two tokens are alike: %v, %v, %v", token, other, err)
 	}

@@ -27,6 +27,13 @@ func TextAttribute(description string) schema.StringAttribute {
 	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
 }
 
+// Kept is a text that the hub or the provider makes up once.
+func Kept(description string) schema.StringAttribute {
+	s := TextAttribute(description)
+	s.PlanModifiers = []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	return s
+}
+
 // ForceAttribute is on every resource that applies an object.
 func ForceAttribute() schema.BoolAttribute {
 	return schema.BoolAttribute{
@@ -38,11 +45,6 @@ func ForceAttribute() schema.BoolAttribute {
 			"where the hub could not be asked while planning.",
 		Optional: true,
 	}
-}
-
-// ClusterIdentity is the identity of what is about one managed cluster.
-type ClusterIdentity struct {
-	ManagedCluster types.String `tfsdk:"managed_cluster"`
 }
 
 // NamespacedIdentity is the identity of what has a namespace.

@@ -3,10 +3,14 @@ package attribute
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -91,6 +95,27 @@ func NumberPointer[P any, T ~int | ~int32 | ~int64](name string, s schema.Int64A
 				return types.Int64Value(int64(*number))
 			}
 			return types.Int64Null()
+		})
+}
+
+// Seconds is a field with whole seconds, as the text of a duration such as 8h.
+func Seconds[P any](name string, s schema.StringAttribute, at func(P) *int32) Field[P] {
+	return Code(name, s,
+		func(value types.String, to P) {
+			d, err := time.ParseDuration(value.ValueString())
+			if seconds := d / time.Second; err == nil && seconds <= math.MaxInt32 {
+				*at(to) = int32(seconds)
+			}
+		},
+		func(from P) types.String {
+			if *at(from) == 0 && s.Default == nil {
+				return types.StringNull()
+			}
+			text := ShortDuration(time.Duration(*at(from)) * time.Second)
+			if hours, ok := strings.CutSuffix(text, "h0m"); ok { // 8h for 28800 seconds
+				text = hours + "h"
+			}
+			return types.StringValue(text)
 		})
 }
 
@@ -357,6 +382,29 @@ func Within[P, E any](at func(P) **E, of Field[*E]) Field[P] {
 	return f
 }
 
+// Through are fields of what stands for the object: get makes it of the object, and put
+// writes it there.
+func Through[P, E any](get func(from P) E, put func(e E, to P), fields ...Field[E]) []Field[P] {
+	within := make([]Field[P], 0, len(fields))
+	for _, f := range fields {
+		outer := Field[P]{name: f.name, schema: f.schema, at: f.at, standard: f.standard}
+		outer.others, outer.once = f.others, f.once
+		outer.read = func(from P) attr.Value { return f.read(get(from)) }
+		if f.write != nil {
+			outer.write = func(value attr.Value, to P) {
+				e := get(to)
+				f.write(value, e)
+				put(e, to)
+			}
+		}
+		if f.imported != nil {
+			outer.imported = func(owned Owned, from P) bool { return f.imported(owned, get(from)) }
+		}
+		within = append(within, outer)
+	}
+	return within
+}
+
 // Local is an attribute that the hub knows nothing of.
 func Local[P any](name string, s schema.Attribute) Field[P] { return Field[P]{name: name, schema: s} }
 
@@ -396,14 +444,26 @@ func OptionalFlag(description string) schema.BoolAttribute {
 	return schema.BoolAttribute{MarkdownDescription: description, Optional: true}
 }
 
+// Choice is the schema of a text that is one of these, and the first of them by default.
+func Choice[T ~string](description string, choices ...T) schema.StringAttribute {
+	s := Optional(description, OneOf(choices...)...)
+	s.Computed, s.Default = true, stringdefault.StaticString(string(choices[0]))
+	return s
+}
+
 // Null is the null value of a type.
-func Null(of attr.Type) attr.Value {
+func Null(of attr.Type) attr.Value { return valueOf(of, nil) }
+
+// Unknown is the unknown value of a type.
+func Unknown(of attr.Type) attr.Value { return valueOf(of, tftypes.UnknownValue) }
+
+func valueOf(of attr.Type, raw any) attr.Value {
 	ctx := context.Background()
-	null, err := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), nil))
+	value, err := of.ValueFromTerraform(ctx, tftypes.NewValue(of.TerraformType(ctx), raw))
 	if err != nil {
 		return types.DynamicNull() // No type of a schema fails.
 	}
-	return null
+	return value
 }
 
 func texts[T ~string](value Elements) []T {

@@ -69,7 +69,7 @@ type Field[P any] struct {
 	standard attr.Value
 	// others is set where the entries of others are none of the resource's.
 	others bool
-	// once is set for what the hub reports once and never changes.
+	// once is set for what never changes on the hub.
 	once bool
 	// observe is read for a nested object of which prior says what is of interest; nil
 	// for others.
@@ -141,7 +141,7 @@ func (f Field[P]) AtAnnotation(key string) Field[P] {
 	return f
 }
 
-// Once says that what the hub reports never changes.
+// Once says that the value never changes on the hub: a read does not look at it again.
 func (f Field[P]) Once() Field[P] {
 	f.once = true
 	return f
@@ -174,8 +174,12 @@ func (f Field[P]) Reserved(reserved func(key string) string) Field[P] {
 }
 
 // LeftToOthers says that leaving the attribute out leaves the field to others: a read
-// looks at it only where it is set. imported says whether an import takes it over.
+// looks at it only where it is set. imported says whether an import takes it over, which
+// it does if imported is nil.
 func (f Field[P]) LeftToOthers(imported func(owned Owned, from P) bool) Field[P] {
+	if imported == nil {
+		imported = func(Owned, P) bool { return true }
+	}
 	f.imported = imported
 	return f
 }
@@ -370,7 +374,7 @@ func (t Table[P]) Report(values, planned Values, from P) {
 func (t Table[P]) Observe(values Values, own, live P) {
 	for _, f := range t {
 		switch {
-		case f.read == nil:
+		case f.read == nil, f.write != nil && f.once:
 		case f.write == nil:
 			values[f.name] = f.read(live)
 		case f.imported != nil && !values.IsSet(f.name):
@@ -412,7 +416,8 @@ func (t Table[P]) Unwanted(own, live P) [][]string {
 	var paths [][]string
 	for _, f := range t {
 		here := func(path []string) bool { return slices.Equal(path, f.path()) }
-		compared := f.write != nil && f.read != nil && !f.others && f.imported == nil && f.takes == nil
+		left := f.others || f.once || f.imported != nil || f.takes != nil
+		compared := f.write != nil && f.read != nil && !left
 		if compared && !f.agrees(own, live) && !slices.ContainsFunc(paths, here) {
 			paths = append(paths, f.path())
 		}

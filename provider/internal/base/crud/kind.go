@@ -1,8 +1,10 @@
 package crud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -38,6 +40,15 @@ type Kind[M any, O kube.Object] struct {
 	Description string
 	// Empty is an empty object.
 	Empty O
+	// Make makes up the keys of a new object; nil where the configuration names it. Keys
+	// that are made up are computed. Where a plan leaves them open, an update writes a new
+	// object, and leaves the former one to AfterWrite.
+	Make func(m *M) []string
+	// Part says how a part of an object of another is kept; nil for a whole object.
+	Part *Part[M, O]
+	// Sole says that nobody else writes such objects: there is neither adopt nor
+	// force_conflicts.
+	Sole bool
 
 	// Table are the other attributes, without those that all kinds have: adopt,
 	// force_conflicts and timeouts.
@@ -87,9 +98,23 @@ type Key struct {
 	DataDescription string
 }
 
+// Part is a part of an object that stays when the resource goes, and that has an owner
+// of its own. Reading, BeforeDelete and Plan see to the rest.
+type Part[M any, O kube.Object] struct {
+	// Write writes the part. It returns false after an error.
+	Write func(ctx context.Context, c *Change[M, O]) bool
+	// Claim is the claim on a part that an import takes over; nil where there is none.
+	Claim func(live O) Claim
+}
+
 // Timeouts say what takes the time, as in "deleting, which waits until nothing uses it,".
 // An operation without a text has no timeout.
-type Timeouts struct{ Create, Update, Delete string }
+type Timeouts struct {
+	Create, Update, Delete string
+	// Standard is what the first two are if the configuration sets none; 0 stands for
+	// attribute.DefaultWait.
+	Standard time.Duration
+}
 
 // Conversion says what becomes of a model with tfsdk tags, which has all attributes.
 type Conversion[M any, O kube.Object] struct {
@@ -113,6 +138,8 @@ type Hooks[M any, O kube.Object] struct {
 	What func(keys []string) string
 	// Locate is where the object is on the hub, where its keys are not that.
 	Locate func(keys []string) (namespace, name string)
+	// KeysOf are the keys of an object, where Locate is set.
+	KeysOf func(live O) []string
 	// Fill puts into an object what its keys say beside its namespace and name, for a
 	// kind with a table.
 	Fill func(keys []string, object O)
@@ -145,7 +172,8 @@ type Hooks[M any, O kube.Object] struct {
 	// being done.
 	Explain func(c *Change[M, O], doing string, err error) error
 	// AfterWrite runs when the object was written: c.Object is as the hub has it. What it
-	// sets in the plan is saved. After false nothing is saved.
+	// sets in the plan is saved, and what the hub reports by then. After false nothing is
+	// saved.
 	AfterWrite func(ctx context.Context, c *Change[M, O]) bool
 	// Follow is the wait after a write. ctx ends with the timeout.
 	Follow func(ctx context.Context, c *Change[M, O]) Follow
@@ -220,7 +248,7 @@ func (k *Kind[M, O]) NewListResource() list.ListResource {
 		return nil
 	}
 	l := *k.List
-	l.Type, l.Adopt = k.Type, k.imported
+	l.Type, l.Adopt = k.Type, func(object O) (Model, error) { return k.imported(object, l.Without...) }
 	if len(k.Keys) > 1 {
 		l.NamespaceAttribute = k.Keys[0].Name
 	}
@@ -268,14 +296,20 @@ func DataSources(kinds []Declared) []func() datasource.DataSource {
 
 // attributes are those of the resource's schema.
 func (k *Kind[M, O]) attributes() map[string]schema.Attribute {
-	attributes := k.Table.Attributes()
+	attributes := map[string]schema.Attribute{}
+	if !k.Sole {
+		attributes["adopt"], attributes["force_conflicts"] = attribute.AdoptAttribute(), attribute.ForceAttribute()
+	}
+	maps.Copy(attributes, k.Table.Attributes())
 	if k.Model != nil {
-		attributes = k.Model.Attributes()
+		maps.Copy(attributes, k.Model.Attributes())
 	}
 	for _, key := range k.Keys {
 		attributes[key.Name] = attribute.Identifying(key.Description, key.Valid)
+		if k.Make != nil {
+			attributes[key.Name] = attribute.Kept(key.Description)
+		}
 	}
-	attributes["adopt"], attributes["force_conflicts"] = attribute.AdoptAttribute(), attribute.ForceAttribute()
 	return attributes
 }
 
@@ -290,10 +324,10 @@ func (k *Kind[M, O]) blocks(ctx context.Context) map[string]schema.Block {
 		}
 		return attribute.TimeoutText(what, standard)
 	}
-	t := k.Timeouts
+	t, standard := k.Timeouts, cmp.Or(k.Timeouts.Standard, attribute.DefaultWait)
 	return map[string]schema.Block{"timeouts": timeouts.Block(ctx, timeouts.Opts{
-		Create: t.Create != "", CreateDescription: text(t.Create, attribute.DefaultWait),
-		Update: t.Update != "", UpdateDescription: text(t.Update, attribute.DefaultWait),
+		Create: t.Create != "", CreateDescription: text(t.Create, standard),
+		Update: t.Update != "", UpdateDescription: text(t.Update, standard),
 		Delete: t.Delete != "", DeleteDescription: text(t.Delete, attribute.DefaultDelete),
 	})}
 }
@@ -333,7 +367,10 @@ func (k *Kind[M, O]) locate(keys []string) (namespace, name string) {
 
 // keysOf are the keys of an object that was read.
 func (k *Kind[M, O]) keysOf(object O) []string {
-	if len(k.Keys) == 1 {
+	switch {
+	case k.KeysOf != nil:
+		return k.KeysOf(object)
+	case len(k.Keys) == 1:
 		return []string{object.GetName()}
 	}
 	return []string{object.GetNamespace(), object.GetName()}
@@ -390,13 +427,14 @@ func (k *Kind[M, O]) limit(
 		return attribute.DefaultDelete, false
 	}
 	var problems diag.Diagnostics
+	standard := cmp.Or(k.Timeouts.Standard, attribute.DefaultWait)
 	switch operation {
 	case "create":
 		limited = k.Timeouts.Create != ""
-		timeout, problems = of.Create(ctx, attribute.DefaultWait)
+		timeout, problems = of.Create(ctx, standard)
 	case "update":
 		limited = k.Timeouts.Update != ""
-		timeout, problems = of.Update(ctx, attribute.DefaultWait)
+		timeout, problems = of.Update(ctx, standard)
 	default:
 		limited = true
 		timeout, problems = of.Delete(ctx, attribute.DefaultDelete)

@@ -60,6 +60,9 @@ func (i *instance[M, O]) load(ctx context.Context, from Getter) diag.Diagnostics
 	} else {
 		diags.Append(from.Get(ctx, i.model)...)
 	}
+	if key := i.all[i.kind.Keys[len(i.keys)-1].Name]; i.kind.Make != nil && key != nil && key.IsUnknown() {
+		i.keys = i.kind.Make(i.model)
+	}
 	return diags
 }
 
@@ -146,8 +149,8 @@ func (i *instance[M, O]) unwanted(live O) [][]string {
 	return i.kind.Model.Unwanted(i.model, live)
 }
 
-// imported is the state of an object that becomes the resource's.
-func (k *Kind[M, O]) imported(object O) (Model, error) {
+// imported is the state of an object that becomes the resource's, without some attributes.
+func (k *Kind[M, O]) imported(object O, without ...string) (Model, error) {
 	i := &instance[M, O]{kind: k, keys: k.keysOf(object), model: new(M)}
 	if k.Refuse != nil {
 		if err := k.Refuse(object); err != nil {
@@ -164,6 +167,9 @@ func (k *Kind[M, O]) imported(object O) (Model, error) {
 		beside := *values
 		*values = k.Table.Import(FieldsOf(object, hub.FieldManager), i.shown(object))
 		maps.Copy(*values, beside)
+		for _, name := range without {
+			delete(*values, name)
+		}
 		return i, nil
 	}
 	model, err := k.Model.Import(object)

@@ -17,7 +17,9 @@ func (r *kindResource[M, O]) ModifyPlan(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) {
 	k, writes := r.kind, true
-	r.NoteCreation(ctx, req, k.Empty, k.keyNames()...)
+	if k.Part == nil {
+		r.NoteCreation(ctx, req, k.Empty, k.keyNames()...)
+	}
 	defer func() { r.mask(ctx, resp.Plan, req.Config, &resp.Diagnostics) }()
 	if !req.Plan.Raw.IsNull() {
 		if k.KeepWording != nil && !req.State.Raw.IsNull() {

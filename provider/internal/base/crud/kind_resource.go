@@ -34,6 +34,7 @@ func (r *kindResource[M, O]) Metadata(
 	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
 ) {
 	resp.TypeName = req.ProviderTypeName + "_" + r.kind.Type
+	resp.ResourceBehavior.MutableIdentity = r.kind.Make != nil
 }
 
 // IdentitySchema implements resource.ResourceWithIdentity.
@@ -89,7 +90,11 @@ func (r *kindResource[M, O]) Read(ctx context.Context, req resource.ReadRequest,
 	state := &instance[M, O]{kind: r.kind}
 	object, _ := kube.Fresh(r.kind.Empty).(O)
 	defer func() { r.mask(ctx, resp.State, resp.State, &resp.Diagnostics) }()
-	r.ReadObject(ctx, req, resp, state, object, func() error {
+	read := r.ReadObject
+	if r.kind.Part != nil {
+		read = r.Refresh
+	}
+	read(ctx, req, resp, state, object, func() error {
 		if r.kind.Reading != nil {
 			r.kind.Reading(ctx, &Change[M, O]{
 				Resource: &r.Resource, What: state.What(), Keys: state.keys, Prior: state.model, Object: object,
@@ -173,12 +178,22 @@ func (r *kindResource[M, O]) ImportState(
 	object, _ := kube.Fresh(r.kind.Empty).(O)
 	named := func(names []string) Model { return &instance[M, O]{kind: r.kind, keys: names} }
 	adopt := func() (Model, error) { return r.kind.imported(object) }
-	r.ImportObject(ctx, req, resp, r.kind.keyNames(), object, named, adopt)
+	if r.kind.Part == nil {
+		r.ImportObject(ctx, req, resp, r.kind.keyNames(), object, named, adopt)
+	} else if state := r.Imported(ctx, req, resp, r.kind.keyNames(), object, named, adopt); state != nil {
+		if r.kind.Part.Claim != nil {
+			KeepClaim(ctx, resp.Private, r.kind.Part.Claim(object), &resp.Diagnostics)
+		}
+		Save(ctx, state, &resp.State, resp.Identity, &resp.Diagnostics)
+	}
 }
 
 // MoveState implements resource.ResourceWithMoveState.
 func (r *kindResource[M, O]) MoveState(context.Context) []resource.StateMover {
-	return MovedFrom(r.kind.imported)
+	if r.kind.Part != nil {
+		return nil
+	}
+	return MovedFrom(func(object O) (Model, error) { return r.kind.imported(object) })
 }
 
 // change is what hooks see. Either plan or state may be nil.
@@ -226,7 +241,11 @@ func (r *kindResource[M, O]) write(
 	}
 	o := k.owned(plan)
 	o.Write.Object = c.Object
-	if k.InCluster {
+	if k.Part != nil {
+		if !k.Part.Write(ctx, c) {
+			return false
+		}
+	} else if k.InCluster {
 		namespace, writing := c.Object.GetNamespace(), func() error { return write(o) }
 		if !InCluster(ctx, c.Client, namespace, doing, c.Timeout, c.Diagnostics, writing) {
 			return false
@@ -238,8 +257,9 @@ func (r *kindResource[M, O]) write(
 		hub.AddAPIError(c.Diagnostics, c.Client, doing, err)
 		return false
 	}
+	ok := k.AfterWrite == nil || k.AfterWrite(ctx, c)
 	plan.report(c.Object)
-	return k.AfterWrite == nil || k.AfterWrite(ctx, c)
+	return ok
 }
 
 // follow is the wait after a write.

@@ -38,6 +38,9 @@ type List[T kube.Object] struct {
 	// Within, where it is set, are the namespace and the fields of all objects.
 	Within kube.ListOptions
 
+	// Without are attributes that are secret, and are left out.
+	Without []string
+
 	// Needs says what a hub needs to serve the kind; empty where every hub does. One
 	// without the kind has no such objects.
 	Needs string

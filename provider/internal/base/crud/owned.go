@@ -83,20 +83,7 @@ func KeepClaim(ctx context.Context, private PrivateWriter, claim Claim, diags *d
 	diags.Append(private.SetKey(ctx, claimKey, text)...)
 }
 
-// CreateObject makes the object on the hub, and reports whether that went well.
-func (r *Resource) CreateObject(ctx context.Context, o Owned, private PrivateWriter, diags *diag.Diagnostics) bool {
-	client := r.Hub.WriteClient(diags)
-	if client == nil {
-		return false
-	}
-	if err := o.Create(ctx, client, private, diags); err != nil {
-		hub.AddAPIError(diags, client, "create "+o.What, err)
-		return false
-	}
-	return true
-}
-
-// Create is Resource.CreateObject for callers that explain errors themselves.
+// Create makes the object on the hub. A refusal is explained in the error.
 func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateWriter, diags *diag.Diagnostics) error {
 	claim, from, err := o.Write.Create(ctx, client)
 	if err != nil {
@@ -112,22 +99,7 @@ func (o Owned) Create(ctx context.Context, client *kube.Client, private PrivateW
 	return nil
 }
 
-// UpdateObject writes the object again, and reports whether that went well.
-func (r *Resource) UpdateObject(
-	ctx context.Context, o Owned, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics,
-) bool {
-	client := r.Hub.WriteClient(diags)
-	if client == nil {
-		return false
-	}
-	if err := o.Update(ctx, client, was, private, diags); err != nil {
-		hub.AddAPIError(diags, client, "update "+o.What, err)
-		return false
-	}
-	return true
-}
-
-// Update is Resource.UpdateObject for callers that explain errors themselves.
+// Update writes the object again. A refusal is explained in the error.
 func (o Owned) Update(
 	ctx context.Context, client *kube.Client, was PrivateReader, private PrivateWriter, diags *diag.Diagnostics,
 ) error {
