@@ -158,7 +158,6 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
 		access.NewSubject,
-		addon.NewDataSource,
 		addon.NewClusterAddOnsDataSource,
 	}...)
 }

@@ -3,14 +3,13 @@ package addon
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
@@ -22,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
 // What is said about an add-on that isn't where it should be.
@@ -34,19 +34,17 @@ func (a *awaited) describe(ctx context.Context) []string {
 			"so the hub neither installs nor configures it.", addon.LifecycleAnnotation))
 	}
 	if !a.wait.RolledOut.ValueBool() {
-		lines = append(lines, describePlacements(notRolledOut(a.object, a.hashes))...)
+		lines = append(lines, notRolledOut(a.object, a.hashes)...)
 	}
 	works, err := worksOf(ctx, a.client, a.object.Name)
 	if err != nil {
 		lines = append(lines, fmt.Sprintf("Its works could not be listed: %s.", err))
 	}
-	lines = append(lines, describeClusters(a.object, a.inClusters(), works)...)
-	if selected, err := a.selected(ctx); err == nil {
-		absent := slices.DeleteFunc(selected, func(name string) bool { return a.addOns[name] != nil })
-		switch {
-		case len(absent) > 0:
-			lines = append(lines, "Selected, and without the add-on yet: "+some(attribute.Sorted(absent))+".")
-		case len(selected) == 0:
+	lines = append(lines, describeClusters(a.object, a.addOns, works)...)
+	if selected, err := decidedFor(ctx, a.client, a.object); err == nil {
+		if absent := a.absent(selected); len(absent) > 0 {
+			lines = append(lines, "Selected, and without the add-on yet: "+some(absent)+".")
+		} else if len(selected) == 0 {
 			lines = append(lines, "The placements select no cluster. Is a cluster set bound to their namespaces? "+
 				"The data source muster_placement_preview says why.")
 		}
@@ -54,101 +52,84 @@ func (a *awaited) describe(ctx context.Context) []string {
 	return lines
 }
 
-func describePlacements(held []heldPlacement) []string {
-	var lines []string
-	for _, h := range held {
-		lines = append(lines, fmt.Sprintf("placement %s/%s: %s", h.strategy.Namespace, h.strategy.Name, h.why))
-	}
-	return lines
-}
-
 // describeClusters lists the clusters that hold an add-on up, and why, and those that
 // wait for their turn. works may be nil.
-func describeClusters(object *v1alpha1.ClusterManagementAddOn, addOns []*v1alpha1.ManagedClusterAddOn, works map[string][]workv1.ManifestWork) []string {
+func describeClusters(object fleetAddOn, addOns []clusterAddOn, works map[string][]workv1.ManifestWork) []string {
 	var lines, waiting []string
 	deadline, limited := deadlineOf(object.Spec.InstallStrategy)
-	gaveUp := 0
+	now, gaveUp := time.Now(), false
 	for _, x := range addOns {
 		if meta.IsStatusConditionFalse(x.Status.Conditions, addon.ConditionConfigured) {
 			waiting = append(waiting, x.Namespace)
 			continue
 		}
-		trouble := addOnTrouble(x)
+		trouble := troubleOf(x, now)
 		if trouble == "" {
 			continue
 		}
-		if late(x, deadline, time.Now()) {
-			gaveUp++
+		if late(x, deadline, now) {
+			gaveUp = true
 			trouble += fmt.Sprintf("; that is longer than progress_deadline (%s), so the rollout has given up on "+
 				"it", attribute.ShortDuration(deadline))
 		}
 		lines = append(lines, fmt.Sprintf("  %s: %s", x.Namespace, trouble))
-		for _, w := range works[x.Namespace] {
-			if why := replicaset.WorkTrouble(&w); why != "" {
-				lines = append(lines, fmt.Sprintf("    work %s: %s", workload.Qualified(w.Namespace, w.Name), why))
-			}
-		}
+		lines = append(lines, describeWorks("    ", works[x.Namespace])...)
 	}
-	var text []string
+	var described []string
 	if len(lines) > 0 {
-		text = append(text, "Clusters that hold it up:")
-		text = append(text, lines[:min(len(lines), 2*shownClusters)]...)
-		if more := len(lines) - 2*shownClusters; more > 0 {
-			text = append(text, fmt.Sprintf("  and %d more lines", more))
-		}
+		described = append(described, "Clusters that hold it up:")
+		described = append(described, text.First(lines, 2*shownClusters)...)
 	}
 	if len(waiting) > 0 {
 		why := "Clusters that wait for their turn: "
-		if gaveUp > 0 && limited {
+		if gaveUp && limited {
 			why = "The rollout has stopped, because more clusters have failed than max_failures allows. Clusters " +
 				"that it has not reached, and that keep what they have: "
 		}
-		text = append(text, why+some(waiting)+".")
+		described = append(described, why+some(waiting)+".")
 	}
-	return text
+	return described
 }
 
-// addOnTrouble tells why an add-on in a cluster is not as it should be, and since when,
-// or "".
-func addOnTrouble(x *v1alpha1.ManagedClusterAddOn) string {
-	return troubleOf(x, func(c *metav1.Condition) string {
-		if c.LastTransitionTime.IsZero() {
-			return ""
+// describeWorks says of the works that are not done why, indented.
+func describeWorks(indent string, works []workv1.ManifestWork) []string {
+	var lines []string
+	for _, w := range works {
+		if why := replicaset.WorkTrouble(&w); why != "" {
+			lines = append(lines, fmt.Sprintf("%swork %s: %s", indent, workload.Qualified(w.Namespace, w.Name), why))
 		}
-		return ", for " + duration.HumanDuration(time.Since(c.LastTransitionTime.Time))
-	})
+	}
+	return lines
 }
 
-// addOnProblem is addOnTrouble without times, so that it changes only with the add-on.
-func addOnProblem(x *v1alpha1.ManagedClusterAddOn) string {
+// addOnProblem is troubleOf without times, so that it changes only with the add-on.
+func addOnProblem(x clusterAddOn) string {
 	if meta.IsStatusConditionFalse(x.Status.Conditions, addon.ConditionConfigured) {
 		return "it waits for its turn to get the present configuration"
 	}
-	return troubleOf(x, func(*metav1.Condition) string { return "" })
+	return troubleOf(x, time.Time{})
 }
 
-func troubleOf(x *v1alpha1.ManagedClusterAddOn, ageOf func(*metav1.Condition) string) string {
+// troubleOf says why an add-on in a cluster is not as it should be, and, unless now is
+// zero, since when; "" where it is.
+func troubleOf(x clusterAddOn, now time.Time) string {
 	if x.DeletionTimestamp != nil {
 		return "it is being removed"
 	}
 	var reasons []string
-	say := func(c *metav1.Condition) {
-		age := ageOf(c)
-		reasons = append(reasons, fmt.Sprintf("%s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, strings.TrimSuffix(c.Message, ".")))
-	}
-	for _, kind := range []string{addon.ConditionManifestApplied, addon.ConditionHostingManifestApplied, "RegistrationApplied"} {
-		if c := meta.FindStatusCondition(x.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
-			say(c)
+	check := func(kind string, fine func(metav1.Condition) bool) {
+		if c := meta.FindStatusCondition(x.Status.Conditions, kind); c != nil && !fine(*c) {
+			reasons = append(reasons, strings.TrimSuffix(hub.DescribeCondition(*c, now), "."))
 		}
 	}
-	if c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionProgressing); c != nil && (c.Status != metav1.ConditionFalse || c.Reason != addon.ReasonCompleted) {
-		say(c)
-	}
-	switch c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionAvailable); {
-	case c == nil:
+	isTrue := func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue }
+	check(addon.ConditionManifestApplied, isTrue)
+	check(addon.ConditionHostingManifestApplied, isTrue)
+	check("RegistrationApplied", isTrue)
+	check(addon.ConditionProgressing, isCompleted)
+	check(addon.ConditionAvailable, isTrue)
+	if meta.FindStatusCondition(x.Status.Conditions, addon.ConditionAvailable) == nil {
 		reasons = append(reasons, "nothing reports Available yet")
-	case c.Status != metav1.ConditionTrue:
-		say(c)
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -157,27 +138,21 @@ func troubleOf(x *v1alpha1.ManagedClusterAddOn, ageOf func(*metav1.Condition) st
 // whether a strategy stops for failures.
 func deadlineOf(strategy v1alpha1.InstallStrategy) (deadline time.Duration, limited bool) {
 	for _, p := range strategy.Placements {
-		s := p.RolloutStrategy
-		text := ""
-		switch {
-		case s.Progressive != nil && s.Type == clusterv1alpha1.RolloutTypeProgressive:
-			text, limited = s.Progressive.ProgressDeadline, true
-		case s.ProgressivePerGroup != nil && s.Type == clusterv1alpha1.RolloutTypeProgressivePerGroup:
-			text, limited = s.ProgressivePerGroup.ProgressDeadline, true
-		case s.All != nil:
-			text = s.All.ProgressDeadline
-		}
-		if d, err := time.ParseDuration(text); err == nil && (deadline == 0 || d < deadline) {
+		d, timed, err := rollout.Deadline(p.RolloutStrategy)
+		if timed && err == nil && (deadline == 0 || d < deadline) {
 			deadline = d
 		}
+		kind := p.RolloutStrategy.Type
+		limited = limited || kind != "" && kind != clusterv1alpha1.RolloutTypeAll
 	}
 	return deadline, limited
 }
 
 // late reports whether an add-on has been progressing for longer than a deadline.
-func late(x *v1alpha1.ManagedClusterAddOn, deadline time.Duration, now time.Time) bool {
+func late(x clusterAddOn, deadline time.Duration, now time.Time) bool {
 	c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionProgressing)
-	return deadline > 0 && c != nil && c.Reason != addon.ReasonCompleted && now.After(c.LastTransitionTime.Add(deadline))
+	return deadline > 0 && c != nil && c.Reason != addon.ReasonCompleted &&
+		now.After(c.LastTransitionTime.Add(deadline))
 }
 
 // worksNamed selects the works of an add-on.
@@ -198,14 +173,27 @@ func worksOf(ctx context.Context, client *kube.Client, name string) (map[string]
 	return works, nil
 }
 
-// describeRemoval tells what keeps an add-on in clusters from which it should be gone.
-func describeRemoval(left []*v1alpha1.ManagedClusterAddOn, works map[string][]workv1.ManifestWork, timeout time.Duration, now time.Time) string {
-	lines := []string{fmt.Sprintf("%s after its deletion was asked for, the add-on was still in %d "+
-		"clusters:", attribute.ShortDuration(timeout), len(left))}
+// notRemoved says what keeps the add-on name in clusters from which it should be gone.
+func notRemoved(
+	ctx context.Context, client *kube.Client, what, name string, left []clusterAddOn, timeout time.Duration,
+) (summary, detail string) {
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
+	defer cancel()
+	works, _ := worksOf(asking, client, name) // The rest of the message does without them.
+	return "Not removed yet: " + what, describeRemoval(left, works, timeout, time.Now())
+}
+
+// describeRemoval says what keeps an add-on in clusters from which it should be gone.
+func describeRemoval(
+	left []clusterAddOn, works map[string][]workv1.ManifestWork, timeout time.Duration, now time.Time,
+) string {
+	lines := []string{fmt.Sprintf("%s after its deletion was asked for, the add-on was still in %d clusters:",
+		attribute.ShortDuration(timeout), len(left))}
 	for _, x := range left[:min(len(left), shownClusters)] {
 		lines = append(lines, "  "+x.Namespace+":", hub.DescribeDeletion(x, now))
 		said := ""
-		if c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionHookManifestCompleted); c != nil && c.Status != metav1.ConditionTrue {
+		c := meta.FindStatusCondition(x.Status.Conditions, addon.ConditionHookManifestCompleted)
+		if c != nil && c.Status != metav1.ConditionTrue {
 			said = c.Message
 			lines = append(lines, "  The hub says: "+said)
 		}
@@ -230,7 +218,8 @@ func describeLeftWork(name string, w *workv1.ManifestWork, said string) []string
 	}
 	var lines []string
 	for _, m := range w.Status.ResourceStatus.Manifests {
-		if m.ResourceMeta.Kind != "Job" && m.ResourceMeta.Kind != "Pod" {
+		kind, name := m.ResourceMeta.Kind, m.ResourceMeta.Name
+		if kind != "Job" && kind != "Pod" || name != "" && strings.Contains(said, name) {
 			continue
 		}
 		state := "has not reported anything"
@@ -239,14 +228,10 @@ func describeLeftWork(name string, w *workv1.ManifestWork, said string) []string
 				state = fmt.Sprintf("reports %s = %s", v.Name, *v.Value.String)
 			}
 		}
-		if strings.HasSuffix(state, "JobComplete = True") || strings.HasSuffix(state, "PodPhase = Succeeded") {
-			continue
+		if !strings.HasSuffix(state, "JobComplete = True") && !strings.HasSuffix(state, "PodPhase = Succeeded") {
+			lines = append(lines, fmt.Sprintf("  %s %s has to complete before the add-on goes, and %s",
+				kind, workload.Qualified(m.ResourceMeta.Namespace, name), state))
 		}
-		if m.ResourceMeta.Name != "" && strings.Contains(said, m.ResourceMeta.Name) {
-			continue
-		}
-		lines = append(lines, fmt.Sprintf("  %s %s has to complete before the add-on goes, and "+
-			"%s", m.ResourceMeta.Kind, workload.Qualified(m.ResourceMeta.Namespace, m.ResourceMeta.Name), state))
 	}
 	if len(lines) == 0 && said == "" {
 		lines = []string{fmt.Sprintf("  work %s, which runs before the add-on goes, has not been reported "+

@@ -36,37 +36,42 @@ func (f *prediction) difference() (added, dropped []string) {
 }
 
 // predict asks the hub where the placements would install an add-on.
-func predict(
-	ctx context.Context, h *hub.Hub, client *kube.Client, name string, placements []v1alpha1.PlacementRef,
-) (*prediction, error) {
-	f := &prediction{}
-	addOns, err := inClusters(ctx, client, name)
+func predict(ctx context.Context, h *hub.Hub, client *kube.Client, object fleetAddOn) (*prediction, error) {
+	addOns, err := inClusters(ctx, client, object.Name)
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range addOns {
-		if a.DeletionTimestamp == nil {
-			f.before = append(f.before, a.Namespace)
+	f := &prediction{}
+	for _, x := range addOns {
+		if x.DeletionTimestamp == nil {
+			f.before = append(f.before, x.Namespace)
 		}
 	}
+	f.after, f.missing, err = chosen(ctx, h, client, object)
+	return f, err
+}
+
+// chosen are the clusters that the placements of an add-on select, or will select when
+// the hub has scheduled them, sorted, and the placements that the hub does not have.
+func chosen(
+	ctx context.Context, h *hub.Hub, client *kube.Client, object fleetAddOn,
+) (clusters, missing []string, err error) {
 	snapshot, err := h.LiveFleet(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, ref := range placements {
+	for _, ref := range object.Spec.InstallStrategy.Placements {
 		placement := &clusterv1beta1.Placement{}
 		switch err := client.Get(ctx, placement, ref.Namespace, ref.Name); {
-		case kube.IsNotFound(err, ref.Name):
-			f.missing = append(f.missing, ref.Namespace+"/"+ref.Name)
+		case kube.IsNotFound(err, ref.Name): // It selects nothing.
+			missing = append(missing, ref.Namespace+"/"+ref.Name)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		default:
-			f.after = append(f.after, selectedBy(snapshot, placement)...)
+			clusters = append(clusters, selectedBy(snapshot, placement)...)
 		}
 	}
-	slices.Sort(f.after)
-	f.after = slices.Compact(f.after)
-	return f, nil
+	return slices.Compact(attribute.Sorted(clusters)), missing, nil
 }
 
 // selectedBy are the clusters that a placement of the hub selects, or will select when
@@ -82,59 +87,37 @@ func selectedBy(snapshot *hub.Fleet, placement *clusterv1beta1.Placement) []stri
 	return clusters
 }
 
-// inClusters are the add-on in all clusters, by their names.
-func inClusters(ctx context.Context, client *kube.Client, name string) ([]v1alpha1.ManagedClusterAddOn, error) {
-	list := &v1alpha1.ManagedClusterAddOnList{}
-	if err := client.List(ctx, list, named(name)); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.ManagedClusterAddOn) int { return strings.Compare(a.Namespace, b.Namespace) })
-	return list.Items, nil
-}
-
-// named selects the add-on in all clusters.
-func named(name string) kube.ListOptions {
-	return kube.ListOptions{FieldSelector: "metadata.name=" + name}
-}
-
 // warnOfMoves warns of the clusters that a planned change gives the add-on and takes it
 // from, if the hub answers and all that matters is known.
-func warnOfMoves(ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	var name, manager types.String
-	var preview types.Bool
-	var placements types.List
-	for at, target := range map[string]any{"name": &name, "managed_by": &manager, "preview": &preview, "placements": &placements} {
-		resp.Diagnostics.Append(resp.Plan.GetAttribute(ctx, path.Root(at), target)...)
-	}
-	off := !preview.IsNull() && !preview.ValueBool()
-	if resp.Diagnostics.HasError() || off || placements.IsNull() || !attribute.Known(placements) || name.IsUnknown() || manager.IsUnknown() || manager.ValueString() == managedBySelf {
+func warnOfMoves(
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) {
+	plan := attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics)
+	off := previewIsOff(plan) || plan.Text("managed_by") == managedBySelf || !plan.IsSet("placements")
+	if resp.Diagnostics.HasError() || off || !attribute.Known(plan["placements"]) ||
+		plan["name"].IsUnknown() || plan["managed_by"].IsUnknown() {
 		return
 	}
 	client := r.Hub.PlanClient()
 	if client == nil || r.Hub.HasWritten() {
-		return // In an apply, the plan has told.
+		return // In an apply, the plan has warned.
 	}
-	m := addOnSpecModel{Name: name, ManagedBy: manager}
-	resp.Diagnostics.Append(placements.ElementsAs(ctx, &m.Placements, false)...)
+	object := &v1alpha1.ClusterManagementAddOn{}
+	object.Name = plan.Text("name")
+	addOnTable().Write(attribute.Values{"placements": plan["placements"]}, object)
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
-	f, err := predict(ctx, r.Hub, client, name.ValueString(), m.placementRefs())
+	f, err := predict(ctx, r.Hub, client, object)
 	if err != nil {
 		r.Hub.DidNotAnswer(err)
 		return // A plan needs no hub, and no right to read the fleet.
 	}
-	if summary, detail := f.warning(fmt.Sprintf("add-on %q", name.ValueString()), req.State.Raw.IsNull()); summary != "" {
+	if summary, detail := f.warning(fmt.Sprintf("add-on %q", object.Name), req.State.Raw.IsNull()); summary != "" {
 		resp.Diagnostics.AddAttributeWarning(path.Root("placements"), summary, detail)
 	}
 }
 
-func (m *addOnSpecModel) placementRefs() []v1alpha1.PlacementRef {
-	var refs []v1alpha1.PlacementRef
-	for _, p := range m.Placements {
-		refs = append(refs, v1alpha1.PlacementRef{Namespace: p.Namespace.ValueString(), Name: p.Name.ValueString()})
-	}
-	return refs
-}
+func previewIsOff(plan attribute.Values) bool { return plan.IsSet("preview") && !plan.Bool("preview") }
 
 // shownClusters is how many clusters a diagnostic lists.
 const shownClusters = 20
@@ -180,17 +163,17 @@ func expect(ctx context.Context, c *addOnChange) bool {
 	if c.Prior != nil && !c.Changes.In(placing()...) {
 		return true
 	}
-	plan, client, diags, null := c.Plan, c.Client, c.Diagnostics, nothingPlanned()
-	refs := plan.placementRefs()
-	if len(refs) == 0 || plan.ManagedBy.ValueString() == managedBySelf {
-		plan.fill(null)
+	plan, host, diags := *c.Plan, c.Client.Host(), c.Diagnostics
+	none := allPlanned(types.ListNull(types.StringType))
+	if len(c.Object.Spec.InstallStrategy.Placements) == 0 || plan.Text("managed_by") == managedBySelf {
+		fillPlanned(plan, none)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
-	f, err := predict(ctx, c.Hub, client, plan.Name.ValueString(), refs)
+	f, err := predict(ctx, c.Hub, c.Client, c.Object)
 	if err != nil {
-		plan.fill(null)
+		fillPlanned(plan, none)
 		return true // The write will tell, if that matters.
 	}
 	if _, dropped := f.difference(); len(f.missing) > 0 && len(dropped) > 0 {
@@ -199,34 +182,23 @@ func expect(ctx context.Context, c *addOnChange) bool {
 				"remove the add-on from %s. Nothing was changed.\n\n"+
 				"Correct the name, or refer to the placement's resource (muster_placement.NAME.name), so that it is "+
 				"created first. To remove the add-on from these clusters, take the placement out of placements.",
-				client.Host(), strings.Join(f.missing, ", "), some(dropped)))
+				host, strings.Join(f.missing, ", "), some(dropped)))
 		return false
 	}
 	if len(f.missing) > 0 {
 		diags.AddAttributeWarning(path.Root("placements"), "Missing placement of "+c.What,
 			fmt.Sprintf("The hub %s has no placement %s, so it installs the add-on in none of its clusters until it "+
 				"is there. If another apply does not create it, correct the name.",
-				client.Host(), strings.Join(f.missing, ", ")))
+				host, strings.Join(f.missing, ", ")))
 	}
 	after := append([]string{}, f.after...)
-	switch given := !plan.PlannedClusters.IsNull() && !plan.PlannedClusters.IsUnknown(); {
-	case given:
-		after = attribute.StringList(plan.PlannedClusters)
-	case !plan.Preview.IsNull() && !plan.Preview.ValueBool():
-		plan.fill(null)
+	switch given, _ := plan["planned_clusters"].(types.List); {
+	case !given.IsNull() && !given.IsUnknown():
+		after = attribute.StringList(given)
+	case previewIsOff(plan):
+		fillPlanned(plan, none)
 		return true
 	}
-	plan.fill(plannedModel{}.from(f.before, after))
+	fillPlanned(plan, plannedFrom(f.before, after))
 	return true
-}
-
-// fill sets what the plan has left open.
-func (m *plannedModel) fill(by plannedModel) {
-	for _, x := range []struct{ to, from *types.List }{
-		{&m.PlannedClusters, &by.PlannedClusters}, {&m.PlannedAdded, &by.PlannedAdded}, {&m.PlannedDropped, &by.PlannedDropped},
-	} {
-		if x.to.IsUnknown() {
-			*x.to = *x.from
-		}
-	}
 }

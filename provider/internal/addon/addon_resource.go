@@ -2,10 +2,12 @@ package addon
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -14,11 +16,14 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
-type addOnChange = crud.Change[addOnModel, *v1alpha1.ClusterManagementAddOn]
+type (
+	fleetAddOn  = *v1alpha1.ClusterManagementAddOn
+	addOnChange = crud.Change[attribute.Values, fleetAddOn]
+)
 
 // AddOn is muster_addon.
 func AddOn() crud.Declared {
-	return &crud.Kind[addOnModel, *v1alpha1.ClusterManagementAddOn]{
+	return &crud.Kind[attribute.Values, fleetAddOn]{
 		Type: "addon", Noun: "add-on", Empty: &v1alpha1.ClusterManagementAddOn{},
 		Description: "An add-on: what it consists of, and in which clusters it is installed (a " +
 			"ClusterManagementAddOn). With `template` the hub itself deploys it, from a `muster_addon_template`; " +
@@ -36,60 +41,69 @@ func AddOn() crud.Declared {
 			"template a name of its own, with `create_before_destroy`, as the module addon does: then clusters that " +
 			"the rollout has not reached keep the former version, and a former version can come back.",
 		Keys: []crud.Key{{
-			Name: "name", Description: "Name of the add-on on the hub, and in each cluster. Changing it replaces the " +
-				"add-on.",
-			Valid: attribute.ValidObjectName("add-on name"),
+			Name: "name", DataDescription: "Name of the add-on.",
+			Description: "Name of the add-on on the hub, and in each cluster. Changing it replaces the add-on.",
+			Valid:       attribute.ValidObjectName("add-on name"),
 		}},
-		Model: &crud.Conversion[addOnModel, *v1alpha1.ClusterManagementAddOn]{
-			Attributes: addOnResourceAttributes,
-			Object:     func(m *addOnModel) *v1alpha1.ClusterManagementAddOn { return m.object() },
-			Observe: func(m *addOnModel, live *v1alpha1.ClusterManagementAddOn) error {
-				m.addOnSpecModel.observe(live)
-				return nil
-			},
-			Import:   importAddOn,
-			Unwanted: (*addOnModel).unwanted,
-			Unwritten: []string{
-				"preview", "wait", "ready", "timeouts", "install_progressions", "rolled_out", "installed_clusters",
-				"planned_clusters", "planned_added", "planned_dropped",
-			},
-		},
+		Table: addOnTable(),
 		Timeouts: crud.Timeouts{
 			Create: "creating, with `wait`,", Update: "changing, with `wait`,",
 			Delete: "deleting, which waits until the add-on is gone from all clusters and its jobs have run,",
 		},
 		Places: map[string]string{"spec.installStrategy": "placements", "spec.supportedConfigs": "supported_configs"},
-		Waits:  &crud.Waits{Reported: []string{"install_progressions", "rolled_out", "installed_clusters"}},
-		Hooks: crud.Hooks[addOnModel, *v1alpha1.ClusterManagementAddOn]{
+		Waits:  &crud.Waits{Reported: []string{"installed_clusters"}},
+		Hooks: crud.Hooks[attribute.Values, fleetAddOn]{
+			Fill: func(_ []string, object fleetAddOn) {
+				object.Spec.InstallStrategy.Type = v1alpha1.InstallStrategyManual
+			},
 			Validate:    validateAddOn,
-			KeepWording: keepPlacements,
 			Plan:        planAddOn,
 			BeforeWrite: expect,
 			Follow:      followAddOn,
 			AlsoRead:    readClusters,
 			AfterDelete: waitUntilGone,
 		},
-		List: &crud.List[*v1alpha1.ClusterManagementAddOn]{
+		List: &crud.List[fleetAddOn]{
 			Plural: "add-ons", Objects: &v1alpha1.ClusterManagementAddOnList{},
-			Describe: func(object *v1alpha1.ClusterManagementAddOn) string {
+			Describe: func(object fleetAddOn) string {
 				if n := len(object.Spec.InstallStrategy.Placements); n > 0 {
 					return crud.Count(n, "placement")
 				}
 				return "installed by hand"
 			},
 		},
+		Data: &crud.Data[fleetAddOn]{
+			Description: "An add-on, with how far its configuration has spread and how it is in each cluster.",
+			Others:      "kubectl get clustermanagementaddons",
+			Table: attribute.Table[fleetAddOn]{
+				installedClusters(),
+				attribute.ReportedObjects("clusters",
+					"The add-on in each cluster that has it, in the order of the clusters' names.",
+					func(fleetAddOn) []clusterAddOn { return nil }, observedTable()...),
+			},
+			Also: func(ctx context.Context, client *kube.Client, object fleetAddOn) (attribute.Values, error) {
+				addOns, err := inClusters(ctx, client, object.Name)
+				return attribute.Values{
+					"installed_clusters": clustersOf(addOns),
+					"clusters": types.ListValueMust(
+						types.ObjectType{AttrTypes: observedTable().Types()}, observedTable().Objects(addOns)),
+				}, err
+			},
+		},
 	}
 }
 
-// readClusters takes over what is reported, on the hub and in the clusters.
-func readClusters(ctx context.Context, client *kube.Client, m *addOnModel, object *v1alpha1.ClusterManagementAddOn) error {
-	m.report(object)
+// readClusters takes over how the add-on is in the clusters.
+func readClusters(ctx context.Context, client *kube.Client, values *attribute.Values, object fleetAddOn) error {
 	addOns, err := inClusters(ctx, client, object.Name)
-	if m.InstalledClusters = clustersOf(addOns); err != nil {
-		m.InstalledClusters = types.ListNull(types.StringType)
+	(*values)["installed_clusters"] = types.ListNull(types.StringType)
+	if err == nil {
+		(*values)["installed_clusters"] = clustersOf(addOns)
 	}
-	m.Ready = crud.StillReady(m.Ready, m.Wait != nil, func() bool {
-		return err == nil && m.Wait.metBy(&m.addOnStatusModel, addOns)
+	was, _ := (*values)["ready"].(types.Bool)
+	wait := waitIn(*values)
+	(*values)["ready"] = crud.StillReady(was, wait != nil, func() bool {
+		return err == nil && wait.metBy(values.Bool("rolled_out"), addOns)
 	})
 	if apierrors.IsForbidden(err) {
 		return nil
@@ -99,25 +113,29 @@ func readClusters(ctx context.Context, client *kube.Client, m *addOnModel, objec
 
 // followAddOn is what comes after the add-on was written.
 func followAddOn(ctx context.Context, c *addOnChange) crud.Follow {
-	plan, open := c.Plan, c.Plan.Progressions.IsUnknown()
-	plan.reportPlanned(c.Object)
+	plan, open := *c.Plan, (*c.Plan)["installed_clusters"].IsUnknown()
+	if open {
+		plan["installed_clusters"] = types.ListNull(types.StringType)
+	}
 	f := crud.Follow{
-		Attribute: addOnWaitAttribute(), Ready: &plan.Ready,
-		Settle: func(context.Context) {},
+		Attribute: addOnWaitAttribute(),
+		Settle:    func(context.Context) {},
 		Report: func() {
 			if !open {
 				return // What the plan has shown stays.
 			}
-			plan.report(c.Object)
+			for name, value := range addOnStatus().Read(c.Object) {
+				plan[name] = value
+			}
 			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
 			defer cancel()
 			if addOns, err := inClusters(reading, c.Client, c.Object.Name); err == nil {
-				plan.InstalledClusters = clustersOf(addOns)
+				plan["installed_clusters"] = clustersOf(addOns)
 			}
 		},
 	}
-	if plan.Wait != nil {
-		a := &awaited{client: c.Client, wait: plan.Wait, object: c.Object}
+	if wait := waitIn(plan); wait != nil {
+		a := &awaited{client: c.Client, wait: wait, object: c.Object}
 		f.Wait = a.until(c.What, c.Timeout).Run
 	}
 	return f
@@ -137,10 +155,7 @@ func waitUntilGone(ctx context.Context, c *addOnChange) {
 	switch {
 	case err == nil || apierrors.IsForbidden(err):
 	case hub.IsTimeout(err):
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
-		defer cancel()
-		works, _ := worksOf(reading, c.Client, name) // Without them, the finalizers tell.
-		c.Diagnostics.AddError("Not removed yet: "+c.What, describeRemoval(left, works, c.Timeout, time.Now()))
+		c.Diagnostics.AddError(notRemoved(ctx, c.Client, c.What, name, left, c.Timeout))
 	default:
 		hub.AddAPIError(c.Diagnostics, c.Client, "wait until "+c.What+" is gone from its clusters", err)
 	}
@@ -148,25 +163,12 @@ func waitUntilGone(ctx context.Context, c *addOnChange) {
 
 // gone waits until the add-on is gone from all clusters, and returns what is left. What
 // does not belong to the object that was deleted is not waited for.
-func gone(
-	ctx context.Context, client *kube.Client, object *v1alpha1.ClusterManagementAddOn,
-) ([]*v1alpha1.ManagedClusterAddOn, error) {
-	a := &awaited{}
-	list, kind := &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}
-	err := client.WaitObjects(ctx, list, kind, named(object.Name), func(objects map[string]kube.Object) (bool, error) {
-		a.addOns = map[string]*v1alpha1.ManagedClusterAddOn{}
-		for _, o := range objects {
-			x, ok := o.(*v1alpha1.ManagedClusterAddOn)
-			if !ok || x.Name != object.Name {
-				continue
-			}
-			for _, owner := range x.OwnerReferences {
-				if owner.UID == object.UID {
-					a.addOns[x.Namespace] = x
-				}
-			}
-		}
-		return len(a.addOns) == 0, nil
+func gone(ctx context.Context, client *kube.Client, object fleetAddOn) (left []clusterAddOn, err error) {
+	owner := func(o metav1.OwnerReference) bool { return o.UID == object.UID }
+	others := func(x clusterAddOn) bool { return !slices.ContainsFunc(x.OwnerReferences, owner) }
+	err = followClusters(ctx, client, object.Name, func(addOns []clusterAddOn) (bool, error) {
+		left = slices.DeleteFunc(addOns, others)
+		return len(left) == 0, nil
 	})
-	return a.inClusters(), err
+	return left, err
 }

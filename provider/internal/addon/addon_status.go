@@ -1,72 +1,50 @@
 package addon
 
 import (
+	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
-// What the hub reports about an add-on. The values are the framework's, for they are
-// unknown while planning.
+// What the reports of a hub about an add-on mean. Its conditions note no generation, so
+// that a report is about the present when it names the configurations of the
+// specification, with the hashes that these have.
 
-type addOnStatusModel struct {
-	Progressions      types.List `tfsdk:"install_progressions"`
-	RolledOut         types.Bool `tfsdk:"rolled_out"`
-	InstalledClusters types.List `tfsdk:"installed_clusters"`
-}
-
-func progressionType() types.ObjectType {
-	return types.ObjectType{AttrTypes: map[string]attr.Type{
-		"namespace": types.StringType, "name": types.StringType, "completed": types.BoolType, "reason": types.StringType, "message": types.StringType,
-	}}
-}
-
-// report takes over what the add-on itself tells.
-func (m *addOnStatusModel) report(object *v1alpha1.ClusterManagementAddOn) {
-	progressions := []attr.Value{}
-	for _, p := range object.Status.InstallProgressions {
-		reason, message := "", ""
-		if c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing); c != nil {
-			reason, message = c.Reason, c.Message
-		}
-		progressions = append(progressions, types.ObjectValueMust(progressionType().AttrTypes, map[string]attr.Value{
-			"namespace": types.StringValue(p.Namespace), "name": types.StringValue(p.Name),
-			"completed": types.BoolValue(completed(p)), "reason": types.StringValue(reason), "message": types.StringValue(message),
-		}))
+// progressing is the condition Progressing of a placement; empty without one.
+func progressing(p v1alpha1.InstallProgression) metav1.Condition {
+	if c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing); c != nil {
+		return *c
 	}
-	m.Progressions = types.ListValueMust(progressionType(), progressions)
-	m.RolledOut = types.BoolValue(len(notRolledOut(object, nil)) == 0 && len(object.Status.InstallProgressions) > 0)
+	return metav1.Condition{}
 }
 
-// reportPlanned is report for what the plan has left open. What it has shown stays.
-func (m *addOnStatusModel) reportPlanned(object *v1alpha1.ClusterManagementAddOn) {
-	if m.Progressions.IsUnknown() {
-		m.report(object)
-		m.InstalledClusters = types.ListNull(types.StringType)
-	}
+// isCompleted reports whether a condition Progressing says that nothing is left to do.
+func isCompleted(c metav1.Condition) bool {
+	return c.Status == metav1.ConditionFalse && c.Reason == addon.ReasonCompleted
 }
 
 // completed reports whether all clusters of a placement have what it wants.
 func completed(p v1alpha1.InstallProgression) bool {
-	c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing)
-	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == addon.ReasonCompleted &&
+	return isCompleted(progressing(p)) &&
 		!slices.ContainsFunc(p.ConfigReferences, func(r v1alpha1.InstallConfigReference) bool {
 			return !attribute.Same(r.DesiredConfig, r.LastAppliedConfig)
 		})
 }
 
 // noneOfItsOwn is the message of a placement all of whose clusters belong to later ones.
-var noneOfItsOwn = regexp.MustCompile(`^selected clusters [1-9]\d*\. configured addons 0/0 progressing\.\.\., 0 failed 0 timeout`)
+var noneOfItsOwn = regexp.MustCompile(
+	`^selected clusters [1-9]\d*\. configured addons 0/0 progressing\.\.\., 0 failed 0 timeout`)
 
 // hasNoneOfItsOwn reports whether later placements configure all of a placement's
 // clusters, by the message of its condition. The hub never calls it completed then, and
@@ -77,88 +55,91 @@ func hasNoneOfItsOwn(message string) bool { return noneOfItsOwn.MatchString(mess
 // read.
 type hashesOf map[v1alpha1.AddOnConfig]string
 
-// notRolledOut lists the placements in which the present configuration is not completed,
-// each with the reason in words. What the hub reports is about the present when it names
-// the configurations of the specification, with the hashes that these have: its
-// conditions note no generation.
-func notRolledOut(object *v1alpha1.ClusterManagementAddOn, hashes hashesOf) []heldPlacement {
-	var held []heldPlacement
-	for i, want := range configs.Progressions(object) {
-		at := slices.IndexFunc(object.Status.InstallProgressions, func(p v1alpha1.InstallProgression) bool { return p.PlacementRef == want.PlacementRef })
-		h := heldPlacement{strategy: object.Spec.InstallStrategy.Placements[i]}
-		if at < 0 {
-			h.why = "the hub has not reported on it yet"
-			held = append(held, h)
-			continue
-		}
-		have := object.Status.InstallProgressions[at]
-		c := meta.FindStatusCondition(have.Conditions, addon.ConditionProgressing)
-		switch {
-		case !sameReferences(want, have, hashes):
-			h.why = "the hub has not reported on its present configuration yet"
-		case c == nil:
-			h.why = "the hub has not reported on it yet"
-		case !completed(have) && !hasNoneOfItsOwn(c.Message):
-			h.why = c.Reason + ": " + c.Message
-		default:
-			continue
-		}
-		held = append(held, h)
+// read adds the hash of a configuration as it is on the wire, if it is of the add-ons' own
+// kinds, is there, and may be read. It reads each one once.
+func (h hashesOf) read(ctx context.Context, client *kube.Client, c v1alpha1.AddOnConfig) {
+	if _, read := h[c]; read || ofKind(c.ConfigGroupResource) == nil {
+		return
 	}
-	return held
+	at := "/apis/" + v1alpha1.GroupVersion.String()
+	if c.Namespace != "" {
+		at += "/namespaces/" + c.Namespace
+	}
+	var object map[string]any
+	if client.GetPath(ctx, at+"/"+c.Resource+"/"+c.Name, &object) != nil {
+		return
+	}
+	if hash, err := configs.Hash(object); err == nil {
+		h[c] = hash
+	}
 }
 
-// heldPlacement is a placement that is not done, and why.
-type heldPlacement struct {
-	strategy v1alpha1.PlacementStrategy
-	why      string
+// wanted is a configuration that is to be there, of a kind.
+func wanted(kind v1alpha1.ConfigGroupResource, desired *v1alpha1.ConfigSpecHash) v1alpha1.AddOnConfig {
+	return v1alpha1.AddOnConfig{ConfigGroupResource: kind, ConfigReferent: desired.ConfigReferent}
+}
+
+// notRolledOut lists the placements in which the present configuration is not completed,
+// each with the reason in words.
+func notRolledOut(object fleetAddOn, hashes hashesOf) []string {
+	var held []string
+	for _, want := range configs.Progressions(object) {
+		why := "the hub has not reported on it yet"
+		for _, have := range object.Status.InstallProgressions {
+			if have.PlacementRef != want.PlacementRef {
+				continue
+			}
+			switch c := progressing(have); {
+			case !sameReferences(want, have, hashes):
+				why = "the hub has not reported on its present configuration yet"
+			case completed(have), hasNoneOfItsOwn(c.Message):
+				why = ""
+			case c.Type != "":
+				why = c.Reason + ": " + c.Message
+			}
+		}
+		if why != "" {
+			held = append(held, fmt.Sprintf("placement %s/%s: %s", want.Namespace, want.Name, why))
+		}
+	}
+	return held
 }
 
 // sameReferences reports whether a progression is about the configurations that are
 // wanted. One that does not exist has no hash, and holds the rollout up.
 func sameReferences(want, have v1alpha1.InstallProgression, hashes hashesOf) bool {
-	return slices.EqualFunc(want.ConfigReferences, have.ConfigReferences, func(x, y v1alpha1.InstallConfigReference) bool {
-		if y.DesiredConfig == nil || x.ConfigGroupResource != y.ConfigGroupResource || x.DesiredConfig.ConfigReferent != y.DesiredConfig.ConfigReferent {
+	same := func(x, y v1alpha1.InstallConfigReference) bool {
+		if y.DesiredConfig == nil {
 			return false
 		}
-		hash, known := hashes[v1alpha1.AddOnConfig{ConfigGroupResource: x.ConfigGroupResource, ConfigReferent: x.DesiredConfig.ConfigReferent}]
-		return !known || hash == y.DesiredConfig.SpecHash
-	})
-}
-
-// clustersOf are the clusters of an add-on that was read, as installed_clusters has
-// them.
-func clustersOf(addOns []v1alpha1.ManagedClusterAddOn) types.List {
-	clusters := []string{}
-	for _, a := range addOns {
-		clusters = append(clusters, a.Namespace)
+		c := wanted(x.ConfigGroupResource, x.DesiredConfig)
+		hash, known := hashes[c]
+		return c == wanted(y.ConfigGroupResource, y.DesiredConfig) && (!known || hash == y.DesiredConfig.SpecHash)
 	}
-	return attribute.StringListValue(clusters)
+	return slices.EqualFunc(want.ConfigReferences, have.ConfigReferences, same)
 }
 
 // progress is what the hub counts in the message of a progression.
-var progress = regexp.MustCompile(`configured addons (\d+)/(\d+) (?:progressing\.\.\.|completed with no errors), (\d+) failed (\d+) timeout`)
+var progress = regexp.MustCompile(`configured addons (\d+)/(\d+) ` +
+	`(?:progressing\.\.\.|completed with no errors), (\d+) failed (\d+) timeout`)
 
 // isStopped reports whether a rollout goes on in no placement: in each that is not
 // completed clusters have failed, and none is under way.
-func isStopped(object *v1alpha1.ClusterManagementAddOn, addOns map[string]*v1alpha1.ManagedClusterAddOn) bool {
+func isStopped(object fleetAddOn, addOns []clusterAddOn) bool {
 	done, busy, stopped := 0, 0, false
 	for _, x := range addOns {
-		if isConfigured(x) && isDone(x) {
+		if isConfigured(x) && !slices.ContainsFunc(x.Status.ConfigReferences, isMissing) {
 			done++
 		}
 	}
 	for _, p := range object.Status.InstallProgressions {
-		c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing)
-		if c == nil {
-			return false
-		}
-		counts := progress.FindStringSubmatch(c.Message)
+		message := progressing(p).Message
+		counts := progress.FindStringSubmatch(message)
 		if counts == nil {
 			return false
 		}
 		busy += number(counts[1]) // the hub counts those that are done, too
-		if completed(p) || hasNoneOfItsOwn(c.Message) {
+		if completed(p) || hasNoneOfItsOwn(message) {
 			continue
 		}
 		if number(counts[3])+number(counts[4]) == 0 {
@@ -176,11 +157,15 @@ func number(text string) int {
 
 // isConfigured reports whether an add-on in a cluster has been told its present
 // configuration.
-func isConfigured(x *v1alpha1.ManagedClusterAddOn) bool {
+func isConfigured(x clusterAddOn) bool {
 	return meta.IsStatusConditionTrue(x.Status.Conditions, addon.ConditionConfigured)
 }
 
-// isDone reports whether an add-on in a cluster has applied what it was told.
-func isDone(x *v1alpha1.ManagedClusterAddOn) bool {
-	return !slices.ContainsFunc(x.Status.ConfigReferences, func(r v1alpha1.ConfigReference) bool { return !attribute.Same(r.DesiredConfig, r.LastAppliedConfig) })
+func isAvailable(x clusterAddOn) bool {
+	return meta.IsStatusConditionTrue(x.Status.Conditions, addon.ConditionAvailable)
+}
+
+// isMissing reports whether a cluster lacks the configuration that it is to have.
+func isMissing(r v1alpha1.ConfigReference) bool {
+	return !attribute.Same(r.DesiredConfig, r.LastAppliedConfig)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -18,7 +17,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/replicaset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -27,10 +25,14 @@ import (
 
 // When an add-on is what a wait waits for.
 
-type addOnWaitModel struct {
+// waitModel is the attribute wait, of an add-on and of one in a cluster.
+type waitModel struct {
 	RolledOut types.Bool `tfsdk:"rolled_out"`
 	Available types.Bool `tfsdk:"available"`
 }
+
+// waitIn is the attribute wait; nil without one.
+func waitIn(values attribute.Values) *waitModel { return attribute.As[*waitModel](values["wait"]) }
 
 func addOnWaitAttribute() crud.WaitAttribute {
 	return crud.WaitAttribute{
@@ -52,16 +54,10 @@ func addOnWaitAttribute() crud.WaitAttribute {
 }
 
 // metBy reports whether a wait that was not met is met by now, as far as was read.
-func (m *addOnWaitModel) metBy(status *addOnStatusModel, addOns []v1alpha1.ManagedClusterAddOn) bool {
-	if m.RolledOut.ValueBool() && !status.RolledOut.ValueBool() {
-		return false
-	}
-	unavailable := func(x v1alpha1.ManagedClusterAddOn) bool { return !isAvailable(&x) }
-	return !m.Available.ValueBool() || len(addOns) > 0 && !slices.ContainsFunc(addOns, unavailable)
-}
-
-func isAvailable(x *v1alpha1.ManagedClusterAddOn) bool {
-	return meta.IsStatusConditionTrue(x.Status.Conditions, addon.ConditionAvailable)
+func (m *waitModel) metBy(rolledOut bool, addOns []clusterAddOn) bool {
+	unavailable := func(x clusterAddOn) bool { return !isAvailable(x) }
+	return (rolledOut || !m.RolledOut.ValueBool()) &&
+		(!m.Available.ValueBool() || len(addOns) > 0 && !slices.ContainsFunc(addOns, unavailable))
 }
 
 // stopped is the trouble of a rollout that has stopped. A cluster that has failed may
@@ -71,12 +67,12 @@ const stopped = "the rollout has stopped"
 // awaited is an add-on that is waited for.
 type awaited struct {
 	client *kube.Client
-	wait   *addOnWaitModel
+	wait   *waitModel
 
 	mu     sync.Mutex
-	object *v1alpha1.ClusterManagementAddOn
-	// addOns are the add-on in clusters, by cluster; nil before they were read.
-	addOns map[string]*v1alpha1.ManagedClusterAddOn
+	object fleetAddOn
+	// addOns are the add-on in clusters, by their names; nil before they were read.
+	addOns []clusterAddOn
 	hashes hashesOf
 	// chosen are the clusters that the placements have selected, once nothing else is
 	// missing.
@@ -95,8 +91,8 @@ func (a *awaited) until(what string, timeout time.Duration) *crud.Wait {
 			if err.Text != stopped {
 				why = "An agent can't apply its objects, and has reported the same errors"
 			}
-			return []string{fmt.Sprintf("%s for %s, so the wait ended before its "+
-				"timeout.", why, attribute.ShortDuration(err.After))}
+			return []string{fmt.Sprintf("%s for %s, so the wait ended before its timeout.",
+				why, attribute.ShortDuration(err.After))}
 		},
 		Details: a.describe,
 		Next:    []string{"kubectl get managedclusteraddons -A --field-selector metadata.name=" + a.object.Name},
@@ -106,21 +102,23 @@ func (a *awaited) until(what string, timeout time.Duration) *crud.Wait {
 // follow looks at each change of the add-on, on the hub and in all clusters, and of its
 // works.
 func (a *awaited) follow(ctx context.Context, look func() (bool, error)) error {
-	a.hashes = readHashes(ctx, a.client, a.object)
+	a.hashes = hashesOf{}
+	for _, p := range configs.Progressions(a.object) {
+		for _, r := range p.ConfigReferences {
+			a.hashes.read(ctx, a.client, wanted(r.ConfigGroupResource, r.DesiredConfig))
+		}
+	}
+	after := func(change func()) (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		change()
+		return look()
+	}
 	name, seen := a.object.Name, &v1alpha1.ClusterManagementAddOn{}
-	list, item := &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}
 	return kube.First(ctx,
 		func(ctx context.Context) error {
-			return a.client.WaitObjects(ctx, list, item, named(name), func(objects map[string]kube.Object) (bool, error) {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.addOns = map[string]*v1alpha1.ManagedClusterAddOn{}
-				for _, object := range objects {
-					if x, ok := object.(*v1alpha1.ManagedClusterAddOn); ok && x.Name == name {
-						a.addOns[x.Namespace] = x
-					}
-				}
-				return look()
+			return followClusters(ctx, a.client, name, func(addOns []clusterAddOn) (bool, error) {
+				return after(func() { a.addOns = addOns })
 			})
 		},
 		func(ctx context.Context) error {
@@ -128,21 +126,40 @@ func (a *awaited) follow(ctx context.Context, look func() (bool, error)) error {
 				if !exists {
 					return false, errors.New("it was deleted meanwhile")
 				}
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				*a.object = *seen.DeepCopy()
-				return look()
+				return after(func() { *a.object = *seen.DeepCopy() })
 			})
 		},
 		func(ctx context.Context) error {
-			return replicaset.FollowWorks(ctx, a.client, worksNamed(name), func(works []*workv1.ManifestWork) (bool, error) {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.works = works
-				return look()
-			})
+			seen := func(works []*workv1.ManifestWork) (bool, error) { return after(func() { a.works = works }) }
+			return replicaset.FollowWorks(ctx, a.client, worksNamed(name), seen)
 		},
 	)
+}
+
+// followClusters shows the add-on in all clusters, by their names, with each change.
+func followClusters(
+	ctx context.Context, client *kube.Client, name string, look func([]clusterAddOn) (bool, error),
+) error {
+	list, item := &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}
+	return client.WaitObjects(ctx, list, item, named(name), func(objects map[string]kube.Object) (bool, error) {
+		addOns := []clusterAddOn{}
+		for _, key := range slices.Sorted(maps.Keys(objects)) {
+			if x, ok := objects[key].(clusterAddOn); ok && x.Name == name {
+				addOns = append(addOns, x)
+			}
+		}
+		return look(addOns)
+	})
+}
+
+// inCluster is the add-on in a cluster; nil where it is not.
+func (a *awaited) inCluster(name string) clusterAddOn {
+	for _, x := range a.addOns {
+		if x.Namespace == name {
+			return x
+		}
+	}
+	return nil
 }
 
 // troubles are why the add-on will not be as the wait wants it: a rollout that has
@@ -155,7 +172,7 @@ func (a *awaited) troubles() []kube.Trouble {
 		troubles = append(troubles, kube.Trouble{Text: stopped, After: workload.LastingPatience})
 	}
 	for _, w := range a.works {
-		if x := a.addOns[w.Namespace]; x == nil || w.DeletionTimestamp != nil || !isConfigured(x) {
+		if x := a.inCluster(w.Namespace); x == nil || w.DeletionTimestamp != nil || !isConfigured(x) {
 			continue
 		}
 		for _, t := range workload.TroublesIn(w) {
@@ -169,7 +186,7 @@ func (a *awaited) troubles() []kube.Trouble {
 // caller holds the lock.
 func (a *awaited) prepare(ctx context.Context) (err error) {
 	if a.wait.Available.ValueBool() && len(a.reported()) == 0 {
-		a.chosen, err = a.selected(ctx)
+		a.chosen, err = decidedFor(ctx, a.client, a.object)
 	}
 	return err
 }
@@ -183,11 +200,16 @@ func (a *awaited) missing() []string {
 	case len(a.chosen) == 0:
 		return []string{"available: the placements select no cluster"}
 	}
-	absent := slices.DeleteFunc(slices.Clone(a.chosen), func(name string) bool { return a.addOns[name] != nil })
-	if len(absent) > 0 {
-		return []string{"available: " + some(attribute.Sorted(absent)) + " have no add-on yet"}
+	if absent := a.absent(a.chosen); len(absent) > 0 {
+		return []string{"available: " + some(absent) + " have no add-on yet"}
 	}
 	return nil
+}
+
+// absent are those of some clusters that lack the add-on.
+func (a *awaited) absent(clusters []string) []string {
+	has := func(name string) bool { return a.inCluster(name) != nil }
+	return attribute.Sorted(slices.DeleteFunc(slices.Clone(clusters), has))
 }
 
 // reported lists what the hub reports and is not as the wait wants it.
@@ -197,15 +219,13 @@ func (a *awaited) reported() []string {
 	}
 	var missing, unavailable []string
 	if a.wait.RolledOut.ValueBool() {
-		for _, line := range describePlacements(notRolledOut(a.object, a.hashes)) {
+		for _, line := range notRolledOut(a.object, a.hashes) {
 			missing = append(missing, "rolled_out: "+line)
 		}
 	}
-	if a.wait.Available.ValueBool() {
-		for _, x := range a.inClusters() {
-			if !isAvailable(x) {
-				unavailable = append(unavailable, x.Namespace)
-			}
+	for _, x := range a.addOns {
+		if a.wait.Available.ValueBool() && !isAvailable(x) {
+			unavailable = append(unavailable, x.Namespace)
 		}
 	}
 	if len(unavailable) > 0 {
@@ -214,13 +234,13 @@ func (a *awaited) reported() []string {
 	return missing
 }
 
-// selected are the clusters that the placements have selected.
-func (a *awaited) selected(ctx context.Context) ([]string, error) {
+// decidedFor are the clusters that the placements of an add-on have selected.
+func decidedFor(ctx context.Context, client *kube.Client, object fleetAddOn) ([]string, error) {
 	var clusters []string
-	for _, p := range a.object.Spec.InstallStrategy.Placements {
+	for _, p := range object.Spec.InstallStrategy.Placements {
 		list := &clusterv1beta1.PlacementDecisionList{}
 		options := kube.ListOptions{Namespace: p.Namespace, LabelSelector: cluster.PlacementLabel + "=" + p.Name}
-		if err := a.client.List(ctx, list, options); err != nil {
+		if err := client.List(ctx, list, options); err != nil {
 			return nil, fmt.Errorf("read what the placement %s/%s has selected: %w", p.Namespace, p.Name, err)
 		}
 		for _, decisions := range list.Items {
@@ -230,45 +250,4 @@ func (a *awaited) selected(ctx context.Context) ([]string, error) {
 		}
 	}
 	return clusters, nil
-}
-
-// inClusters are the add-on in all clusters, by their names.
-func (a *awaited) inClusters() []*v1alpha1.ManagedClusterAddOn {
-	out := make([]*v1alpha1.ManagedClusterAddOn, 0, len(a.addOns))
-	for _, name := range slices.Sorted(maps.Keys(a.addOns)) {
-		out = append(out, a.addOns[name])
-	}
-	return out
-}
-
-// readHashes reads the configurations of an add-on, those of the add-ons' own kinds, as
-// far as they may be read. One that is not there has no hash.
-func readHashes(ctx context.Context, client *kube.Client, object *v1alpha1.ClusterManagementAddOn) hashesOf {
-	hashes := hashesOf{}
-	for _, p := range configs.Progressions(object) {
-		for _, r := range p.ConfigReferences {
-			c := v1alpha1.AddOnConfig{ConfigGroupResource: r.ConfigGroupResource, ConfigReferent: r.DesiredConfig.ConfigReferent}
-			if c.ConfigGroupResource != ownKind(addon.TemplateResource) && c.ConfigGroupResource != ownKind(addon.DeploymentConfigResource) {
-				continue
-			}
-			hash, err := readHash(ctx, client, c)
-			if err == nil {
-				hashes[c] = hash
-			}
-		}
-	}
-	return hashes
-}
-
-// readHash hashes a configuration as it is on the wire.
-func readHash(ctx context.Context, client *kube.Client, c v1alpha1.AddOnConfig) (string, error) {
-	at := "/apis/" + v1alpha1.GroupVersion.String()
-	if c.Namespace != "" {
-		at += "/namespaces/" + c.Namespace
-	}
-	var object map[string]any
-	if err := client.GetPath(ctx, at+"/"+c.Resource+"/"+c.Name, &object); err != nil {
-		return "", err
-	}
-	return configs.Hash(object)
 }

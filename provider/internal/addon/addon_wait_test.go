@@ -85,8 +85,8 @@ func TestWhatIsRolledOut(t *testing.T) {
 			held := notRolledOut(test.object, test.hashes)
 			switch {
 			case test.want == "" && len(held) > 0:
-				t.Errorf("held: %s", held[0].why)
-			case test.want != "" && (len(held) != 1 || !strings.Contains(held[0].why, test.want)):
+				t.Errorf("held: %s", held[0])
+			case test.want != "" && (len(held) != 1 || !strings.Contains(held[0], test.want)):
 				t.Errorf("got %+v, want %q", held, test.want)
 			}
 		})
@@ -119,12 +119,12 @@ func TestWhenARolloutHasStopped(t *testing.T) {
 	counts := func(busy, failed, gaveUp int) string {
 		return fmt.Sprintf("selected clusters 3. configured addons %d/3 progressing..., %d failed %d timeout.", busy, failed, gaveUp)
 	}
-	all := map[string]*v1alpha1.ManagedClusterAddOn{
-		"c1": inCluster("c1", "2", "2", fine...), "c2": inCluster("c2", "2", "1", stuck...), "c3": inCluster("c3", "1", "1", waiting...),
+	all := []*v1alpha1.ManagedClusterAddOn{
+		inCluster("c1", "2", "2", fine...), inCluster("c2", "2", "1", stuck...), inCluster("c3", "1", "1", waiting...),
 	}
 	for name, test := range map[string]struct {
 		reason, message string
-		addOns          map[string]*v1alpha1.ManagedClusterAddOn
+		addOns          []*v1alpha1.ManagedClusterAddOn
 		want            bool
 	}{
 		"one done, one given up, one waiting": {addon.ReasonProgressing, counts(1, 0, 1), all, true},
@@ -202,9 +202,9 @@ func TestTroublesOfAnAddOn(t *testing.T) {
 		"before its turn":        {moving, []*workv1.ManifestWork{refusing("c3")}, nil},
 	} {
 		a := &awaited{
-			wait:   &addOnWaitModel{RolledOut: types.BoolValue(true)},
+			wait:   &waitModel{RolledOut: types.BoolValue(true)},
 			object: progressed(addon.ReasonProgressing, x.message, "2", "1"), works: x.works,
-			addOns: map[string]*v1alpha1.ManagedClusterAddOn{"c2": inCluster("c2", "2", "1", stuck...), "c3": inCluster("c3", "1", "1", waiting...)},
+			addOns: []*v1alpha1.ManagedClusterAddOn{inCluster("c2", "2", "1", stuck...), inCluster("c3", "1", "1", waiting...)},
 		}
 		if got := a.troubles(); !slices.Equal(got, x.want) {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -18,8 +17,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -82,7 +79,9 @@ func InCluster() crud.Declared {
 				going.Cluster = c.Keys[0]
 				return going
 			},
-			Late: describeClusterRemoval,
+			Late: func(ctx context.Context, c *clusterAddOnChange) (summary, detail string) {
+				return notRemoved(ctx, c.Client, c.What, c.Keys[1], []clusterAddOn{c.Object}, c.Timeout)
+			},
 		},
 		List: &crud.List[clusterAddOn]{
 			Plural: "add-ons in clusters", Objects: &v1alpha1.ManagedClusterAddOnList{},
@@ -100,9 +99,12 @@ func InCluster() crud.Declared {
 func clusterAddOnTable() attribute.Table[clusterAddOn] {
 	return append(attribute.Table[clusterAddOn]{
 		attribute.LabelsField[clusterAddOn]("Labels of the add-on in the cluster."),
-		attribute.AnnotationsField[clusterAddOn]("Annotations of the add-on in the cluster. That of its hosting "+
+		attribute.AnnotationsBeside[clusterAddOn]("Annotations of the add-on in the cluster. That of its hosting "+
 			"cluster is `hosting_cluster`.",
-			addon.HostingClusterAnnotation, addon.InstallNamespaceAnnotation),
+			map[string]string{
+				addon.HostingClusterAnnotation:   "use the attribute hosting_cluster",
+				addon.InstallNamespaceAnnotation: "use the attribute install_namespace",
+			}),
 		configsField("Configurations for this cluster. Of each kind that they contain they replace those of the "+
 			"placement, and the add-on's defaults. A change of their content waits for no rollout.",
 			func(object clusterAddOn) *[]v1alpha1.AddOnConfig { return &object.Spec.Configs }),
@@ -135,74 +137,9 @@ func clusterAddOnTable() attribute.Table[clusterAddOn] {
 	}, clusterAddOnStatus()...)
 }
 
-// registrationStatusModel is a credential that an agent gets.
-type registrationStatusModel struct {
-	SignerName types.String `tfsdk:"signer_name"`
-	User       types.String `tfsdk:"user"`
-	Groups     types.List   `tfsdk:"groups"`
-}
-
-// clusterAddOnStatus is what hub and agent report. Times are left out: they would make a
-// difference where nothing has happened.
-func clusterAddOnStatus() attribute.Table[clusterAddOn] {
-	text := attribute.TextAttribute
-	return attribute.Table[clusterAddOn]{
-		attribute.Reported("agent_namespace",
-			text("Namespace in the cluster in which the agent runs and has its credentials, as last read; "+
-				"empty while the add-on's manager has not said."),
-			func(object clusterAddOn) types.String { return types.StringValue(object.Status.Namespace) }),
-		attribute.ReportedModel("config_references",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "The configurations that count in the cluster, out of the add-on's defaults, " +
-					"its placement's and `configs`, as last read.",
-				Computed: true,
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"group":     text("API group of the configuration's kind."),
-					"resource":  text("Plural name of the configuration's kind."),
-					"namespace": text("Namespace of the object; null where it has none."),
-					"name":      text("Name of the object."),
-					"spec_hash": text("Hash of its content that the cluster is to have; empty while it is not known, " +
-						"as when the object does not exist."),
-					"applied": schema.BoolAttribute{MarkdownDescription: "Whether the cluster has it.", Computed: true},
-				}},
-			},
-			func(object clusterAddOn) []observedConfigModel { return observedAddOn(object).Configs }),
-		attribute.ReportedModel("registrations",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "The credentials that the agent gets, as last read.",
-				Computed:            true,
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"signer_name": text("Who signs: `kubernetes.io/kube-apiserver-client` for the hub's API, or a " +
-						"signer of the add-on's own."),
-					"user":   text("User in the certificate, or of the token."),
-					"groups": schema.ListAttribute{MarkdownDescription: "Groups in the certificate.", Computed: true, ElementType: types.StringType},
-				}},
-			},
-			func(object clusterAddOn) []registrationStatusModel {
-				models := []registrationStatusModel{}
-				for _, r := range object.Status.Registrations {
-					models = append(models, registrationStatusModel{
-						SignerName: types.StringValue(r.SignerName), User: types.StringValue(r.Subject.User),
-						Groups: attribute.StringListValue(append([]string{}, r.Subject.Groups...)),
-					})
-				}
-				return models
-			}),
-		workload.Conditions("Conditions of the add-on in the cluster, such as `Available`, `Progressing` "+
-			"and `RegistrationApplied`, as last read. "+
-			"They keep changing after an apply; `wait` waits for some of them.", ", such as `Available`",
-			func(object clusterAddOn) []metav1.Condition { return object.Status.Conditions }),
-	}
-}
-
 // clusterAddOnText names an add-on in a cluster in messages.
 func clusterAddOnText(keys []string) string {
 	return fmt.Sprintf("add-on %q in cluster %q", keys[1], keys[0])
-}
-
-// waitIn is the attribute wait of an add-on in a cluster; nil without one.
-func waitIn(values attribute.Values) *addOnWaitModel {
-	return attribute.As[*addOnWaitModel](values["wait"])
 }
 
 func clusterAddOnWaitAttribute() crud.WaitAttribute {
@@ -219,49 +156,22 @@ func clusterAddOnWaitAttribute() crud.WaitAttribute {
 	}
 }
 
-// validateClusterAddOn refuses annotations that are attributes here, and an add-on that is
-// hosted in its own cluster.
+// validateClusterAddOn refuses an add-on that is hosted in its own cluster.
 func validateClusterAddOn(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
-	var cluster, hosting types.String
-	var annotations types.Map
-	diags.Append(config.GetAttribute(ctx, path.Root("managed_cluster"), &cluster)...)
-	diags.Append(config.GetAttribute(ctx, path.Root("hosting_cluster"), &hosting)...)
-	diags.Append(config.GetAttribute(ctx, path.Root("annotations"), &annotations)...)
-	if diags.HasError() {
-		return
-	}
-	for key, name := range map[string]string{
-		addon.HostingClusterAnnotation:   "hosting_cluster",
-		addon.InstallNamespaceAnnotation: "install_namespace",
-	} {
-		if _, set := annotations.Elements()[key]; set {
-			diags.AddAttributeError(path.Root("annotations").AtMapKey(key), "Reserved key",
-				fmt.Sprintf("%q can't be set here: use the attribute %s.", key, name))
-		}
-	}
-	if hosting.ValueString() != "" && hosting.Equal(cluster) {
+	values := attribute.ValuesOf(ctx, config, diags)
+	hosting := values.Text("hosting_cluster")
+	if !diags.HasError() && hosting != "" && hosting == values.Text("managed_cluster") {
 		diags.AddAttributeError(path.Root("hosting_cluster"), "Hosted in its own cluster",
 			fmt.Sprintf("hosting_cluster is %q, which is the cluster of the add-on. Leave it out: the agent then "+
-				"runs in its own cluster.", hosting.ValueString()))
+				"runs in its own cluster.", hosting))
 	}
-}
-
-// describeClusterRemoval says what keeps an add-on in its cluster.
-func describeClusterRemoval(ctx context.Context, c *clusterAddOnChange) (summary, detail string) {
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), hub.ReadBudget)
-	defer cancel()
-	works, err := worksOf(asking, c.Client, c.Object.Name)
-	if err != nil {
-		works = nil // The rest of the message does without them.
-	}
-	return "Not removed yet: " + c.What, describeRemoval([]clusterAddOn{c.Object}, works, c.Timeout, time.Now())
 }
 
 // ofAddOn is what goes with an add-on: itself, and its works.
 func ofAddOn(name string) *crud.Going {
 	return &crud.Going{
 		Works:  func(w *workv1.ManifestWork) bool { return w.Labels[cluster.AddOnNameLabel] == name },
-		AddOns: func(a *v1alpha1.ManagedClusterAddOn) bool { return a.Name == name },
+		AddOns: func(a clusterAddOn) bool { return a.Name == name },
 	}
 }
 
@@ -269,7 +179,7 @@ func ofAddOn(name string) *crud.Going {
 // nobody has changed its specification. The hub gives owner references to add-ons that
 // people have installed, too, so these do not tell; but then somebody else has written
 // the specification.
-func madeByHub(object *v1alpha1.ManagedClusterAddOn) bool {
+func madeByHub(object clusterAddOn) bool {
 	if len(object.OwnerReferences) == 0 {
 		return false
 	}

@@ -57,7 +57,7 @@ func TestWhenAClusterHasItsConfiguration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &v1alpha1.ManagedClusterAddOn{Spec: v1alpha1.ManagedClusterAddOnSpec{Configs: x.configs}}
 			object.Status.ConfigReferences, object.Status.Conditions = x.references, x.conditions
-			wait := &addOnWaitModel{RolledOut: types.BoolValue(true)}
+			wait := &waitModel{RolledOut: types.BoolValue(true)}
 			got := strings.Join(wait.missingIn(object, x.hashes), "\n")
 			if (x.want == "") != (got == "") || !strings.Contains(got, x.want) {
 				t.Errorf("missing %q, want %q", got, x.want)

@@ -11,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/replicaset"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -25,12 +23,14 @@ import (
 
 // When an add-on in a cluster is what a wait waits for.
 
-// missingIn lists what is not as the wait wants it in a cluster, each in words. hashes are those of the
-// configurations as they are now, as far as they were read.
-func (m *addOnWaitModel) missingIn(object *v1alpha1.ManagedClusterAddOn, hashes hashesOf) []string {
+// missingIn lists what is not as the wait wants it in a cluster, each in words. hashes are
+// those of the configurations as they are now, as far as they were read.
+func (m *waitModel) missingIn(object clusterAddOn, hashes hashesOf) []string {
 	var missing []string
 	if m.RolledOut.ValueBool() {
-		missing = notApplied(object, hashes)
+		for _, why := range notApplied(object, hashes) {
+			missing = append(missing, "rolled_out: "+why)
+		}
 	}
 	if m.Available.ValueBool() && !isAvailable(object) {
 		missing = append(missing, "available: "+conditionText(object, addon.ConditionAvailable))
@@ -39,40 +39,34 @@ func (m *addOnWaitModel) missingIn(object *v1alpha1.ManagedClusterAddOn, hashes 
 }
 
 // notApplied lists what keeps the cluster from having the configurations that count
-// there. The hub's conditions note no generation, so what it reports is about the
-// present when it names the configurations of the specification, with their hashes.
-func notApplied(object *v1alpha1.ManagedClusterAddOn, hashes hashesOf) []string {
+// there.
+func notApplied(object clusterAddOn, hashes hashesOf) []string {
 	var missing []string
 	referenced := map[v1alpha1.AddOnConfig]bool{}
-	for _, r := range object.Status.ConfigReferences {
-		if r.DesiredConfig == nil {
-			continue
-		}
-		c := v1alpha1.AddOnConfig{ConfigGroupResource: r.ConfigGroupResource, ConfigReferent: r.DesiredConfig.ConfigReferent}
+	for _, r := range wantedIn(object) {
+		c := wanted(r.ConfigGroupResource, r.DesiredConfig)
 		referenced[c] = true
 		hash, known := hashes[c]
 		switch {
 		case r.DesiredConfig.SpecHash == "":
-			missing = append(missing, fmt.Sprintf("rolled_out: %s does not exist, or its manager has not looked at "+
-				"it", configText(c)))
+			missing = append(missing, configText(c)+" does not exist, or its manager has not looked at it")
 		case known && hash != r.DesiredConfig.SpecHash:
-			missing = append(missing, fmt.Sprintf("rolled_out: the last change of %s has not come to the cluster's "+
-				"turn", configText(c)))
-		case !attribute.Same(r.DesiredConfig, r.LastAppliedConfig):
-			missing = append(missing, fmt.Sprintf("rolled_out: the cluster does not have %s yet", configText(c)))
+			missing = append(missing, "the last change of "+configText(c)+" has not come to the cluster's turn")
+		case isMissing(r):
+			missing = append(missing, "the cluster does not have "+configText(c)+" yet")
 		}
 	}
 	for _, c := range object.Spec.Configs {
 		if !referenced[c] {
-			missing = append(missing, fmt.Sprintf("rolled_out: the hub has not reported on %s yet", configText(c)))
+			missing = append(missing, "the hub has not reported on "+configText(c)+" yet")
 		}
 	}
-	if !meta.IsStatusConditionTrue(object.Status.Conditions, addon.ConditionConfigured) {
-		missing = append(missing, "rolled_out: "+conditionText(object, addon.ConditionConfigured))
+	if !isConfigured(object) {
+		missing = append(missing, conditionText(object, addon.ConditionConfigured))
 	}
 	c := meta.FindStatusCondition(object.Status.Conditions, addon.ConditionProgressing)
-	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != addon.ReasonCompleted {
-		missing = append(missing, "rolled_out: "+conditionText(object, addon.ConditionProgressing))
+	if c == nil || !isCompleted(*c) {
+		missing = append(missing, conditionText(object, addon.ConditionProgressing))
 	}
 	return missing
 }
@@ -81,12 +75,12 @@ func configText(c v1alpha1.AddOnConfig) string {
 	return c.Resource + " " + workload.Qualified(c.Namespace, c.Name)
 }
 
-func conditionText(object *v1alpha1.ManagedClusterAddOn, kind string) string {
+func conditionText(object clusterAddOn, kind string) string {
 	c := meta.FindStatusCondition(object.Status.Conditions, kind)
 	if c == nil {
 		return kind + " is not reported yet"
 	}
-	return fmt.Sprintf("%s is %s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
+	return hub.DescribeCondition(*c, time.Time{})
 }
 
 // followClusterAddOn is what comes after the add-on was written in a cluster.
@@ -99,7 +93,7 @@ func followClusterAddOn(_ context.Context, c *clusterAddOnChange) crud.Follow {
 }
 
 // untilInCluster waits for the add-on in its cluster.
-func (m *addOnWaitModel) untilInCluster(c *clusterAddOnChange) *crud.Wait {
+func (m *waitModel) untilInCluster(c *clusterAddOnChange) *crud.Wait {
 	hashes, client, object := hashesOf{}, c.Client, c.Object
 	return &crud.Wait{
 		Client: client, What: c.What, Resource: "managedclusteraddon", Object: object, Timeout: c.Timeout,
@@ -109,7 +103,11 @@ func (m *addOnWaitModel) untilInCluster(c *clusterAddOnChange) *crud.Wait {
 			if object.DeletionTimestamp != nil {
 				return errors.New("it is being deleted")
 			}
-			m.readHashes(ctx, client, object, hashes)
+			for _, r := range wantedIn(object) {
+				if m.RolledOut.ValueBool() {
+					hashes.read(ctx, client, wanted(r.ConfigGroupResource, r.DesiredConfig))
+				}
+			}
 			return nil
 		},
 		Missing:    func() []string { return m.missingIn(object, hashes) },
@@ -118,37 +116,12 @@ func (m *addOnWaitModel) untilInCluster(c *clusterAddOnChange) *crud.Wait {
 	}
 }
 
-// readHashes reads the configurations that count in the cluster, each once, as far as
-// they are of the add-ons' own kinds and may be read.
-func (m *addOnWaitModel) readHashes(
-	ctx context.Context, client *kube.Client, object *v1alpha1.ManagedClusterAddOn, hashes hashesOf,
-) {
-	if !m.RolledOut.ValueBool() {
-		return
-	}
-	for _, r := range object.Status.ConfigReferences {
-		if r.DesiredConfig == nil || r.Group != addon.GroupName {
-			continue
-		}
-		c := v1alpha1.AddOnConfig{ConfigGroupResource: r.ConfigGroupResource, ConfigReferent: r.DesiredConfig.ConfigReferent}
-		if _, read := hashes[c]; read || (c.Resource != addon.TemplateResource && c.Resource != addon.DeploymentConfigResource) {
-			continue
-		}
-		if hash, err := readHash(ctx, client, c); err == nil {
-			hashes[c] = hash
-		}
-	}
-}
-
 // describeInCluster says what keeps an add-on in a cluster from being as it should be.
-func describeInCluster(ctx context.Context, client *kube.Client, object *v1alpha1.ManagedClusterAddOn) []string {
+func describeInCluster(ctx context.Context, client *kube.Client, object clusterAddOn) []string {
 	var lines []string
 	if works, err := worksOf(ctx, client, object.Name); err == nil {
-		for _, w := range slices.Concat(works[object.Namespace], works[object.Annotations[addon.HostingClusterAnnotation]]) {
-			if why := replicaset.WorkTrouble(&w); why != "" {
-				lines = append(lines, fmt.Sprintf("  work %s: %s", workload.Qualified(w.Namespace, w.Name), why))
-			}
-		}
+		lines = describeWorks("  ",
+			slices.Concat(works[object.Namespace], works[object.Annotations[addon.HostingClusterAnnotation]]))
 	}
 	if kube.IsNotFound(client.Get(ctx, &v1alpha1.ClusterManagementAddOn{}, "", object.Name), object.Name) {
 		lines = append(lines, strings.TrimSpace(noAddOn(object.Name)))

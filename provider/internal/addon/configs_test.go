@@ -1,7 +1,6 @@
 package addon
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -10,7 +9,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
 // configObject is one element of configs; a field that is "-" is null.
@@ -51,7 +52,7 @@ func TestWhatIsPointlessInConfigsIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := configObject("-", "-", "-", "-").Type(t.Context())
 			resp := validator.ListResponse{}
-			configsValidator{}.ValidateList(t.Context(), validator.ListRequest{Path: path.Root("configs"), ConfigValue: types.ListValueMust(kind, test.configs)}, &resp)
+			validConfigs().ValidateList(t.Context(), validator.ListRequest{Path: path.Root("configs"), ConfigValue: types.ListValueMust(kind, test.configs)}, &resp)
 			switch {
 			case test.want == "" && resp.Diagnostics.HasError():
 				t.Errorf("refused: %s", resp.Diagnostics)
@@ -92,14 +93,21 @@ func TestKindsOfConfigurationsAreNamedAsTheAPIHasThem(t *testing.T) {
 }
 
 func TestConfigsGoToTheAPIAndBack(t *testing.T) {
-	models := []configModel{
-		{Group: types.StringValue(addon.GroupName), Resource: types.StringValue(addon.TemplateResource), Namespace: types.StringNull(), Name: types.StringValue("t")},
-		{Group: types.StringValue(""), Resource: types.StringValue("configmaps"), Namespace: types.StringValue("n"), Name: types.StringValue("c")},
+	table := attribute.Table[clusterAddOn]{
+		configsField("", func(x clusterAddOn) *[]v1alpha1.AddOnConfig { return &x.Spec.Configs }),
 	}
-	if back := configModels(configsOf(models)); !reflect.DeepEqual(back, models) {
-		t.Errorf("got %v, want %v", back, models)
+	there := func(configs attr.Value) attr.Value {
+		x := &v1alpha1.ManagedClusterAddOn{}
+		table.Write(attribute.Values{"configs": configs}, x)
+		return table.Read(x)["configs"]
 	}
-	if configModels(nil) != nil || configsOf(nil) != nil {
-		t.Error("no configurations are not null")
+	list := types.ListValueMust(configObject("", "", "", "").Type(t.Context()), []attr.Value{
+		configObject(addon.GroupName, addon.TemplateResource, "-", "t"), configObject("", "configmaps", "n", "c"),
+	})
+	if back := there(list); !back.Equal(list) {
+		t.Errorf("got %v, want %v", back, list)
+	}
+	if back := there(attribute.Null(list.Type(t.Context()))); !back.IsNull() {
+		t.Errorf("no configurations have become %v", back)
 	}
 }

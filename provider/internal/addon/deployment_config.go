@@ -58,11 +58,7 @@ func DeploymentConfig() crud.Declared {
 			},
 			// Without its configuration an add-on that is on its way out can't finish.
 			BeforeDelete: func(ctx context.Context, c *configChange) bool {
-				used := usage{v1alpha1.AddOnConfig{
-					ConfigGroupResource: v1alpha1.ConfigGroupResource{Group: addon.GroupName, Resource: addon.DeploymentConfigResource},
-					ConfigReferent:      v1alpha1.ConfigReferent{Namespace: c.Keys[0], Name: c.Keys[1]},
-				}}
-				return used.untilUnused(ctx, c.Resource, c.What, c.Timeout, c.Private, &v1alpha1.AddOnDeploymentConfig{}, c.Diagnostics)
+				return untilUnused(ctx, c, addon.DeploymentConfigResource)
 			},
 		},
 		List: &crud.List[agentConfig]{
@@ -143,8 +139,8 @@ func nodePlacementTable() attribute.Table[*v1alpha1.NodePlacement] {
 				p.Tolerations = klusterlet.AgentOptionsOf(map[string]attr.Value{"tolerations": value}).Tolerations
 			},
 			func(p *v1alpha1.NodePlacement) types.List {
-				values := klusterlet.AgentOptionValues(musterv1alpha1.AgentOptions{Tolerations: p.Tolerations}, "tolerations")
-				return values["tolerations"].(types.List)
+				options := musterv1alpha1.AgentOptions{Tolerations: p.Tolerations}
+				return klusterlet.AgentOptionValues(options, "tolerations")["tolerations"].(types.List)
 			}),
 	}
 }
@@ -162,30 +158,33 @@ func registryTable() attribute.Table[*v1alpha1.ImageMirror] {
 }
 
 func proxyTable() attribute.Table[*v1alpha1.ProxyConfig] {
-	return attribute.Table[*v1alpha1.ProxyConfig]{
+	type proxy = *v1alpha1.ProxyConfig
+	return attribute.Table[proxy]{
 		attribute.Text("http",
 			attribute.Optional("URL of the proxy for http, such as `http://proxy.example.com:3128`. "+
 				"A password in it is readable for all who may read the configuration.", attribute.ValidURL()),
-			func(p *v1alpha1.ProxyConfig) *string { return &p.HTTPProxy }),
+			func(p proxy) *string { return &p.HTTPProxy }),
 		attribute.Text("https",
 			attribute.Optional("URL of the proxy for https, which may be the same.", attribute.ValidURL()),
-			func(p *v1alpha1.ProxyConfig) *string { return &p.HTTPSProxy }),
+			func(p proxy) *string { return &p.HTTPSProxy }),
 		attribute.Code("no_proxy",
 			schema.ListAttribute{
 				MarkdownDescription: "Hosts, domains and address ranges that are reached without the proxy, such as " +
 					"`.svc` or `10.0.0.0/8`. The hub's API usually belongs here.",
 				Optional: true, ElementType: types.StringType,
-				Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(validNoProxy())},
+				Validators: []validator.List{
+					listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(validNoProxy()),
+				},
 			},
-			func(value types.List, p *v1alpha1.ProxyConfig) {
+			func(value types.List, p proxy) {
 				p.NoProxy = strings.Join(attribute.StringList(value), ",")
 			},
-			func(p *v1alpha1.ProxyConfig) types.List { return attribute.StringListValue(noProxyOf(p.NoProxy)) }),
+			func(p proxy) types.List { return attribute.StringListValue(noProxyOf(p.NoProxy)) }),
 		attribute.Code("ca_bundle",
 			attribute.Optional("Certificates, as PEM, of the authorities that vouch for the "+
 				"proxy.", attribute.ValidPEM()),
-			func(value types.String, p *v1alpha1.ProxyConfig) { p.CABundle = []byte(value.ValueString()) },
-			func(p *v1alpha1.ProxyConfig) types.String {
+			func(value types.String, p proxy) { p.CABundle = []byte(value.ValueString()) },
+			func(p proxy) types.String {
 				return attribute.OptionalString(strings.ToValidUTF8(string(p.CABundle), "\uFFFD"))
 			}),
 	}
@@ -200,13 +199,14 @@ func requirementsTable() attribute.Table[*v1alpha1.ContainerResourceRequirements
 		attribute.Code("resources", klusterlet.Resources("What these containers get, in place of what the template "+
 			"gives them.", true),
 			func(value types.Object, c *v1alpha1.ContainerResourceRequirements) {
-				if resources := klusterlet.AgentOptionsOf(map[string]attr.Value{"resources": value}).Resources; resources != nil {
-					c.Resources = *resources
+				options := klusterlet.AgentOptionsOf(map[string]attr.Value{"resources": value})
+				if options.Resources != nil {
+					c.Resources = *options.Resources
 				}
 			},
 			func(c *v1alpha1.ContainerResourceRequirements) types.Object {
-				values := klusterlet.AgentOptionValues(musterv1alpha1.AgentOptions{Resources: &c.Resources}, "resources")
-				return values["resources"].(types.Object)
+				options := musterv1alpha1.AgentOptions{Resources: &c.Resources}
+				return klusterlet.AgentOptionValues(options, "resources")["resources"].(types.Object)
 			}),
 	}
 }

@@ -20,40 +20,28 @@ import (
 
 // validateDeploymentConfig refuses nodes and resources that no pod can have.
 func validateDeploymentConfig(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
-	var placement types.Object
-	var containers types.List
-	diags.Append(config.GetAttribute(ctx, path.Root("node_placement"), &placement)...)
-	diags.Append(config.GetAttribute(ctx, path.Root("resource_requirements"), &containers)...)
+	values := attribute.ValuesOf(ctx, config, diags)
 	if diags.HasError() {
 		return
 	}
-	if !placement.IsNull() && !placement.IsUnknown() {
+	if placement, ok := values["node_placement"].(types.Object); ok && !placement.IsNull() && !placement.IsUnknown() {
 		klusterlet.CheckAgentOptions(placement.Attributes(), path.Root("node_placement"), diags)
 	}
+	containers, _ := values["resource_requirements"].(types.List)
 	checkContainers(path.Root("resource_requirements"), containers, diags)
 }
 
 // checkContainers refuses resources that no container can have, and two entries for
 // the same containers.
 func checkContainers(at path.Path, containers types.List, diags *diag.Diagnostics) {
-	seen := map[string]int{}
-	for i, element := range containers.Elements() {
-		container, ok := element.(types.Object)
-		if !ok || container.IsNull() || container.IsUnknown() {
-			continue
+	seen := attribute.Seen{}
+	for i, container := range attribute.EachObject(containers) {
+		at, id := at.AtListIndex(i), container.Text("container_id")
+		if !container["container_id"].IsUnknown() {
+			seen.Again(id, at, "Duplicate containers",
+				fmt.Sprintf("are both for %q. Make one entry of them.", id), diags)
 		}
-		id, _ := container.Attributes()["container_id"].(types.String)
-		if first, twice := seen[id.ValueString()]; twice && !id.IsUnknown() {
-			diags.AddAttributeError(at.AtListIndex(i), "Duplicate containers", fmt.Sprintf("%s and %s are both for "+
-				"%q. Make one entry of them.",
-				attribute.Place(at.AtListIndex(first)), attribute.Place(at.AtListIndex(i)), id.ValueString()))
-		}
-		if !id.IsUnknown() {
-			seen[id.ValueString()] = i
-		}
-		if resources := container.Attributes()["resources"]; resources != nil {
-			klusterlet.CheckAgentOptions(map[string]attr.Value{"resources": resources}, at.AtListIndex(i), diags)
-		}
+		klusterlet.CheckAgentOptions(map[string]attr.Value{"resources": container["resources"]}, at, diags)
 	}
 }
 
@@ -65,7 +53,8 @@ const (
 
 var (
 	variableName = regexp.MustCompile(`^[a-zA-Z_][_a-zA-Z0-9]*$`)
-	containerID  = regexp.MustCompile(`^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\*):[^:]+:[^:]+$`)
+	containerID  = regexp.MustCompile(
+		`^(deployments|daemonsets|statefulsets|replicasets|jobs|cronjobs|pods|\*):[^:]+:[^:]+$`)
 )
 
 // validVariable admits names of variables.
@@ -86,59 +75,50 @@ func validVariable() validator.String {
 
 // validContainerID admits what the API takes for containers.
 func validContainerID() validator.String {
-	const description = "kind:name:container, such as deployments:my-agent:*, with the plural name of a kind or *"
-	return attribute.ValidText(description, func(at path.Path, text string) (summary, detail string) {
-		if containerID.MatchString(text) {
-			return "", ""
-		}
-		return "Invalid containers", fmt.Sprintf("%s is %q, but it takes %s. The kinds are deployments, daemonsets, "+
-			"statefulsets, replicasets, jobs, cronjobs and pods.",
-			attribute.Place(at), text, description)
-	})
+	return attribute.Fitting("Invalid containers",
+		"kind:name:container, such as deployments:my-agent:*, with the plural name of a kind or *",
+		containerID.MatchString, func(string) string {
+			return "The kinds are deployments, daemonsets, statefulsets, replicasets, jobs, cronjobs and pods."
+		})
 }
 
 // validRegistry admits the beginning of an image's name.
 func validRegistry() validator.String {
-	const description = "the beginning of images, such as registry.example.com/mirror"
-	return attribute.ValidText(description, func(at path.Path, text string) (summary, detail string) {
-		switch {
-		case text == "", strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-			return "Invalid registry", fmt.Sprintf("%s is %q, but it takes %s, without "+
-				"spaces.", attribute.Place(at), text, description)
-		case strings.Contains(text, "://"):
-			_, rest, _ := strings.Cut(text, "://")
-			return "Invalid registry", fmt.Sprintf("%s is %q, but images have no scheme. Write "+
-				"%q.", attribute.Place(at), text, rest)
-		}
-		return "", ""
-	})
+	return attribute.Fitting("Invalid registry",
+		"the beginning of images, such as registry.example.com/mirror, without spaces",
+		func(text string) bool { return !hasSpace(text) && !strings.Contains(text, "://") },
+		func(text string) string {
+			if _, rest, found := strings.Cut(text, "://"); found {
+				return fmt.Sprintf("Images have no scheme. Write %q.", rest)
+			}
+			return ""
+		})
+}
+
+// hasSpace reports whether a text is empty, or has spaces or control characters.
+func hasSpace(text string) bool {
+	return text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // validNoProxy admits one part of a list that is separated by commas.
 func validNoProxy() validator.String {
-	const description = "one host, domain or address range, such as .svc or 10.0.0.0/8"
-	return attribute.ValidText(description, func(at path.Path, text string) (summary, detail string) {
-		switch {
-		case text == "", strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), strings.Contains(text, "://"):
-			return "Invalid entry", fmt.Sprintf("%s is %q, but it takes %s.", attribute.Place(at), text, description)
-		case strings.Contains(text, ","):
-			return "Invalid entry", fmt.Sprintf("%s is %q, but it takes %s. Write several as several elements of the "+
-				"list.", attribute.Place(at), text, description)
-		}
-		return "", ""
-	})
+	return attribute.Fitting("Invalid entry", "one host, domain or address range, such as .svc or 10.0.0.0/8",
+		func(text string) bool {
+			return !hasSpace(text) && !strings.Contains(text, "://") && !strings.Contains(text, ",")
+		},
+		func(text string) string {
+			if strings.Contains(text, ",") {
+				return "Write several as several elements of the list."
+			}
+			return ""
+		})
 }
 
 // validInstallNamespace admits namespaces, and the empty text.
 func validInstallNamespace() validator.String {
-	return attribute.ValidText("a namespace, or \"\" for those of the "+
-		"manifests", func(at path.Path, text string) (summary, detail string) {
-		if text == "" || len(validation.IsDNS1123Label(text)) == 0 {
-			return "", ""
-		}
-		return "Invalid namespace", fmt.Sprintf("%s is %q, but it takes a DNS label (at most 63 lower-case letters, "+
-			"digits and hyphens, with a letter or digit at both ends), or \"\" to keep the namespaces of the "+
-			"manifests. Try %q.",
-			attribute.Place(at), text, attribute.SuggestName(text))
-	})
+	return attribute.Fitting("Invalid namespace",
+		"a DNS label (at most 63 lower-case letters, digits and hyphens, with a letter or digit at both ends), or "+
+			"\"\" to keep the namespaces of the manifests",
+		func(text string) bool { return text == "" || len(validation.IsDNS1123Label(text)) == 0 },
+		func(text string) string { return fmt.Sprintf("Try %q.", attribute.SuggestName(text)) })
 }

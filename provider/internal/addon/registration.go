@@ -39,21 +39,21 @@ func registrationField() attribute.Field[*v1alpha1.AddOnTemplate] {
 					"path in `HUB_KUBECONFIG`. `{}` is one without any rights of its own.",
 				Optional: true,
 			}, kubeClientOf, hubPermissionsField()).
-			Sets(func(r *v1alpha1.RegistrationSpec) { r.Type = v1alpha1.RegistrationTypeKubeClient }),
+			Sets(func(r registration) { r.Type = v1alpha1.RegistrationTypeKubeClient }),
 		attribute.ObjectPointer("custom_signer",
 			schema.SingleNestedAttribute{
 				MarkdownDescription: "A client certificate for a service of the add-on's own, signed by the add-on's " +
 					"authority.",
 				Optional: true,
 			},
-			func(r *v1alpha1.RegistrationSpec) **v1alpha1.CustomSignerRegistrationConfig { return &r.CustomSigner },
+			func(r registration) **v1alpha1.CustomSignerRegistrationConfig { return &r.CustomSigner },
 			customSignerTable()...).
-			Sets(func(r *v1alpha1.RegistrationSpec) { r.Type = v1alpha1.RegistrationTypeCustomSigner }))
+			Sets(func(r registration) { r.Type = v1alpha1.RegistrationTypeCustomSigner }))
 }
 
 // kubeClientOf is the configuration of a credential for the hub, which may be left out
 // where it says nothing.
-func kubeClientOf(r *v1alpha1.RegistrationSpec) **v1alpha1.KubeClientRegistrationConfig {
+func kubeClientOf(r registration) **v1alpha1.KubeClientRegistrationConfig {
 	if r.KubeClient == nil && r.Type == v1alpha1.RegistrationTypeKubeClient {
 		empty := &v1alpha1.KubeClientRegistrationConfig{}
 		return &empty
@@ -61,7 +61,7 @@ func kubeClientOf(r *v1alpha1.RegistrationSpec) **v1alpha1.KubeClientRegistratio
 	return &r.KubeClient
 }
 
-func hubPermissionsField() attribute.Field[*v1alpha1.KubeClientRegistrationConfig] {
+func hubPermissionsField() attribute.Field[kubeClient] {
 	return attribute.Objects("hub_permissions",
 		schema.ListNestedAttribute{
 			MarkdownDescription: "Roles that the agent has on the hub. The hub gives away only what its service " +
@@ -74,36 +74,32 @@ func hubPermissionsField() attribute.Field[*v1alpha1.KubeClientRegistrationConfi
 				Validators: []validator.Object{attribute.ExactlyOne("current_cluster", "single_namespace")},
 			},
 		},
-		func(c *v1alpha1.KubeClientRegistrationConfig) *[]v1alpha1.HubPermissionConfig {
-			return &c.HubPermissions
-		},
+		func(c kubeClient) *[]v1alpha1.HubPermissionConfig { return &c.HubPermissions },
 		attribute.ObjectPointer("current_cluster",
 			schema.SingleNestedAttribute{
 				MarkdownDescription: "A role in the namespace of the agent's own cluster.",
 				Optional:            true,
 			},
-			func(p *v1alpha1.HubPermissionConfig) **v1alpha1.CurrentClusterBindingConfig { return &p.CurrentCluster },
+			func(p permission) **v1alpha1.CurrentClusterBindingConfig { return &p.CurrentCluster },
 			attribute.Text("cluster_role_name", attribute.Required("Name of the ClusterRole.", validRoleName()),
 				func(c *v1alpha1.CurrentClusterBindingConfig) *string { return &c.ClusterRoleName })).
-			Sets(func(p *v1alpha1.HubPermissionConfig) { p.Type = v1alpha1.HubPermissionsBindingCurrentCluster }),
+			Sets(func(p permission) { p.Type = v1alpha1.HubPermissionsBindingCurrentCluster }),
 		attribute.ObjectPointer("single_namespace",
 			schema.SingleNestedAttribute{
 				MarkdownDescription: "A role in one namespace of the hub, the same one for the agents of all clusters.",
 				Optional:            true,
 			},
-			func(p *v1alpha1.HubPermissionConfig) **v1alpha1.SingleNamespaceBindingConfig {
-				return &p.SingleNamespace
-			},
+			func(p permission) **v1alpha1.SingleNamespaceBindingConfig { return &p.SingleNamespace },
 			attribute.Text("namespace", attribute.Required("Namespace on the hub.", attribute.ValidName("namespace")),
-				func(s *v1alpha1.SingleNamespaceBindingConfig) *string { return &s.Namespace }),
+				func(s oneNamespace) *string { return &s.Namespace }),
 			roleRefField()).
-			Sets(func(p *v1alpha1.HubPermissionConfig) { p.Type = v1alpha1.HubPermissionsBindingSingleNamespace }))
+			Sets(func(p permission) { p.Type = v1alpha1.HubPermissionsBindingSingleNamespace }))
 }
 
-func roleRefField() attribute.Field[*v1alpha1.SingleNamespaceBindingConfig] {
+func roleRefField() attribute.Field[oneNamespace] {
 	return attribute.Object("role_ref",
 		schema.SingleNestedAttribute{MarkdownDescription: "The role.", Required: true},
-		func(s *v1alpha1.SingleNamespaceBindingConfig) *v1alpha1.RoleRef { return &s.RoleRef },
+		func(s oneNamespace) *v1alpha1.RoleRef { return &s.RoleRef },
 		attribute.Text("kind",
 			schema.StringAttribute{
 				MarkdownDescription: "`Role`, of that namespace, or `ClusterRole`. Defaults to `Role`.",
@@ -113,20 +109,28 @@ func roleRefField() attribute.Field[*v1alpha1.SingleNamespaceBindingConfig] {
 			func(r *v1alpha1.RoleRef) *string { return &r.Kind }),
 		attribute.Text("name", attribute.Required("Name of the role.", validRoleName()),
 			func(r *v1alpha1.RoleRef) *string { return &r.Name })).
-		Sets(func(s *v1alpha1.SingleNamespaceBindingConfig) { s.RoleRef.APIGroup = rbacv1.GroupName })
+		Sets(func(s oneNamespace) { s.RoleRef.APIGroup = rbacv1.GroupName })
 }
 
-func customSignerTable() attribute.Table[*v1alpha1.CustomSignerRegistrationConfig] {
+type (
+	registration = *v1alpha1.RegistrationSpec
+	kubeClient   = *v1alpha1.KubeClientRegistrationConfig
+	permission   = *v1alpha1.HubPermissionConfig
+	oneNamespace = *v1alpha1.SingleNamespaceBindingConfig
+	customSigner = *v1alpha1.CustomSignerRegistrationConfig
+)
+
+func customSignerTable() attribute.Table[customSigner] {
 	texts := func(description string) schema.ListAttribute {
 		return schema.ListAttribute{
 			MarkdownDescription: description, Optional: true,
 			Validators: []validator.List{listvalidator.ValueStringsAre(attribute.NotEmpty())},
 		}
 	}
-	return attribute.Table[*v1alpha1.CustomSignerRegistrationConfig]{
+	return attribute.Table[customSigner]{
 		attribute.Text("signer_name", attribute.Required("Name of the signer, such as "+
 			"`example.com/metrics`.", validSigner()),
-			func(c *v1alpha1.CustomSignerRegistrationConfig) *string { return &c.SignerName }),
+			func(c customSigner) *string { return &c.SignerName }),
 		attribute.ObjectPointer("subject",
 			schema.SingleNestedAttribute{
 				MarkdownDescription: "Who the certificate is for. If omitted, the agent of the add-on in its " +
@@ -134,7 +138,7 @@ func customSignerTable() attribute.Table[*v1alpha1.CustomSignerRegistrationConfi
 					"If set, it counts as a whole: what it leaves out is not in the certificate.",
 				Optional: true,
 			},
-			func(c *v1alpha1.CustomSignerRegistrationConfig) **v1alpha1.Subject { return &c.Subject },
+			func(c customSigner) **v1alpha1.Subject { return &c.Subject },
 			attribute.Text("user", attribute.Optional("Common name.", attribute.NotEmpty()),
 				func(s *v1alpha1.Subject) *string { return &s.User }),
 			attribute.TextList("groups", texts("Organizations."),
@@ -148,7 +152,7 @@ func customSignerTable() attribute.Table[*v1alpha1.CustomSignerRegistrationConfi
 					"account `addon-manager-controller-sa` of the namespace `open-cluster-management-hub` get it.",
 				Required: true,
 			},
-			func(c *v1alpha1.CustomSignerRegistrationConfig) *v1alpha1.SigningCARef { return &c.SigningCA },
+			func(c customSigner) *v1alpha1.SigningCARef { return &c.SigningCA },
 			attribute.Text("namespace",
 				attribute.Optional("Namespace of the Secret. If omitted, that of the hub's add-on manager, "+
 					"`open-cluster-management-hub`.",
@@ -162,29 +166,19 @@ func customSignerTable() attribute.Table[*v1alpha1.CustomSignerRegistrationConfi
 // checkRegistrations refuses two credentials of one kind, whose files would be in the
 // same place.
 func checkRegistrations(at path.Path, list types.List, diags *diag.Diagnostics) {
-	seen := map[string]int{}
-	for i, element := range list.Elements() {
-		registration, ok := element.(types.Object)
-		if !ok || registration.IsNull() || registration.IsUnknown() {
-			continue
-		}
+	seen := attribute.Seen{}
+	for i, registration := range attribute.EachObject(list) {
 		key := ""
-		if client := registration.Attributes()["kube_client"]; client != nil && !client.IsNull() && !client.IsUnknown() {
+		if client := registration["kube_client"]; !client.IsNull() && !client.IsUnknown() {
 			key = addon.KubeClientSigner
 		}
-		if signer, ok := registration.Attributes()["custom_signer"].(types.Object); ok && !signer.IsNull() {
-			if name, ok := signer.Attributes()["signer_name"].(types.String); ok {
-				key = name.ValueString()
-			}
+		if signer, ok := registration["custom_signer"].(types.Object); ok && !signer.IsNull() {
+			key = attribute.Values(signer.Attributes()).Text("signer_name")
 		}
-		if first, twice := seen[key]; twice && key != "" {
-			diags.AddAttributeError(at.AtListIndex(i), "Duplicate registration",
-				fmt.Sprintf("%s and %s are for the same signer, %s, so their files would be in the same place. Make "+
-					"one of them.",
-					attribute.Place(at.AtListIndex(first)), attribute.Place(at.AtListIndex(i)), key))
-			continue
+		if key != "" {
+			seen.Again(key, at.AtListIndex(i), "Duplicate registration",
+				"are for the same signer, "+key+", so their files would be in the same place. Make one of them.", diags)
 		}
-		seen[key] = i
 	}
 }
 
@@ -194,30 +188,27 @@ var signerName = regexp.MustCompile(`^([a-z0-9][a-z0-9-]*[a-z0-9]\.)+[a-z]+\/[a-
 const maxSignerName = 571
 
 func validSigner() validator.String {
-	const description = "the name of a signer: a domain, a slash and a name in lower case, such as example.com/metrics"
-	return attribute.ValidText(description, func(at path.Path, text string) (summary, detail string) {
-		switch {
-		case text == addon.KubeClientSigner:
-			return "Signer of the hub's API", fmt.Sprintf("%s is %q, which is the hub's own. For a credential for "+
-				"the hub's API set kube_client in place of custom_signer.", attribute.Place(at), text)
-		case !signerName.MatchString(text) || len(text) > maxSignerName:
-			return "Invalid signer", fmt.Sprintf("%s is %q, but it takes %s, with at most %d characters.",
-				attribute.Place(at), text, description, maxSignerName)
-		}
-		return "", ""
-	})
+	return attribute.Fitting("Invalid signer",
+		fmt.Sprintf("the name of a signer: a domain, a slash and a name in lower case, such as example.com/metrics, "+
+			"with at most %d characters", maxSignerName),
+		func(text string) bool {
+			return text != addon.KubeClientSigner && len(text) <= maxSignerName && signerName.MatchString(text)
+		},
+		func(text string) string {
+			if text == addon.KubeClientSigner {
+				return "It is the hub's own. For a credential for the hub's API set kube_client in place of " +
+					"custom_signer."
+			}
+			return ""
+		})
 }
 
 // roleName is what the hub takes for the name of a role.
 var roleName = regexp.MustCompile(`^[^/%\s]+$`)
 
 func validRoleName() validator.String {
-	return attribute.ValidText("the name of a role", func(at path.Path, text string) (summary, detail string) {
-		if roleName.MatchString(text) && text != "." && text != ".." && len(text) <= 253 {
-			return "", ""
-		}
-		return "Invalid role", fmt.Sprintf("%s is %q, but it takes the name of a role, without spaces, slashes and "+
-			"percent signs.",
-			attribute.Place(at), text)
-	})
+	return attribute.Fitting("Invalid role", "the name of a role, without spaces, slashes and percent signs",
+		func(text string) bool {
+			return roleName.MatchString(text) && text != "." && text != ".." && len(text) <= 253
+		}, nil)
 }

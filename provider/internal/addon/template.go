@@ -74,11 +74,7 @@ func templateHooks() crud.Hooks[attribute.Values, addOnTemplate] {
 	h := templateContent().Hooks()
 	h.Validate, h.Plan = validateTemplate, planTemplate
 	h.BeforeDelete = func(ctx context.Context, c *crud.Change[attribute.Values, addOnTemplate]) bool {
-		used := usage{v1alpha1.AddOnConfig{
-			ConfigGroupResource: v1alpha1.ConfigGroupResource{Group: addon.GroupName, Resource: addon.TemplateResource},
-			ConfigReferent:      v1alpha1.ConfigReferent{Name: c.Keys[0]},
-		}}
-		return used.untilUnused(ctx, c.Resource, c.What, c.Timeout, c.Private, &v1alpha1.AddOnTemplate{}, c.Diagnostics)
+		return untilUnused(ctx, c, addon.TemplateResource)
 	}
 	return h
 }

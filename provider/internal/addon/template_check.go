@@ -103,7 +103,8 @@ func literalProblems(fields map[string]any) []string {
 
 // runs reports whether an object is of a kind that runs once.
 func runs(object workload.Object) bool {
-	return object.Kind == "Pod" && object.APIVersion == "v1" || object.Kind == "Job" && strings.HasPrefix(object.APIVersion, "batch/")
+	return object.Kind == "Pod" && object.APIVersion == "v1" ||
+		object.Kind == "Job" && strings.HasPrefix(object.APIVersion, "batch/")
 }
 
 // marked is the annotation of an object, or else its label, of a key; nil without one.
@@ -139,7 +140,10 @@ func placeholderProblem(name string, secret bool) string {
 
 // samples are values of the variables that hubs set themselves.
 func samples() map[string]string {
-	return map[string]string{"CLUSTER_NAME": "cluster1", "INSTALL_NAMESPACE": addon.DefaultInstallNamespace, "HUB_KUBECONFIG": "/managed/hub-kubeconfig/kubeconfig"}
+	return map[string]string{
+		"CLUSTER_NAME": "cluster1", "INSTALL_NAMESPACE": addon.DefaultInstallNamespace,
+		"HUB_KUBECONFIG": "/managed/hub-kubeconfig/kubeconfig",
+	}
 }
 
 var placeholderText = regexp.MustCompile(`(?s)\{\{(.*?)\}\}`)
@@ -150,7 +154,9 @@ var placeholderText = regexp.MustCompile(`(?s)\{\{(.*?)\}\}`)
 func kindProblems(object map[string]any) []workload.Problem {
 	f := filling{samples: samples(), open: map[string]bool{}}
 	filled, _ := f.value("", object).(map[string]any)
-	return slices.DeleteFunc(workload.CheckObject(filled), func(p workload.Problem) bool { return f.open[p.Path] && !p.Typed })
+	return slices.DeleteFunc(workload.CheckObject(filled), func(p workload.Problem) bool {
+		return f.open[p.Path] && !p.Typed
+	})
 }
 
 // filling puts samples in the place of placeholders.

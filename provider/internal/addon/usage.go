@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
@@ -22,40 +21,38 @@ import (
 // these without their manifests: their pre-delete jobs can't run, and what waits for
 // those waits for good.
 
-// usage is that of one configuration.
-type usage struct{ config v1alpha1.AddOnConfig }
-
-// by reports whether an add-on in a cluster uses the configuration: wants it, or has
-// it.
-func (u usage) by(a *v1alpha1.ManagedClusterAddOn) bool {
-	return slices.Contains(a.Spec.Configs, u.config) || slices.ContainsFunc(a.Status.ConfigReferences, func(r v1alpha1.ConfigReference) bool {
-		is := func(c *v1alpha1.ConfigSpecHash) bool { return c != nil && c.ConfigReferent == u.config.ConfigReferent }
-		return r.ConfigGroupResource == u.config.ConfigGroupResource && (is(r.DesiredConfig) || is(r.LastAppliedConfig))
-	})
+// uses reports whether an add-on in a cluster uses a configuration: wants it, or has it.
+func uses(x clusterAddOn, config v1alpha1.AddOnConfig) bool {
+	is := func(c *v1alpha1.ConfigSpecHash) bool { return c != nil && c.ConfigReferent == config.ConfigReferent }
+	return slices.Contains(x.Spec.Configs, config) ||
+		slices.ContainsFunc(x.Status.ConfigReferences, func(r v1alpha1.ConfigReference) bool {
+			return r.ConfigGroupResource == config.ConfigGroupResource &&
+				(is(r.DesiredConfig) || is(r.LastAppliedConfig))
+		})
 }
 
-// untilUnused waits until nothing uses the configuration, and reports whether it may
-// go. Of one that is another owner's by now nothing has to be waited for. object is an
-// empty one of its kind.
-func (u usage) untilUnused(
-	ctx context.Context, r *crud.Resource, what string, timeout time.Duration, was crud.PrivateReader, object kube.Object, diags *diag.Diagnostics,
-) bool {
-	client := r.Hub.WriteClient(diags)
-	if client == nil {
-		return false
+// untilUnused waits, before a configuration of the add-ons' own kind resource is deleted,
+// until nothing uses it, and reports whether it may go. Of one that is another owner's by
+// now nothing has to be waited for.
+func untilUnused[M any, O kube.Object](ctx context.Context, c *crud.Change[M, O], resource string) bool {
+	config := v1alpha1.AddOnConfig{ConfigGroupResource: ownKind(resource)}
+	if config.Name = c.Keys[len(c.Keys)-1]; len(c.Keys) > 1 {
+		config.Namespace = c.Keys[0]
 	}
-	if err := client.Get(ctx, object, u.config.Namespace, u.config.Name); err != nil || !crud.ClaimOf(ctx, was, diags).Holds(object) {
+	client, diags, object := c.Client, c.Diagnostics, kube.Fresh(c.Object)
+	err := client.Get(ctx, object, config.Namespace, config.Name)
+	if err != nil || !crud.ClaimOf(ctx, c.Private, diags).Holds(object) {
 		return true // The deletion will tell.
 	}
-	began := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, timeout)
+	waiting, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	var users []string
-	err := client.WaitObjects(waiting, &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}, kube.ListOptions{}, func(all map[string]kube.Object) (bool, error) {
+	list, item := &v1alpha1.ManagedClusterAddOnList{}, &v1alpha1.ManagedClusterAddOn{}
+	err = client.WaitObjects(waiting, list, item, kube.ListOptions{}, func(all map[string]kube.Object) (bool, error) {
 		users = users[:0]
 		for _, object := range all {
-			if a, ok := object.(*v1alpha1.ManagedClusterAddOn); ok && u.by(a) {
-				users = append(users, describeUser(a))
+			if x, ok := object.(clusterAddOn); ok && uses(x, config) {
+				users = append(users, describeUser(x))
 			}
 		}
 		return len(users) == 0, nil
@@ -64,29 +61,25 @@ func (u usage) untilUnused(
 	case err == nil, apierrors.IsForbidden(err) && len(users) == 0, kube.IsKindNotServed(err):
 		return true // Who may not see them can't be asked to wait for them.
 	case (hub.IsTimeout(err) || apierrors.IsForbidden(err)) && len(users) > 0:
-		diags.AddError("Still in use: "+what, fmt.Sprintf("%s after the destroy began, these add-ons in clusters of "+
-			"the hub %s still used it:\n%s\n\n"+
+		diags.AddError("Still in use: "+c.What, fmt.Sprintf("%s after the destroy began, these add-ons in clusters of "+
+			"the hub %s still used it:\n  %s\n\n"+
 			"It was left, because an add-on without its configuration can neither run nor be removed. "+
 			"Remove it from their configs, or remove them, and apply again when the rollout or the removal is through.",
-			attribute.ShortDuration(time.Since(began).Round(time.Second)), client.Host(), listUsers(users)))
+			attribute.ShortDuration(time.Since(c.Began).Round(time.Second)), client.Host(),
+			strings.Join(text.First(attribute.Sorted(users), shownUsers), "\n  ")))
 	default:
-		hub.AddAPIError(diags, client, "find out whether "+what+" is in use", err)
+		hub.AddAPIError(diags, client, "find out whether "+c.What+" is in use", err)
 	}
 	return false
 }
 
-func describeUser(a *v1alpha1.ManagedClusterAddOn) string {
-	text := fmt.Sprintf("%s in the cluster %s", a.Name, a.Namespace)
-	if a.DeletionTimestamp != nil {
-		text += ", which is being removed: kubectl describe managedclusteraddon -n " + a.Namespace + " " + a.Name
+func describeUser(x clusterAddOn) string {
+	text := fmt.Sprintf("%s in the cluster %s", x.Name, x.Namespace)
+	if x.DeletionTimestamp != nil {
+		text += ", which is being removed: kubectl describe managedclusteraddon -n " + x.Namespace + " " + x.Name
 	}
 	return text
 }
 
 // shownUsers is how many add-ons in clusters a message lists.
 const shownUsers = 10
-
-func listUsers(users []string) string {
-	slices.Sort(users)
-	return "  " + strings.Join(text.First(users, shownUsers), "\n  ")
-}

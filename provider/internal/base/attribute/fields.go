@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -208,6 +209,18 @@ func AnnotationsField[P metav1.Object](description string, without ...string) Fi
 		At("metadata.annotations").BesideOthers()
 }
 
+// AnnotationsBeside is AnnotationsField where some annotations are other attributes. others
+// says of each which one to use, as in "use hosting_cluster".
+func AnnotationsBeside[P metav1.Object](description string, others map[string]string) Field[P] {
+	f, s := AnnotationsField[P](description, slices.Collect(maps.Keys(others))...), Annotations(description)
+	s.Validators = []validator.Map{labelsValidator{
+		Described: "Kubernetes annotations", annotations: true,
+		reserved: func(key string) string { return cmp.Or(others[key], ReservedAnnotation(key)) },
+	}}
+	f.schema = s
+	return f
+}
+
 // AnnotationField is an attribute that is one annotation of an object. It stays as it is
 // where the attribute is left out. Its line in the table comes after AnnotationsField.
 func AnnotationField[P metav1.Object](name string, s schema.StringAttribute, key string) Field[P] {
@@ -228,7 +241,7 @@ func Object[P, E any](name string, s schema.SingleNestedAttribute, at func(P) *E
 	s.Attributes = table.Attributes()
 	f := Code(name, s,
 		func(value types.Object, to P) { table.Write(value.Attributes(), at(to)) },
-		func(from P) types.Object { return table.object(at(from)) })
+		func(from P) types.Object { return table.Object(at(from)) })
 	f.empty = emptyOf(table)
 	f.observe = func(prior attr.Value, own, live P) attr.Value {
 		object, _ := prior.(types.Object)
@@ -261,18 +274,39 @@ func ObjectPointer[P, E any](
 	return f
 }
 
-// Objects is a field with a list of objects.
+// Objects is a field with a list of objects. What was written is compared element by
+// element.
 func Objects[P, E any](name string, s schema.ListNestedAttribute, at func(P) *[]E, fields ...Field[*E]) Field[P] {
 	table := Table[*E](fields)
 	s.NestedObject.Attributes = table.Attributes()
-	return Code(name, s,
-		func(value types.List, to P) { *at(to) = objectsIn(table, value) },
+	pointers := func(from P) []*E {
+		var list []*E
+		for i := range *at(from) {
+			list = append(list, &(*at(from))[i])
+		}
+		return list
+	}
+	f := Code(name, s,
+		func(value types.List, to P) { *at(to) = append(*at(to), objectsIn(table, value)...) },
 		func(from P) types.List {
 			if len(*at(from)) == 0 {
 				return types.ListNull(table.objectType())
 			}
 			return types.ListValueMust(table.objectType(), objectValues(table, *at(from)))
 		})
+	f.observe = func(prior attr.Value, own, live P) attr.Value {
+		before, _ := prior.(types.List)
+		written, values := pointers(own), objectValues(table, *at(live))
+		for i, was := range before.Elements() {
+			if object, ok := was.(types.Object); ok && i < len(values) && i < len(written) {
+				observed := Values(object.Attributes())
+				table.Observe(observed, written[i], pointers(live)[i])
+				values[i] = types.ObjectValueMust(table.Types(), observed)
+			}
+		}
+		return types.ListValueMust(table.objectType(), values)
+	}
+	return f
 }
 
 // ObjectSet is a field with objects in any order; an empty set for none.
@@ -313,8 +347,8 @@ func emptyOf[E any](table Table[*E]) func() attr.Value {
 	return func() attr.Value { return types.ObjectValueMust(table.Types(), table.Read(new(E))) }
 }
 
-// object is null where nothing is set.
-func (t Table[P]) object(from P) types.Object {
+// Object has the values of an object; it is null where nothing is set.
+func (t Table[P]) Object(from P) types.Object {
 	values := t.Read(from)
 	for value := range maps.Values(values) {
 		if !value.IsNull() {

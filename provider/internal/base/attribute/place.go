@@ -63,6 +63,23 @@ func OneOf[T ~string](values ...T) []validator.String {
 	})}
 }
 
+// Fitting admits texts that fit. advice, which may be nil, says what to do about one that
+// does not.
+func Fitting(
+	summary, description string, fits func(text string) bool, advice func(text string) string,
+) validator.String {
+	return ValidText(description, func(at path.Path, text string) (problem, detail string) {
+		if fits(text) {
+			return "", ""
+		}
+		detail = fmt.Sprintf("%s is %q, but it takes %s.", Place(at), text, description)
+		if advice != nil {
+			detail += " " + advice(text)
+		}
+		return summary, strings.TrimSpace(detail)
+	})
+}
+
 // LengthBetween admits texts of so many bytes.
 func LengthBetween(least, most int) validator.String {
 	description := fmt.Sprintf("a text of %d to %d bytes", least, most)

@@ -85,6 +85,8 @@ type Field[P any] struct {
 	takes func(owned Owned, from P) attr.Value
 	// empty is an object in which nothing is set; nil for what is no object.
 	empty func() attr.Value
+	// worded is set where a plan keeps the state's wording that means the same.
+	worded bool
 }
 
 // At says where the attribute lies in the object, such as spec.proxyConfig, where that
@@ -101,6 +103,49 @@ func (f Field[P]) Sets(more func(to P)) Field[P] {
 		write(value, to)
 		more(to)
 	}
+	return f
+}
+
+// Means says when two objects mean the same to the attribute, whatever their notation. A
+// read keeps the user's wording then.
+func (f Field[P]) Means(same func(own, live P) bool) Field[P] {
+	value := f.value
+	f.observe = func(prior attr.Value, own, live P) attr.Value {
+		if same(own, live) {
+			return prior
+		}
+		return value(live)
+	}
+	return f
+}
+
+// From says that the attribute is read from a view of the object.
+func (f Field[P]) From(view func(from P) P) Field[P] {
+	read := f.read
+	f.read, f.observe = func(from P) attr.Value { return read(view(from)) }, nil
+	return f
+}
+
+// CountsWhere says of a list in which objects it counts. There it is never null.
+func (f Field[P]) CountsWhere(counts func(from P) bool) Field[P] {
+	read, kind := f.read, f.kind()
+	f.read = func(from P) attr.Value {
+		value := read(from)
+		of, ok := kind.(types.ListType)
+		switch {
+		case !counts(from):
+			return Null(kind)
+		case ok && value.IsNull():
+			return types.ListValueMust(of.ElemType, nil)
+		}
+		return value
+	}
+	return f
+}
+
+// KeepsWording says that a plan keeps the state's value where the new one means the same.
+func (f Field[P]) KeepsWording() Field[P] {
+	f.worded = true
 	return f
 }
 
@@ -382,6 +427,25 @@ func (t Table[P]) Observe(values Values, own, live P) {
 			values[f.name] = f.observed(values[f.name], own, live)
 		}
 	}
+}
+
+// Kept are the values of a state that a plan keeps, because the planned ones mean the
+// same in other words. fresh makes an empty object.
+func (t Table[P]) Kept(planned, prior Values, fresh func() P) Values {
+	kept := Values{}
+	for _, f := range t {
+		value, was := planned[f.name], prior[f.name]
+		if !f.worded || value.IsNull() || was.IsNull() || !Known(value) {
+			continue
+		}
+		own, other := fresh(), fresh()
+		f.write(was, own)
+		f.write(value, other)
+		if f.observed(was, own, other).Equal(was) {
+			kept[f.name] = was
+		}
+	}
+	return kept
 }
 
 // Import are the values of an object that becomes the resource's: what says something,

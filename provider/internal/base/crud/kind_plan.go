@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // ModifyPlan plans what the hub reports, and asks the hub what would come of the change.
@@ -24,6 +25,9 @@ func (r *kindResource[M, O]) ModifyPlan(
 	if !req.Plan.Raw.IsNull() {
 		if k.KeepWording != nil && !req.State.Raw.IsNull() {
 			k.KeepWording(ctx, req, resp)
+		}
+		if k.Model == nil && !req.State.Raw.IsNull() {
+			k.keepWording(ctx, req, resp)
 		}
 		if k.Waits != nil {
 			writes = k.leaveOpen(ctx, req, resp)
@@ -43,6 +47,23 @@ func (r *kindResource[M, O]) ModifyPlan(
 		}
 		return o, !diags.HasError()
 	})
+}
+
+// keepWording plans attributes of the table as they are in the state where that means the
+// same.
+func (k *Kind[M, O]) keepWording(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) {
+	var planned, prior types.Object
+	resp.Diagnostics.Append(resp.Plan.Get(ctx, &planned)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	fresh := func() O {
+		object, _ := kube.Fresh(k.Empty).(O)
+		return object
+	}
+	for name, value := range k.Table.Kept(planned.Attributes(), prior.Attributes(), fresh) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
+	}
 }
 
 // leaveOpen plans what is only known after the apply, and reports whether the plan

@@ -153,13 +153,19 @@ func DescribeConditions(conditions []metav1.Condition, now time.Time) string {
 	}
 	var lines []string
 	for _, c := range conditions {
-		age := ""
-		if !c.LastTransitionTime.IsZero() {
-			age = ", for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
-		}
-		lines = append(lines, fmt.Sprintf("  %s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, c.Message))
+		lines = append(lines, "  "+DescribeCondition(c, now))
 	}
 	return attribute.JoinLines(lines)
+}
+
+// DescribeCondition says what a condition is and why, and for how long, unless now is
+// zero.
+func DescribeCondition(c metav1.Condition, now time.Time) string {
+	age := ""
+	if !now.IsZero() && !c.LastTransitionTime.IsZero() {
+		age = ", for " + duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+	}
+	return fmt.Sprintf("%s is %s (%s%s): %s", c.Type, c.Status, c.Reason, age, c.Message)
 }
 
 // IsTimeout reports whether err is that of a wait whose time is up.
