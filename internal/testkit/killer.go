@@ -56,7 +56,8 @@ func (k *Killer) judge(r *http.Request) (last bool, err error) {
 	switch path := r.URL.Path; {
 	case k.what != "":
 		return false, ErrBroken
-	case r.Method == http.MethodGet, strings.HasSuffix(path, "/events"), strings.HasSuffix(path, "/selfsubjectaccessreviews"):
+	case r.Method == http.MethodGet, strings.HasSuffix(path, "/events"),
+		strings.HasSuffix(path, "/selfsubjectaccessreviews"):
 		return false, nil
 	}
 	if k.writes++; k.writes != k.at {

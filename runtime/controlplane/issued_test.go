@@ -46,8 +46,9 @@ func TestIssued(t *testing.T) {
 			want: []string{"1300"},
 		},
 		"a certificate that a user did not come by": {
-			user: "x", extra: map[string][]string{user.CredentialIDKey: {"X509SHA256=00"}, extension.IssuedAtKey: {"7"}},
-			with: certificate, want: never,
+			user:  "x",
+			extra: map[string][]string{user.CredentialIDKey: {"X509SHA256=00"}, extension.IssuedAtKey: {"7"}},
+			with:  certificate, want: never,
 		},
 		"a token beside one": {
 			user: account, with: certificate, header: bearer(jwt(`{"iat":7,"exp":9}`)), want: []string{"7"},

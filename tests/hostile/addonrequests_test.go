@@ -118,7 +118,9 @@ func TestCanISaysWhatARequestGets(t *testing.T) {
 	agree("denied")
 	testkit.Must(t, admin.Delete(ctx, w))
 	denied := testfleet.Client(t, all["agent"])
-	testkit.Eventually(t, func() error { return denied.Get(ctx, client.ObjectKeyFromObject(w), &workv1.ManifestWork{}) })
+	testkit.Eventually(t, func() error {
+		return denied.Get(ctx, client.ObjectKeyFromObject(w), &workv1.ManifestWork{})
+	})
 	agree("denied, with a work that is being deleted")
 	testkit.Must(t, admin.Patch(ctx, w, mergePatchf(`{"metadata":{"finalizers":null}}`)))
 	testkit.Must(t, admin.Patch(ctx, clusterNamed(name, false), mergePatchf(`{"spec":{"hubAcceptsClient":true}}`)))

@@ -184,7 +184,9 @@ func TestTenantAsksForMore(t *testing.T) {
 	harmless(t, "a tenant floods the hub with events", testkit.Poll(testkit.Timeout, func() error {
 		listed := &eventsv1.EventList{}
 		testkit.Must(t, x.admin.List(ctx, listed, client.InNamespace(x.namespace)))
-		listed.Items = slices.DeleteFunc(listed.Items, func(e eventsv1.Event) bool { return e.Reason != muster.EventAccessRefused })
+		listed.Items = slices.DeleteFunc(listed.Items, func(e eventsv1.Event) bool {
+			return e.Reason != muster.EventAccessRefused
+		})
 		if n := len(listed.Items); n < 9 || n > 12 { // one for each kind of refusal above
 			return fmt.Errorf("there are %d events about refusals", n)
 		}

@@ -22,14 +22,14 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/tests/inprocess"
 )
 
-// impatient is the provider with less patience with agents that don't run.
-type impatient struct {
+// withPatience is the provider with less patience with agents that don't run.
+type withPatience struct {
 	provider.Provider
 	stuck, contact *time.Duration
 }
 
 // Resources implements provider.Provider.
-func (p impatient) Resources(ctx context.Context) []func() resource.Resource {
+func (p withPatience) Resources(ctx context.Context) []func() resource.Resource {
 	resources := p.Provider.Resources(ctx)
 	for i, made := range resources {
 		var named resource.MetadataResponse
@@ -48,7 +48,7 @@ func TestAccKlusterletKeepsTheAgentThatRuns(t *testing.T) {
 	process := acctest.DevCluster(t)
 	managed := acctest.OutsiderOf(t, process)
 	stuck, contact := time.Minute, time.Minute
-	server := providerserver.NewProtocol6WithError(impatient{muster.New("test")(), &stuck, &contact})
+	server := providerserver.NewProtocol6WithError(withPatience{muster.New("test")(), &stuck, &contact})
 	w := inprocess.NewWorkspace(t, map[string]func() (tfprotov6.ProviderServer, error){"muster": server})
 	config := func(body string) string { return onboardingConfig("upgraded", process.Kubeconfig, body) }
 	good := config("")

@@ -37,9 +37,9 @@ type (
 func Score() crud.Declared {
 	return &crud.Kind[values, score]{
 		Type: "addon_placement_score", Noun: "placement score", Empty: &clusterv1alpha1.AddOnPlacementScore{},
-		Description: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters by: " +
-			"`add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in its " +
-			"`cel_expressions`.\n\n" +
+		Description: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters " +
+			"by: `add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in " +
+			"its `cel_expressions`.\n\n" +
 			"It is an AddOnPlacementScore in the cluster's namespace on the hub. Scores of other names in the same " +
 			"object may have other writers, such as an add-on: they are left alone, and as long as there are any, " +
 			"destroying the resource removes its own scores and leaves the object.",
@@ -51,8 +51,8 @@ func Score() crud.Declared {
 			},
 			{
 				Name: "name",
-				Description: "Name of the object, by which placements refer to it (`resource_name`): give it the same " +
-					"name in every cluster. Changing it replaces the object.",
+				Description: "Name of the object, by which placements refer to it (`resource_name`): give it the " +
+					"same name in every cluster. Changing it replaces the object.",
 				Valid: attribute.ValidObjectName("score object name"),
 			},
 		},
@@ -113,9 +113,9 @@ func scoreTable() attribute.Table[score] {
 				return scoresOf(from, func(name string) bool { return len(own) == 0 || slices.Contains(own, name) })
 			}),
 		attribute.Code("valid_until",
-			attribute.Optional("When the scores expire, in RFC 3339 and whole seconds, such as `2027-01-31T00:00:00Z`. "+
-				"From then on each counts as 0. If omitted, they never expire, unless another writer of scores in the "+
-				"same object sets a time for all.", attribute.ValidTime()),
+			attribute.Optional("When the scores expire, in RFC 3339 and whole seconds, such as "+
+				"`2027-01-31T00:00:00Z`. From then on each counts as 0. If omitted, they never expire, unless "+
+				"another writer of scores in the same object sets a time for all.", attribute.ValidTime()),
 			func(text types.String, to score) {
 				if moment, err := time.Parse(time.RFC3339, text.ValueString()); err == nil {
 					to.Status.ValidUntil = &metav1.Time{Time: moment}
@@ -159,7 +159,9 @@ func scored(v values, namespace, name string) score {
 // shared reports whether others have scores in an object.
 func shared(v values, object score) bool {
 	own, _ := v["scores"].(types.Map)
-	return slices.ContainsFunc(object.Status.Scores, func(item scoreItem) bool { return own.Elements()[item.Name] == nil })
+	return slices.ContainsFunc(object.Status.Scores, func(item scoreItem) bool {
+		return own.Elements()[item.Name] == nil
+	})
 }
 
 // ownScores has the scores compared that are there. Those that are added beside another
@@ -197,9 +199,9 @@ func explainScore(c *scoreChange, doing string, err error) error {
 	if !kube.IsMissingNamespace(err) {
 		return err
 	}
-	return &hub.RefusalError{Err: err, Summary: "Cannot " + doing, Detail: fmt.Sprintf("The hub %s has no namespace %q: "+
-		"there is no managed cluster of this name, or the hub has not made its namespace yet. Refer to the name of a "+
-		"muster_managed_cluster, or correct it.", c.Client.Host(), c.Keys[0])}
+	return &hub.RefusalError{Err: err, Summary: "Cannot " + doing, Detail: fmt.Sprintf("The hub %s has no namespace "+
+		"%q: there is no managed cluster of this name, or the hub has not made its namespace yet. Refer to the name "+
+		"of a muster_managed_cluster, or correct it.", c.Client.Host(), c.Keys[0])}
 }
 
 // keepMoment plans a time as it is worded in the state where it is the same.

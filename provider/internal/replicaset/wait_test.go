@@ -113,7 +113,9 @@ func TestWaitIsMet(t *testing.T) {
 // Only what changes the works makes the hub report again.
 func TestSameWorks(t *testing.T) {
 	a, b := placementRefModel{Name: tfString("a")}, placementRefModel{Name: tfString("b")}
-	progressive := placementRefModel{Name: tfString("a"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")}}
+	progressive := placementRefModel{
+		Name: tfString("a"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")},
+	}
 	texts := func(text string) attr.Value { return attribute.StringListValue([]string{text}) }
 	executor := map[string]attr.Value{"namespace": tfString("a"), "service_account": tfString("b")}
 	plan := func(change attribute.Values) attribute.Values {
@@ -128,15 +130,17 @@ func TestSameWorks(t *testing.T) {
 		change attribute.Values
 		want   bool
 	}{
-		"nothing":            {nil, true},
-		"notation":           {attribute.Values{"manifests": texts(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`)}, true},
-		"strategy":           {attribute.Values{"placements": placed([]placementRefModel{progressive, b})}, true},
-		"deletion policy":    {attribute.Values{"cascade_deletion_policy": tfString("Foreground")}, true},
-		"order":              {attribute.Values{"placements": placed([]placementRefModel{b, a})}, true},
-		"another placement":  {attribute.Values{"placements": placed([]placementRefModel{{Name: tfString("c")}, b})}, false},
-		"a placement less":   {attribute.Values{"placements": placed([]placementRefModel{a})}, false},
-		"manifests":          {attribute.Values{"manifests": texts("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, false},
-		"executor":           {attribute.Values{"executor": types.ObjectValueMust(map[string]attr.Type{"namespace": types.StringType, "service_account": types.StringType}, executor)}, false},
+		"nothing":           {nil, true},
+		"notation":          {attribute.Values{"manifests": texts(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`)}, true},
+		"strategy":          {attribute.Values{"placements": placed([]placementRefModel{progressive, b})}, true},
+		"deletion policy":   {attribute.Values{"cascade_deletion_policy": tfString("Foreground")}, true},
+		"order":             {attribute.Values{"placements": placed([]placementRefModel{b, a})}, true},
+		"another placement": {attribute.Values{"placements": placed([]placementRefModel{{Name: tfString("c")}, b})}, false},
+		"a placement less":  {attribute.Values{"placements": placed([]placementRefModel{a})}, false},
+		"manifests":         {attribute.Values{"manifests": texts("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, false},
+		"executor": {attribute.Values{"executor": types.ObjectValueMust(
+			map[string]attr.Type{"namespace": types.StringType, "service_account": types.StringType}, executor,
+		)}, false},
 		"unreadable content": {attribute.Values{"manifests": texts("x")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

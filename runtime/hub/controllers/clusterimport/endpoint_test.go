@@ -98,7 +98,8 @@ func TestAJoinedNameNeedsProof(t *testing.T) {
 	} {
 		imp := &v1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: "paris"}, Spec: x.spec}
 		j := &job{
-			imp: imp, status: &x.status, cluster: x.mc, uid: "u", managed: &connection{authority: &authority{wanted: pin}},
+			imp: imp, status: &x.status, cluster: x.mc, uid: "u",
+			managed: &connection{authority: &authority{wanted: pin}},
 		}
 		j.pinned = pinnedAuthority(j)
 		why := unproven(j, x.certified)

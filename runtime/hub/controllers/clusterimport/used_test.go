@@ -44,7 +44,9 @@ func TestKilledBetweenTheRecordAndTheKubeconfig(t *testing.T) {
 		"after all that is to do": {writes: 2, deletes: true, kept: false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			imp := &v1alpha1.ClusterImport{Spec: v1alpha1.ClusterImportSpec{KubeconfigSecret: "paris", Redeploy: 2, Rejoin: 3}}
+			imp := &v1alpha1.ClusterImport{
+				Spec: v1alpha1.ClusterImportSpec{KubeconfigSecret: "paris", Redeploy: 2, Rejoin: 3},
+			}
 			imp.Name, imp.UID, imp.Generation, imp.Finalizers = "paris", "u", 1, []string{muster.ImportFinalizer}
 			imp.Spec.Endpoint = v1alpha1.HubEndpoint{Server: "https://hub", CABundle: []byte("ca")}
 			mc := &clusterv1.ManagedCluster{Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}}
@@ -58,14 +60,17 @@ func TestKilledBetweenTheRecordAndTheKubeconfig(t *testing.T) {
 			left := x.writes
 			dying := interceptor.NewClient(alive, interceptor.Funcs{
 				SubResourcePatch: func(
-					ctx context.Context, c client.Client, of string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+					ctx context.Context, c client.Client, of string, o client.Object, p client.Patch,
+					opts ...client.SubResourcePatchOption,
 				) error {
 					if left--; left < 0 {
 						return killed
 					}
 					return c.SubResource(of).Patch(ctx, o, p, opts...)
 				},
-				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				Delete: func(
+					ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption,
+				) error {
 					if !x.deletes {
 						return killed
 					}
