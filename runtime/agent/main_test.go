@@ -31,6 +31,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -170,6 +171,7 @@ func (f *fleetCluster) join() {
 	f.accept(true)
 	f.awaitCondition(cluster.ConditionAvailable, metav1.ConditionTrue)
 	f.awaitCondition(cluster.ConditionClockSynced, metav1.ConditionTrue)
+	f.awaitCondition(muster.ConditionHubEndpointCurrent, metav1.ConditionTrue)
 	testenv.Eventually(f.t, func() error { // the last that the hub does about a cluster that has come
 		if taints := f.get().Spec.Taints; len(taints) > 0 {
 			return fmt.Errorf("the cluster still has the taints %v", taints)
