@@ -263,9 +263,14 @@ func TestDeletedPodsAgentStops(t *testing.T) {
 	}
 	<-one.ctx.Done()
 	two := launches.next(t, "agent-stops")
-	if _, err := admin.CoreV1().Pods("agent-stops").Get(t.Context(), first.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the second agent started while the first pod was there: %v", err)
-	}
+	// The ReplicaSet replaces a pod that is being deleted, and does not wait until it is gone.
+	testkit.EventuallyThat(t, "the first pod is gone", func() error {
+		_, err := admin.CoreV1().Pods("agent-stops").Get(t.Context(), first.Name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the pod %s is still there: %v", first.Name, err)
+		}
+		return nil
+	})
 	if err := admin.AppsV1().Deployments("agent-stops").Delete(t.Context(), klusterlet.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
