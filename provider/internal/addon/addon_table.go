@@ -72,7 +72,7 @@ func addOnTable() attribute.Table[fleetAddOn] {
 	}, plannedTable(), addOnStatus())
 }
 
-// always says that an import takes over what is there, whoever has written it.
+// always says that an import takes over what is there, no matter which user wrote it.
 func always(attribute.Owned, fleetAddOn) bool { return true }
 
 func managedByField() attribute.Field[fleetAddOn] {
@@ -242,7 +242,7 @@ func placementsField() attribute.Field[fleetAddOn] {
 				return workload.SameRollout(own.RolloutStrategy, live.RolloutStrategy)
 			})).
 		Sets(func(o fleetAddOn) { o.Spec.InstallStrategy.Type = v1alpha1.InstallStrategyPlacements }).
-		CountsWhere(func(o fleetAddOn) bool {
+		Where(func(o fleetAddOn) bool {
 			return o.Spec.InstallStrategy.Type == v1alpha1.InstallStrategyPlacements
 		}).
 		At("spec.installStrategy.placements").KeepsWording()

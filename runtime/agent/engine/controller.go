@@ -190,7 +190,7 @@ func cause(err error) string {
 	}, err.Error())
 }
 
-// Soonest is the shortest of waits, of which 0 is none.
+// Soonest is the shortest of waits. A wait of 0 is no wait.
 func Soonest(waits ...time.Duration) time.Duration {
 	var soonest time.Duration
 	for _, w := range waits {

@@ -71,8 +71,8 @@ type Field[P any] struct {
 	others bool
 	// once is set for what never changes on the hub.
 	once bool
-	// observe is read for a nested object of which prior says what is of interest; nil
-	// for others.
+	// observe takes the place of the comparison of own with live where all of them are set,
+	// and may keep prior, in whole or in part; nil in most.
 	observe func(prior attr.Value, own, live P) attr.Value
 	// importable says which of the entries an import may take over; nil asks
 	// ImportableAnnotation.
@@ -126,23 +126,6 @@ func (f Field[P]) From(view func(from P) P) Field[P] {
 	return f
 }
 
-// CountsWhere says of a list in which objects it counts. There it is never null.
-func (f Field[P]) CountsWhere(counts func(from P) bool) Field[P] {
-	read, kind := f.read, f.kind()
-	f.read = func(from P) attr.Value {
-		value := read(from)
-		of, ok := kind.(types.ListType)
-		switch {
-		case !counts(from):
-			return Null(kind)
-		case ok && value.IsNull():
-			return types.ListValueMust(of.ElemType, nil)
-		}
-		return value
-	}
-	return f
-}
-
 // KeepsWording says that a plan keeps the state's value where the new one means the same.
 func (f Field[P]) KeepsWording() Field[P] {
 	f.worded = true
@@ -168,14 +151,19 @@ func (f Field[P]) Default(value attr.Value) Field[P] {
 	return f.Standard(value)
 }
 
-// Where says of which objects the attribute is read. Of others it is null.
+// Where says which objects have the attribute: a list is never null there, and of other
+// objects the attribute is null.
 func (f Field[P]) Where(has func(from P) bool) Field[P] {
-	read := f.read
+	read, kind := f.read, f.kind()
 	f.read = func(from P) attr.Value {
 		if !has(from) {
-			return f.null()
+			return Null(kind)
 		}
-		return read(from)
+		value := read(from)
+		if list, ok := kind.(types.ListType); ok && value.IsNull() {
+			return types.ListValueMust(list.ElemType, nil)
+		}
+		return value
 	}
 	return f
 }
