@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -96,4 +97,162 @@ func levelName(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue("DEBUG")
 	}
 	return a
+}
+
+// programHandler is the handler of the program's logger. It is there for Library
+// to learn when the program stops.
+type programHandler struct {
+	slog.Handler
+	stopping <-chan struct{}
+}
+
+func (h programHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return programHandler{h.Handler.WithAttrs(attrs), h.stopping}
+}
+
+func (h programHandler) WithGroup(name string) slog.Handler {
+	return programHandler{h.Handler.WithGroup(name), h.stopping}
+}
+
+// libraryHandler takes what libraries log one level down: what is information
+// for the developers of Kubernetes is noise to the users of this program.
+type libraryHandler struct {
+	next slog.Handler
+	// stopping is closed when the program stops; nil if that is not known.
+	stopping <-chan struct{}
+}
+
+func (h libraryHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, demote(level))
+}
+
+func (h libraryHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = demote(r.Level)
+	if r.Level >= slog.LevelError && h.isExpected(r) {
+		r.Level = slog.Level(-1)
+		if !h.next.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
+	return h.next.Handle(ctx, r)
+}
+
+func (h libraryHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return libraryHandler{h.next.WithAttrs(attrs), h.stopping}
+}
+
+func (h libraryHandler) WithGroup(name string) slog.Handler {
+	return libraryHandler{h.next.WithGroup(name), h.stopping}
+}
+
+func demote(level slog.Level) slog.Level {
+	if level >= slog.LevelError {
+		return level
+	}
+	return min(level, 0) - 1
+}
+
+func (h libraryHandler) isExpected(r slog.Record) bool {
+	l := lineOf(r)
+	if anyMatches(expected, l) {
+		return true
+	}
+	select {
+	case <-h.stopping:
+		return anyMatches(expectedAtStop, l)
+	default:
+		return false
+	}
+}
+
+// line is what an expectation looks at.
+type line struct{ logger, message, err string }
+
+func lineOf(r slog.Record) line {
+	l := line{message: r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key { // the names that logr gives them
+		case "logger":
+			l.logger = a.Value.String()
+		case "err":
+			l.err = a.Value.String()
+		}
+		return true
+	})
+	return l
+}
+
+func anyMatches(expectations []expectation, l line) bool {
+	for _, e := range expectations {
+		if e.matches(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether a line is expected. Kubernetes' older code writes its
+// errors into the message.
+func (e expectation) matches(l line) bool {
+	return strings.HasSuffix(l.logger, e.logger) &&
+		strings.Contains(l.message, e.message) &&
+		(strings.Contains(l.err, e.err) || strings.Contains(l.message, e.err))
+}
+
+// expectation describes errors that libraries log though nothing is wrong. All
+// of its fields have to match; an empty one matches everything. Other attributes
+// of a line do not count.
+type expectation struct {
+	// logger is the end of the logger's name.
+	logger string
+	// message is a part of the message.
+	message string
+	// err is a part of the error.
+	err string
+}
+
+// unhandled is the logger of errors that Kubernetes' code can't return.
+const unhandled = "UnhandledError"
+
+// expected are errors of a normal start and of normal life.
+var expected = []expectation{
+	// No file of that kind is ever given.
+	{message: "The manifest file is empty, ignoring"},
+	// The namespaces are made at the same time as what lives in them; both are
+	// tried again a moment later.
+	{err: `namespaces "kube-system" not found`},
+	{err: `namespaces "kube-node-lease" not found`},
+	{err: `namespaces "kube-public" not found`},
+	{err: `namespaces "default" not found`},
+	// Nothing removes the API server's own endpoint at a stop, as there is
+	// nothing behind it.
+	{message: "Found stale data, removed previous endpoints on kubernetes service"},
+	// The first start gives the API server's own service its address.
+	{logger: unhandled, err: "is not allocated; repairing"},
+	// A client went away before it had its answer.
+	{err: "context canceled"},
+	// Controllers that are ahead of their caches try again.
+	{err: "is not as new as written version"},
+	{err: "the object has been modified; please apply your changes to the latest version"},
+}
+
+// expectedAtStop are errors of a stop, which ends requests that are under way.
+// Before it the same errors say that the server is overloaded or a part of it
+// fails.
+var expectedAtStop = []expectation{
+	{err: "http: Server closed"},
+	{err: "server is shutting down"},
+	{err: "io: read/write on closed pipe"},
+	{err: "http: Handler timeout"},
+	{logger: unhandled, message: "Timeout or abort while handling"},
+	{logger: unhandled, message: "Post-timeout activity"},
+	{message: "FinishRequest: post-timeout activity"},
+	{logger: unhandled, err: "FinishRequest: post-timeout activity"},
+	{logger: unhandled, err: "Unable to sync caches"},
+	{logger: unhandled, err: "timed out waiting for dependency graph builder sync"},
+	{message: "failed to get informer from cache"},
+	{message: "Unable start event watcher"},
+	{message: "Unable to remove peer endpoint leases"},
+	// A leader that stops releases its Lease.
+	{message: "error received after stop sequence was engaged", err: "leader election lost"},
 }

@@ -12,6 +12,7 @@ package retry
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -74,4 +75,72 @@ func Sleep(ctx context.Context, clk clock.Clock, d time.Duration, wake <-chan st
 	case <-wake:
 		return true
 	}
+}
+
+// Once keeps what fails in the same way at each attempt from being logged at
+// each attempt. The zero value is ready, and it is safe for concurrent use.
+type Once struct{ each OnceEach[struct{}] }
+
+// Changed reports whether text differs from that of the call before; so does the
+// first after Clear.
+func (o *Once) Changed(text string) bool { return o.each.Changed(struct{}{}, text) }
+
+// Clear forgets the text, as after a success, and reports whether there was one.
+func (o *Once) Clear() bool { return o.each.Clear(struct{}{}) }
+
+// OnceEach is a Once for each of several keys.
+type OnceEach[K comparable] struct {
+	mu    sync.Mutex
+	texts map[K]string
+}
+
+// Changed reports whether text differs from that of the call before for key; so
+// does the first after Clear.
+func (o *OnceEach[K]) Changed(key K, text string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if before, ok := o.texts[key]; ok && before == text {
+		return false
+	}
+	if o.texts == nil {
+		o.texts = map[K]string{}
+	}
+	o.texts[key] = text
+	return true
+}
+
+// Clear forgets the text of key, as after a success, and reports whether there
+// was one.
+func (o *OnceEach[K]) Clear(key K) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, known := o.texts[key]
+	delete(o.texts, key)
+	return known
+}
+
+// Quick is for single requests that mostly work a moment later, as after a
+// conflict or while an API server restarts: 100 ms up to limit.
+func Quick(limit time.Duration) wait.Backoff { return doubling(100*time.Millisecond, limit) }
+
+// Start is for what the start of a program waits for, which may need somebody
+// to help: half a second up to limit.
+func Start(limit time.Duration) wait.Backoff { return doubling(500*time.Millisecond, limit) }
+
+// Restart is for parts of a program that have failed as a whole: a second up to
+// limit.
+func Restart(limit time.Duration) wait.Backoff { return doubling(time.Second, limit) }
+
+// Watch is for lists and watches: a quarter of a second up to 10 seconds. It
+// has the most jitter, as all clients lose a server at the same time.
+func Watch() wait.Backoff {
+	b := doubling(250*time.Millisecond, 10*time.Second)
+	b.Jitter = 1
+	return b
+}
+
+// doubling waits twice as long each time, from first up to limit, and adds up
+// to half of it as jitter.
+func doubling(first, limit time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.5, Steps: 30, Cap: limit}
 }

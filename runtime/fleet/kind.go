@@ -1,19 +1,24 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
 	kindexec "sigs.k8s.io/kind/pkg/exec"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
@@ -228,4 +233,212 @@ func engineOutput(err error) string {
 		text += ": " + string(run.Output)
 	}
 	return strings.Join(strings.Fields(text), " ")
+}
+
+const (
+	// KindImageEnv names the environment variable with the node image to use
+	// instead of kind's default.
+	KindImageEnv = "MUSTER_KIND_IMAGE"
+	// KindConfigEnv names the environment variable with the path of the kind
+	// configuration to use instead of ours.
+	KindConfigEnv = "MUSTER_KIND_CONFIG"
+
+	kindReadyTimeout = 3 * time.Minute
+
+	// cleanTimeout is how long the removal of a half-made cluster may take when the
+	// program ends.
+	cleanTimeout = 10 * time.Second
+
+	// makingFile is there while a cluster is being made. Where it is left, the
+	// cluster is not whole.
+	makingFile = "making"
+
+	// kindConfig lets kubelets run on hosts with version 1 of control groups,
+	// which they refuse by default.
+	kindConfig = `kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+kubeadmConfigPatches:
+- |
+  kind: KubeletConfiguration
+  failCgroupV1: false
+`
+)
+
+// making is the file that is there while a cluster is being made.
+func (k *Kind) making(name string) string { return filepath.Join(k.dir, name, makingFile) }
+
+// build makes a cluster. As kind's own code takes no notice of ctx, a cluster that
+// is half made when ctx ends is removed.
+func (k *Kind) build(ctx context.Context, name, kubeconfig string) error {
+	if err := os.MkdirAll(filepath.Dir(kubeconfig), 0o700); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(k.making(name), nil, 0o600); err != nil {
+		return err
+	}
+	made := make(chan error, 1)
+	go func() { made <- k.create(name, kubeconfig) }()
+	select {
+	case err := <-made:
+		if err != nil {
+			return err
+		}
+		return os.Remove(k.making(name))
+	case <-ctx.Done():
+	}
+	removed := make(chan struct{})
+	go func() {
+		_ = k.provider.Delete(k.ClusterName(name), kubeconfig) // what is left, the next start finds not whole
+		close(removed)
+	}()
+	select {
+	case <-removed:
+	case <-time.After(cleanTimeout):
+	}
+	return fmt.Errorf("%s: its making was cut short: run muster up to make it again, or muster down to remove what is left: %w",
+		name, context.Cause(ctx))
+}
+
+// create has kind make a cluster.
+func (k *Kind) create(name, kubeconfig string) error {
+	config := []byte(kindConfig)
+	if path := os.Getenv(KindConfigEnv); path != "" {
+		var err error
+		if config, err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("%s: the kind configuration that %s names: %w", name, KindConfigEnv, err)
+		}
+	}
+	options := []cluster.CreateOption{
+		cluster.CreateWithRawConfig(config),
+		cluster.CreateWithKubeconfigPath(kubeconfig),
+		cluster.CreateWithWaitForReady(kindReadyTimeout),
+		cluster.CreateWithDisplayUsage(false),
+		cluster.CreateWithDisplaySalutation(false),
+	}
+	if image := os.Getenv(KindImageEnv); image != "" {
+		options = append(options, cluster.CreateWithNodeImage(image))
+	}
+	err := k.provider.Create(k.ClusterName(name), options...)
+	if err != nil && strings.Contains(err.Error(), "failed to pull image") {
+		return &KindUnavailableError{fmt.Sprintf("the node image is not on this machine and cannot be pulled: %s: load one and name it with %s",
+			engineOutput(err), KindImageEnv)}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: kind cannot make the cluster: %s", name, engineOutput(err))
+	}
+	return nil
+}
+
+// machines are what is used of the container engine beside kind: the containers
+// that are the nodes of a cluster.
+type machines interface {
+	// Nodes names the nodes of a cluster of kind, running or not.
+	Nodes(kindName string) ([]string, error)
+	// Running reports whether a node's container runs.
+	Running(kindName, node string) bool
+	// Restart starts a node's container that has stopped.
+	Restart(ctx context.Context, node string) error
+	// ImageID is what the node has under an image's name; "" for nothing.
+	ImageID(kindName, node, image string) string
+	// Load puts an archive of an image into a node.
+	Load(kindName, node string, archive io.Reader) error
+	// Gateway is the IPv4 address by which a node reaches this machine.
+	Gateway(kindName, node string) (string, error)
+}
+
+// kindMachines asks kind and the engine's own command.
+type kindMachines struct{ provider *cluster.Provider }
+
+func (m kindMachines) node(kindName, name string) (nodes.Node, error) {
+	all, err := m.provider.ListInternalNodes(kindName)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range all {
+		if n.String() == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no node %s", name)
+}
+
+func (m kindMachines) Nodes(kindName string) ([]string, error) {
+	all, err := m.provider.ListInternalNodes(kindName)
+	var names []string
+	for _, n := range all {
+		names = append(names, n.String())
+	}
+	return names, err
+}
+
+func (m kindMachines) Running(kindName, name string) bool {
+	n, err := m.node(kindName, name)
+	return err == nil && n.Command("true").Run() == nil
+}
+
+func (m kindMachines) Restart(ctx context.Context, name string) error {
+	var failures []string
+	for _, engine := range engines() {
+		out, err := exec.CommandContext(ctx, engine, "start", name).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, exec.ErrNotFound) {
+			continue
+		}
+		failures = append(failures, strings.Join(strings.Fields(fmt.Sprintf("%s start %s: %s", engine, name, out)), " "))
+	}
+	return errors.New(strings.Join(failures, "; "))
+}
+
+// engines are the commands that kind looks for, in its order, or the only one that
+// the environment allows it.
+func engines() []string {
+	if chosen := os.Getenv("KIND_EXPERIMENTAL_PROVIDER"); chosen != "" {
+		return []string{chosen}
+	}
+	return []string{"docker", "nerdctl", "finch", "podman"}
+}
+
+func (m kindMachines) ImageID(kindName, name, image string) string {
+	n, err := m.node(kindName, name)
+	if err != nil {
+		return ""
+	}
+	id, err := nodeutils.ImageID(n, image)
+	if err != nil {
+		return "" // the node says so of images that it has not
+	}
+	return id
+}
+
+func (m kindMachines) Load(kindName, name string, archive io.Reader) error {
+	n, err := m.node(kindName, name)
+	if err != nil {
+		return err
+	}
+	return nodeutils.LoadImageArchive(n, archive)
+}
+
+func (m kindMachines) Gateway(kindName, name string) (string, error) {
+	n, err := m.node(kindName, name)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	if err := n.Command("ip", "-4", "route", "show", "default").SetStdout(&out).Run(); err != nil {
+		return "", fmt.Errorf("ask the node %s for its gateway: %s", name, engineOutput(err))
+	}
+	return gateway(out.String())
+}
+
+// gateway finds the address in "default via 172.18.0.1 dev eth0".
+func gateway(route string) (string, error) {
+	words := strings.Fields(route)
+	for i, w := range words {
+		if w == "via" && i+1 < len(words) && net.ParseIP(words[i+1]) != nil {
+			return words[i+1], nil
+		}
+	}
+	return "", fmt.Errorf("the container network has no IPv4 gateway: its default route is %q", strings.TrimSpace(route))
 }

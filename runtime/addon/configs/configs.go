@@ -15,7 +15,14 @@ package configs
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -116,4 +123,137 @@ func FromTemplate(a *v1alpha1.ClusterManagementAddOn) bool {
 	return slices.ContainsFunc(a.Spec.SupportedConfigs, func(kind v1alpha1.ConfigMeta) bool {
 		return kind.Group == addon.GroupName && kind.Resource == addon.TemplateResource
 	})
+}
+
+// Hash identifies the content of a configuration object: all of its top-level
+// fields but apiVersion, kind, metadata and status, as JSON with sorted keys. The
+// object has to be the one of the wire. One that has been through Go's types is
+// another: these drop or add empty fields.
+func Hash(object map[string]any) (string, error) {
+	content := maps.Clone(object)
+	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
+		delete(content, field)
+	}
+	data, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("hash a configuration: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// SpecHashes are the hashes of configurations as works name them in an annotation:
+// RESOURCE.GROUP/NAMESPACE/NAME, or RESOURCE/NAMESPACE/NAME for the core group.
+func SpecHashes(references []v1alpha1.ConfigReference) map[string]string {
+	out := map[string]string{}
+	for _, r := range references {
+		if d := r.DesiredConfig; d != nil {
+			kind := schema.GroupResource{Group: r.Group, Resource: r.Resource}
+			out[fmt.Sprintf("%s/%s/%s", kind, d.Namespace, d.Name)] = d.SpecHash
+		}
+	}
+	return out
+}
+
+// SpecHashAnnotation is the annotation of a work that is made with configurations;
+// without any there is none.
+func SpecHashAnnotation(references []v1alpha1.ConfigReference) (value string, ok bool) {
+	hashes := SpecHashes(references)
+	if len(hashes) == 0 {
+		return "", false
+	}
+	data, err := json.Marshal(hashes)
+	return string(data), err == nil // maps of strings can be marshalled
+}
+
+// Matches reports whether a work with an annotation, or without one, is made with
+// the desired configurations. A hash that is not known, on either side, matches
+// nothing.
+func Matches(annotation string, present bool, references []v1alpha1.ConfigReference) bool {
+	if !present {
+		return len(references) == 0
+	}
+	var have map[string]string
+	if err := json.Unmarshal([]byte(annotation), &have); err != nil {
+		return false
+	}
+	for _, hash := range have {
+		if hash == "" {
+			return false
+		}
+	}
+	for _, r := range references {
+		if r.DesiredConfig == nil || r.DesiredConfig.SpecHash == "" {
+			return false
+		}
+	}
+	return maps.Equal(have, SpecHashes(references))
+}
+
+// For are the configurations that count for a ManagedClusterAddOn: those of its
+// placement, or the defaults, overridden by its own. known returns the hashes of its
+// own; those of kinds that it does not override are in base.
+func For(a *v1alpha1.ManagedClusterAddOn, base Set, known func(v1alpha1.AddOnConfig) string) Set {
+	if len(a.Spec.Configs) == 0 {
+		return base
+	}
+	return base.Override(Named(a.Spec.Configs, known))
+}
+
+// KnownTo returns the hashes that a ManagedClusterAddOn's status knows. The
+// add-on's manager writes them there for the configurations of its spec.
+func KnownTo(a *v1alpha1.ManagedClusterAddOn) func(v1alpha1.AddOnConfig) string {
+	return func(c v1alpha1.AddOnConfig) string {
+		for _, r := range a.Status.ConfigReferences {
+			if d := r.DesiredConfig; d != nil && r.ConfigGroupResource == c.ConfigGroupResource && d.ConfigReferent == c.ConfigReferent {
+				return d.SpecHash
+			}
+		}
+		return ""
+	}
+}
+
+// References are the entries of a ManagedClusterAddOn's status for the
+// configurations that count. An entry that remains keeps what it says of the
+// generation and of what was applied last.
+//
+// Name and namespace are repeated outside the desired configuration: older
+// managers read them there.
+func References(have []v1alpha1.ConfigReference, want Set) []v1alpha1.ConfigReference {
+	if len(want) == 0 {
+		return nil
+	}
+	old := map[v1alpha1.AddOnConfig]v1alpha1.ConfigReference{}
+	for _, r := range have {
+		if r.DesiredConfig != nil {
+			old[v1alpha1.AddOnConfig{ConfigGroupResource: r.ConfigGroupResource, ConfigReferent: r.DesiredConfig.ConfigReferent}] = r
+		}
+	}
+	out := make([]v1alpha1.ConfigReference, 0, len(want))
+	for _, c := range want {
+		before := old[c.AddOnConfig]
+		out = append(out, v1alpha1.ConfigReference{
+			ConfigGroupResource:    c.ConfigGroupResource,
+			ConfigReferent:         c.ConfigReferent,
+			LastObservedGeneration: before.LastObservedGeneration,
+			DesiredConfig:          &v1alpha1.ConfigSpecHash{ConfigReferent: c.ConfigReferent, SpecHash: c.SpecHash},
+			LastAppliedConfig:      before.LastAppliedConfig.DeepCopy(),
+		})
+	}
+	return out
+}
+
+// Unsupported is the first configuration of a ManagedClusterAddOn's spec whose kind
+// the add-on does not understand.
+func Unsupported(a *v1alpha1.ManagedClusterAddOn) (kind v1alpha1.ConfigGroupResource, found bool) {
+	supported := map[v1alpha1.ConfigGroupResource]bool{}
+	for _, kind := range a.Status.SupportedConfigs {
+		supported[kind] = true
+	}
+	for _, c := range a.Spec.Configs {
+		if !supported[c.ConfigGroupResource] {
+			return c.ConfigGroupResource, true
+		}
+	}
+	return kind, false
 }

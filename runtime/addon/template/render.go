@@ -1,8 +1,10 @@
 package template
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -10,6 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
 
 // Render makes the objects of an add-on in a cluster. Where that is impossible the
@@ -218,4 +223,198 @@ func name(o *unstructured.Unstructured) string {
 		return o.GetNamespace() + "/" + o.GetName()
 	}
 	return o.GetName()
+}
+
+const (
+	// maxGrowth is by how many bytes values of placeholders and a configuration may
+	// make an add-on larger. It is beyond what several works can carry, and keeps a
+	// small template with a large configuration from filling the memory.
+	maxGrowth = 8 << 20
+	// maxSteps is how many steps the rules of a configuration and of a template may take
+	// to be compared, each of some ten nanoseconds.
+	maxSteps = 20_000_000
+	// maxStates is how many states the regular expressions of a configuration may have
+	// together once their repetitions are written out.
+	maxStates = 20_000
+	// overhead is what a field that a configuration adds takes beside its texts, in bytes.
+	overhead = 32
+)
+
+// budget is what rendering an add-on in one cluster may still cost: bytes that it grows
+// by, and steps.
+type budget struct{ bytes, steps int }
+
+func newBudget() *budget { return &budget{maxGrowth, maxSteps} }
+
+// grow charges for bytes. what is what they are for, for the message.
+func (b *budget) grow(bytes int, what string) error {
+	if b.bytes -= bytes; b.bytes < 0 {
+		return fmt.Errorf("%s would make the add-on more than %d bytes larger than its template says, "+
+			"together with the values of placeholders: shorten them, or have fewer manifests and containers that get them",
+			what, maxGrowth)
+	}
+	return nil
+}
+
+// step charges for steps. what is what is compared, for the message.
+func (b *budget) step(steps int, what string) error {
+	if b.steps -= steps; b.steps < 0 {
+		return fmt.Errorf("%s would take more than %d steps to be compared: "+
+			"have fewer of them, or fewer manifests and containers", what, maxSteps)
+	}
+	return nil
+}
+
+// sizeOf is how many bytes a value takes as JSON.
+func sizeOf(value any) int {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return 0 // it came as JSON
+	}
+	return len(data)
+}
+
+// statesOf is about how many states a regular expression has once its repetitions are
+// written out, up to the first count beyond maxStates: (a{50}){20} has a thousand.
+func statesOf(r *syntax.Regexp) int {
+	n := 1
+	for _, sub := range r.Sub {
+		n = min(n+statesOf(sub), maxStates+1)
+	}
+	switch r.Op {
+	case syntax.OpLiteral:
+		n += len(r.Rune)
+	case syntax.OpCharClass:
+		n += len(r.Rune) / 16
+	case syntax.OpRepeat:
+		n *= max(1, r.Min, r.Max) // at most a thousand, which the parser sees to
+	}
+	return min(n, maxStates+1)
+}
+
+// Marks of a placeholder. Nothing may stand between them and its name: {{ NAME }} is
+// another name than {{NAME}}.
+const (
+	opening = "{{"
+	closing = "}}"
+)
+
+// markedText is a text of a manifest, cut at its placeholders: what stands before the first
+// one, and for each its name and what stands behind it.
+type markedText struct {
+	before string
+	rest   []placeholder
+}
+
+type placeholder struct{ name, behind string }
+
+// parseText cuts a text at its placeholders.
+func parseText(s string) (markedText, error) {
+	var t markedText
+	before, tail, found := strings.Cut(s, opening)
+	t.before = before
+	for found {
+		name, after, closed := strings.Cut(tail, closing)
+		if !closed {
+			return markedText{}, fmt.Errorf("%s opens a placeholder that nothing closes: close it with %s, as in {{CLUSTER_NAME}}; for the characters %s"+
+				" themselves put them into a variable of an AddOnDeploymentConfig", quoted(s), closing, opening)
+		}
+		var behind string
+		behind, tail, found = strings.Cut(after, opening)
+		t.rest = append(t.rest, placeholder{name, behind})
+	}
+	return t, nil
+}
+
+// in is the text with values for its placeholders. One without a value is left out.
+func (t markedText) in(v values) string {
+	if len(t.rest) == 0 {
+		return t.before
+	}
+	var b strings.Builder
+	b.WriteString(t.before)
+	for _, p := range t.rest {
+		b.WriteString(v[p.name])
+		b.WriteString(p.behind)
+	}
+	return b.String()
+}
+
+// size is how many bytes the text has with values for its placeholders.
+func (t markedText) size(v values) int {
+	n := len(t.before)
+	for _, p := range t.rest {
+		n += len(v[p.name]) + len(p.behind)
+	}
+	return n
+}
+
+// values are what stands for placeholders, by name.
+type values map[string]string
+
+// asText is the value of a variable as it counts inside a text. As upstream, a value
+// that can stand between the quotes of a JSON text is read like one: \n is the end of a
+// line. Any other, such as one with a quote or the end of a line in it, is taken as it
+// is, where upstream makes invalid JSON or lets it end the text.
+func asText(value string) string {
+	if !strings.Contains(value, `\`) {
+		return value
+	}
+	var read string
+	if json.Unmarshal([]byte(`"`+value+`"`), &read) != nil {
+		return value
+	}
+	return read
+}
+
+// quoted is a text for a message: quoted, and cut short where it is long.
+func quoted(s string) string {
+	return fmt.Sprintf("%q", text.Cut(s, 100))
+}
+
+// excerpt is a text for a message, cut short where it is very long.
+func excerpt(s string) string { return text.Cut(s, 1000) }
+
+// Variables that need no configuration.
+const (
+	hubKubeconfigVariable    = "HUB_KUBECONFIG"
+	clusterNameVariable      = "CLUSTER_NAME"
+	installNamespaceVariable = "INSTALL_NAMESPACE"
+)
+
+// hubKubeconfig is the path of the kubeconfig for the hub in the agent's containers.
+const hubKubeconfig = "/managed/hub-kubeconfig/kubeconfig"
+
+// variables are values as a configuration and containers have them, by name.
+type variables map[string]string
+
+// variables are those of an add-on in a cluster. Those of a configuration go before the
+// path of the kubeconfig, and behind the names of the cluster and of the namespace.
+// INSTALL_NAMESPACE is only there when the configuration has one.
+func (t *Template) variables(config *v1alpha1.AddOnDeploymentConfig, clusterName string) variables {
+	v := variables{}
+	if t.source.Spec.Registration != nil {
+		v[hubKubeconfigVariable] = hubKubeconfig
+	}
+	if config != nil {
+		for _, variable := range config.Spec.CustomizedVariables {
+			v[variable.Name] = variable.Value
+		}
+	}
+	if clusterName != "" {
+		v[clusterNameVariable] = clusterName
+	}
+	if forced := forcedNamespace(config); forced != "" {
+		v[installNamespaceVariable] = forced
+	}
+	return v
+}
+
+// texts are variables as they count inside texts.
+func (v variables) texts() values {
+	out := make(values, len(v))
+	for name, value := range v {
+		out[name] = asText(value)
+	}
+	return out
 }

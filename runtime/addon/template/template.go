@@ -23,11 +23,14 @@
 package template
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -103,4 +106,139 @@ func Render(in Input) (Result, error) {
 		return Result{}, err
 	}
 	return t.Render(in)
+}
+
+// parse reads as much of a template as can be read.
+func parse(source *v1alpha1.AddOnTemplate) (*Template, []error) {
+	t := &Template{source: source, counts: map[string]int{}}
+	var problems []error
+	for i, m := range source.Spec.AgentSpec.Workload.Manifests {
+		at := fmt.Sprintf("manifests[%d]", i)
+		read, err := readManifest(at, m.Raw)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		t.manifests = append(t.manifests, read...)
+	}
+	for _, m := range t.manifests {
+		countPlaceholders(m.tree, t.counts)
+	}
+	for _, c := range source.Spec.AgentSpec.ManifestConfigs {
+		countIn(t.counts, c.ResourceIdentifier.Name, c.ResourceIdentifier.Namespace)
+	}
+	t.placeholders = slices.Sorted(maps.Keys(t.counts))
+	return t, problems
+}
+
+// readManifest reads a manifest. A List is as many as it has items.
+func readManifest(at string, raw []byte) ([]manifest, error) {
+	if len(raw) == 0 {
+		return nil, fmt.Errorf("%s is empty: remove it, or write an object there", at)
+	}
+	tree, err := parseTree(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", at, err)
+	}
+	object, err := objectOf(tree)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", at, err)
+	}
+	if object["kind"] != "List" || object["apiVersion"] != "v1" {
+		return []manifest{{at, object}}, nil
+	}
+	items, ok := object["items"].([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s (List) has no items: write its objects there, or remove it", at)
+	}
+	var out []manifest
+	for i := range items {
+		where := fmt.Sprintf("%s.items[%d]", at, i)
+		item, err := objectOf(items[i])
+		if err == nil && item["kind"] == "List" {
+			err = errors.New("is a List inside a List: put its items into the outer one")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %w", where, err)
+		}
+		out = append(out, manifest{where, item})
+	}
+	return out, nil
+}
+
+// objectOf is a tree that is an object.
+func objectOf(tree any) (map[string]any, error) {
+	switch x := tree.(type) {
+	case map[string]any:
+		if len(x) > 0 {
+			return x, nil
+		}
+	case nil:
+	case patterned:
+		return nil, errors.New("has a placeholder in the name of one of its first fields: write apiVersion, kind, metadata and so on as they are")
+	default:
+		return nil, errors.New("is no object: write an object with apiVersion, kind and metadata")
+	}
+	return nil, errors.New("is empty: remove it, or write an object there")
+}
+
+// References are what an add-on is made from in a cluster, as its status says.
+type References struct {
+	// Template is the AddOnTemplate, with the hash that it has to have.
+	Template v1alpha1.ConfigSpecHash
+	// Config is the AddOnDeploymentConfig, with the hash that it has to have, and nil
+	// for none.
+	Config *v1alpha1.ConfigSpecHash
+}
+
+// NoTemplateError says that an add-on does not know its template yet: there is none in
+// its status, or none that exists. That is so before the hub has resolved its
+// configurations, and ends by itself unless nobody has named a template.
+type NoTemplateError struct {
+	AddOn string
+	// Name is that of a template that does not exist, and "" where none is named.
+	Name string
+}
+
+func (e *NoTemplateError) Error() string {
+	if e.Name == "" {
+		return fmt.Sprintf("addon %s template not found in status", e.AddOn)
+	}
+	return fmt.Sprintf("addon %s template desired spec hash is empty: there is no AddOnTemplate %q: create it, or name another one", e.AddOn, e.Name)
+}
+
+// ReferencesOf are the references of an add-on. Of several of one kind the first one
+// counts, as upstream. The error is a NoTemplateError, or says that the deployment
+// configuration does not exist.
+func ReferencesOf(a *v1alpha1.ManagedClusterAddOn) (References, error) {
+	var out References
+	template := firstOf(a, addon.TemplateResource)
+	if template == nil {
+		return out, &NoTemplateError{AddOn: a.Name}
+	}
+	if template.SpecHash == "" {
+		return out, &NoTemplateError{AddOn: a.Name, Name: template.Name}
+	}
+	out.Template, out.Config = *template, firstOf(a, addon.DeploymentConfigResource)
+	if out.Config != nil && out.Config.SpecHash == "" {
+		return out, fmt.Errorf("addon %s deployment config desired spec hash is empty: there is no AddOnDeploymentConfig \"%s/%s\":"+
+			" create it, or name another one", a.Name, out.Config.Namespace, out.Config.Name)
+	}
+	return out, nil
+}
+
+// firstOf is the first configuration of a kind, and nil for none. One that says nothing
+// of what is desired counts as one without a hash.
+func firstOf(a *v1alpha1.ManagedClusterAddOn, resource string) *v1alpha1.ConfigSpecHash {
+	for i := range a.Status.ConfigReferences {
+		r := &a.Status.ConfigReferences[i]
+		if r.Group != addon.GroupName || r.Resource != resource {
+			continue
+		}
+		if r.DesiredConfig == nil {
+			return &v1alpha1.ConfigSpecHash{ConfigReferent: r.ConfigReferent}
+		}
+		return r.DesiredConfig.DeepCopy()
+	}
+	return nil
 }

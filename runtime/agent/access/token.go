@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -13,8 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access/decide"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -113,4 +116,52 @@ func (a *agent) removeAccount(ctx context.Context, c *v1alpha1.ClusterCredential
 	}
 	return fmt.Errorf("delete the service account %s/%s, whose tokens are not allowed any more: %w",
 		sa.Namespace, sa.Name, err)
+}
+
+// A signer that does not sign is not waited for again, where a token will do, for
+// signerPause, and for longer each time, up to signerMaxPause.
+const (
+	signerPause    = 10 * time.Minute
+	signerMaxPause = time.Hour
+)
+
+// signer is what is known about the cluster's signer of client certificates.
+type signer struct {
+	backoff *retry.Backoff
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+// isSilent reports whether the signer is known not to sign.
+func (s *signer) isSilent(now time.Time) bool { return s.pauses(now) > 0 }
+
+// pauses is for how much longer the signer counts as one that does not sign.
+func (s *signer) pauses(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, s.until.Sub(now))
+}
+
+// signs notes that the signer has signed.
+func (s *signer) signs() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Time{}
+	s.backoff.Reset()
+}
+
+// signerFails notes that the signer does not sign as asked.
+func (a *agent) signerFails(why string) {
+	now := a.Clock.Now()
+	if a.signer.isSilent(now) {
+		return
+	}
+	a.signer.mu.Lock()
+	a.signer.until = now.Add(a.signer.backoff.Next())
+	until := a.signer.until
+	a.signer.mu.Unlock()
+	a.Log.Warn("the cluster's signer does not make client certificates; users that take a token get one at once",
+		"until", until, "because", why)
+	a.queue.Add(engine.General) // reports to the hub which modes are left
 }

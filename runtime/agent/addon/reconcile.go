@@ -2,18 +2,29 @@ package addon
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // For driverPause the driver is not written once more, so that agent and hub don't take
@@ -181,4 +192,213 @@ func (a *agent) writeDriver(ctx context.Context, t *task) (time.Duration, error)
 		t.state.driven = now.Add(unknownPause)
 	}
 	return 0, nil
+}
+
+// addOns are those of the cluster on the hub, in v1beta1, whatever version the hub
+// serves.
+type addOns struct {
+	hub       client.Client
+	cache     client.Reader
+	namespace string
+	version   string
+}
+
+func (s addOns) isOld() bool { return s.version == addonv1alpha1.GroupVersion.Version }
+
+// object is an empty one of the version that the hub serves.
+func (s addOns) object() client.Object {
+	if s.isOld() {
+		return &addonv1alpha1.ManagedClusterAddOn{}
+	}
+	return &addonv1beta1.ManagedClusterAddOn{}
+}
+
+// get is an add-on as the cache has it; nil when the hub has none of the name.
+func (s addOns) get(ctx context.Context, name string) (*addonv1beta1.ManagedClusterAddOn, error) {
+	o := s.object()
+	err := s.cache.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return newer(o), nil
+}
+
+// list are all add-ons as the cache has them.
+func (s addOns) list(ctx context.Context) ([]*addonv1beta1.ManagedClusterAddOn, error) {
+	var all []*addonv1beta1.ManagedClusterAddOn
+	if s.isOld() {
+		list := &addonv1alpha1.ManagedClusterAddOnList{}
+		err := s.cache.List(ctx, list)
+		for i := range list.Items {
+			all = append(all, newer(&list.Items[i]))
+		}
+		return all, err
+	}
+	list := &addonv1beta1.ManagedClusterAddOnList{}
+	err := s.cache.List(ctx, list)
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all, err
+}
+
+func newer(o client.Object) *addonv1beta1.ManagedClusterAddOn {
+	if old, ok := o.(*addonv1alpha1.ManagedClusterAddOn); ok {
+		return conversion.ManagedClusterAddOnToV1beta1(old)
+	}
+	return o.(*addonv1beta1.ManagedClusterAddOn)
+}
+
+// report writes a status, and returns the object that the hub has then; nil when it
+// has none any more. It fails when before is not what the hub has.
+func (s addOns) report(
+	ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn,
+) (*addonv1beta1.ManagedClusterAddOn, error) {
+	now := client.Object(before.DeepCopy())
+	change := func() bool {
+		after.DeepCopyInto(now.(*addonv1beta1.ManagedClusterAddOn))
+		return true
+	}
+	if s.isOld() {
+		now = conversion.ManagedClusterAddOnToV1alpha1(before.DeepCopy())
+		change = func() bool {
+			to := conversion.ManagedClusterAddOnToV1alpha1(after.DeepCopy())
+			to.DeepCopyInto(now.(*addonv1alpha1.ManagedClusterAddOn))
+			return true
+		}
+	}
+	written, err := patch.Status(ctx, s.hub, now, change)
+	if !written || err != nil {
+		return nil, err
+	}
+	return newer(now), nil
+}
+
+// register obtains what the add-on's registrations want, and sets the conditions that
+// report it: where several share one, a failure counts more than a success, and the
+// latest success more than others.
+func (a *agent) register(ctx context.Context, t task) time.Duration {
+	var waits []time.Duration
+	conditions, since := map[string]*metav1.Condition{}, map[string]time.Time{}
+	types := map[string]bool{cluster.ConditionCertificateRotated: false, registration.ConditionTokenRefreshed: false}
+	for _, r := range t.registrations {
+		kind := r.ConditionType()
+		types[kind] = true
+		o := a.obtain(ctx, t.seen, r, t.state)
+		waits = append(waits, o.after)
+		have := conditions[kind]
+		switch {
+		case o.condition == nil, have != nil && have.Status == metav1.ConditionFalse:
+		case have == nil, o.condition.Status == metav1.ConditionFalse, o.since.After(since[kind]):
+			conditions[kind], since[kind] = o.condition, o.since
+		}
+	}
+	for kind, used := range types {
+		if c := conditions[kind]; c != nil {
+			a.set(t.want, *c)
+		} else if !used && !isUnread(t.want) {
+			meta.RemoveStatusCondition(&t.want.Status.Conditions, kind)
+		}
+	}
+	return engine.Soonest(waits...)
+}
+
+func (a *agent) set(m *addonv1beta1.ManagedClusterAddOn, c metav1.Condition) {
+	c.Message = text.Cut(c.Message, limits.ConditionMessage)
+	c.LastTransitionTime = metav1.NewTime(a.Clock.Now())
+	meta.SetStatusCondition(&m.Status.Conditions, c)
+}
+
+// report writes the conditions of an add-on when they change.
+func (a *agent) report(ctx context.Context, t task) error {
+	after := t.seen.DeepCopy()
+	after.Status.Conditions = t.want.Status.Conditions
+	if equality.Semantic.DeepEqual(t.seen.Status, after.Status) {
+		return nil
+	}
+	_, err := a.write(ctx, t.seen, after)
+	return err
+}
+
+// write writes the status of an add-on. It returns nil when the hub has the add-on no
+// more, and fails when the hub has another state of it by now.
+func (a *agent) write(
+	ctx context.Context, before, after *addonv1beta1.ManagedClusterAddOn,
+) (*addonv1beta1.ManagedClusterAddOn, error) {
+	wrote, err := a.addOns.report(ctx, before, after)
+	if err != nil {
+		return nil, fmt.Errorf("report on the add-on %s to the hub: %w", before.Name, err)
+	}
+	if wrote != nil {
+		a.writtenAddOns.Wrote(wrote)
+	}
+	return wrote, nil
+}
+
+// insistence is after how long the agent reports an add-on's health once more that
+// somebody has overwritten. The hub does, while it takes the cluster for lost.
+const insistence = 30 * time.Second
+
+// health is what the agent has reported of an add-on.
+type health struct {
+	condition metav1.Condition
+	at        time.Time
+}
+
+// checkHealth sets the condition Available of an add-on by its Lease, and returns
+// after how long to look again. It leaves add-ons alone whose health others report.
+func (a *agent) checkHealth(t task) time.Duration {
+	if mode := t.seen.Status.HealthCheck.Mode; mode != "" && mode != addonv1beta1.HealthCheckModeLease {
+		t.state.health = health{}
+		return 0
+	}
+	at, now := a.places.get(registration.InstallNamespace(t.seen)), a.Clock.Now()
+	if at == nil {
+		return 0
+	}
+	var lease *coordinationv1.Lease
+	var unreadable error
+	if at.leases.IsComplete() {
+		lease, _ = at.leases.Get(registration.InstallNamespace(t.seen), t.seen.Name)
+	} else if unreadable = at.leases.Failure(); !apierrors.IsForbidden(unreadable) {
+		return 0 // not yet
+	}
+	c, until := registration.Available(t.seen.Name, registration.HostingCluster(t.seen), lease, now)
+	if unreadable != nil {
+		c.Message += fmt.Sprintf(" The agent lacks rights in the namespace %s: bind the ClusterRole %s to it there: %v",
+			registration.InstallNamespace(t.seen), cluster.AddOnRole, unreadable)
+	}
+	var wait time.Duration
+	if !until.IsZero() {
+		wait = until.Sub(now)
+	}
+	if has(t.seen, c) {
+		t.state.health = health{condition: c, at: now}
+		return wait
+	}
+	if left := t.state.health.at.Add(insistence).Sub(now); t.state.health.condition == c && left > 0 {
+		if wait > 0 {
+			left = min(left, wait)
+		}
+		return left
+	}
+	t.state.health = health{condition: c, at: now}
+	a.set(t.want, c)
+	return wait
+}
+
+// has reports whether an add-on has a condition.
+func has(m *addonv1beta1.ManagedClusterAddOn, want metav1.Condition) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, addon.ConditionAvailable)
+	return c != nil && c.Status == want.Status && c.Reason == want.Reason &&
+		c.Message == text.Cut(want.Message, limits.ConditionMessage)
+}
+
+// isFresh reports whether a Lease was renewed in time.
+func isFresh(lease *coordinationv1.Lease, now time.Time) bool {
+	c, _ := registration.Available("", "", lease, now)
+	return c.Status == metav1.ConditionTrue
 }

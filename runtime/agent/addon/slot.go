@@ -5,16 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -261,4 +267,213 @@ func (a *agent) outcomeOf(
 // about are the attributes of log lines about a registration.
 func about(m *addonv1beta1.ManagedClusterAddOn, r registration.Registration) []any {
 	return []any{"addon", m.Name, "secret", r.Namespace + "/" + r.Secret()}
+}
+
+// certificate takes a certificate request one step further, and returns the
+// certificate when the hub has signed it.
+func (a *agent) certificate(ctx context.Context, w wanted, s *slot) (credential, error) {
+	s.needsRequests = true
+	known, err := a.requests.use(w.AddOn)
+	if err != nil {
+		return credential{}, err
+	}
+	if !known {
+		return credential{}, errWaiting
+	}
+	if s.request != "" {
+		own, err := a.requests.find(ctx, s.request)
+		switch {
+		case err != nil:
+			return credential{}, err
+		case own == nil: // the hub has removed it
+			s.request, s.keyPEM = "", nil
+		case certificate.Has(own, certificatesv1.CertificateDenied),
+			certificate.Has(own, certificatesv1.CertificateFailed):
+			err := fmt.Errorf("the hub turned down the certificate request %s (%s), "+
+				"and another one follows when it is gone: kubectl delete csr %[1]s",
+				own.Name, certificate.Why(own))
+			return credential{}, problem{error: err, condition: w.FailedBy(err, false), pause: untilNews}
+		case !certificate.Has(own, certificatesv1.CertificateApproved), len(own.Status.Certificate) == 0:
+			return credential{}, errWaiting
+		default:
+			keyPEM := s.keyPEM
+			s.request, s.keyPEM = "", nil
+			return w.certificateOf(own.Status.Certificate, keyPEM, a.Clock.Now())
+		}
+	}
+	if a.requests.countOf(w.AddOn) >= cluster.MaxPendingRequests {
+		err := fmt.Errorf("the hub has %d or more certificate requests of the add-on: "+
+			"delete those that are of no use: kubectl delete csr -l %s=%s,%s=%s",
+			cluster.MaxPendingRequests, cluster.NameLabel, w.Cluster, cluster.AddOnNameLabel, w.AddOn)
+		return credential{}, problem{error: err, condition: w.Failed(cluster.MessageTooManyRequests), pause: untilNews}
+	}
+	if err := a.request(ctx, w, s); err != nil {
+		return credential{}, err
+	}
+	return credential{}, errWaiting
+}
+
+// request asks the hub for a certificate.
+func (a *agent) request(ctx context.Context, w wanted, s *slot) error {
+	keyPEM, csr, err := certificate.New(certificate.Wanted{
+		GenerateName: registration.RequestPrefix(w.Cluster, w.AddOn),
+		Labels:       registration.RequestLabels(w.Cluster, w.AddOn),
+		Subject:      w.Subject(), DNSNames: []string{registration.DNSName(w.AddOn)}, Signer: w.Signer,
+	})
+	if err == nil {
+		err = a.hub.Create(ctx, csr)
+	}
+	if err != nil {
+		return problem{error: fmt.Errorf("create a certificate request: %w", err), condition: w.FailedBy(err, true)}
+	}
+	s.request, s.keyPEM = csr.Name, keyPEM
+	a.requests.add(w.AddOn, csr.Name)
+	a.Log.Info("asked the hub for a certificate of an add-on",
+		"addon", w.AddOn, "request", csr.Name, "signer", w.Signer, "user", w.User)
+	return nil
+}
+
+// token asks the hub for a token of the add-on's service account.
+func (a *agent) token(ctx context.Context, m *addonv1beta1.ManagedClusterAddOn, w wanted) (credential, error) {
+	account := &corev1.ServiceAccount{}
+	account.Namespace, account.Name = m.Namespace, registration.ServiceAccount(m.Name)
+	request := &authenticationv1.TokenRequest{
+		// A newer API server refuses another service account of that name by it.
+		ObjectMeta: metav1.ObjectMeta{UID: w.account},
+		Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(a.TokenExpiration.Seconds()))},
+	}
+	if err := a.hub.SubResource("token").Create(ctx, account, request); err != nil {
+		return credential{}, err
+	}
+	token := []byte(request.Status.Token)
+	if len(token) == 0 {
+		return credential{}, errors.New("the hub issued none")
+	}
+	t, err := registration.ParseToken(token)
+	if err == nil {
+		err = t.Check(w.account, a.Clock.Now())
+	}
+	if err != nil {
+		return credential{}, fmt.Errorf("what the hub issued cannot be used: %w", err)
+	}
+	return credential{token: token}, nil
+}
+
+type request = certificatesv1.CertificateSigningRequest
+
+// requests are the certificate requests of all add-ons of the cluster on the hub. They
+// are watched only while one is under way: the hub looks at each change of a request
+// for each agent that watches. It is safe for concurrent use.
+type requests struct {
+	*agent
+
+	mu sync.Mutex
+	// users are the add-ons that need them.
+	users sets.Set[string]
+	watch *engine.Watch[*request]
+	end   context.CancelFunc
+	// made are requests that the watch may not show yet, with their add-ons.
+	made map[string]string
+}
+
+func newRequests(a *agent) *requests {
+	return &requests{agent: a, users: sets.New[string](), made: map[string]string{}}
+}
+
+// use watches the requests until release. ok is false until they are known.
+func (r *requests) use(addOn string) (ok bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watch == nil {
+		ctx, end := context.WithCancel(r.ctx)
+		r.watch, err = engine.StartWatch(ctx, &r.places.running, engine.WatchOptions[*request]{
+			Client: r.hub, Object: &request{}, List: &certificatesv1.CertificateSigningRequestList{},
+			Select: []client.ListOption{
+				client.MatchingLabels{cluster.NameLabel: r.ClusterName}, client.HasLabels{cluster.AddOnNameLabel},
+			},
+			Changed: func(_, now *request) { r.queue.Add(now.Labels[cluster.AddOnNameLabel]) },
+			Report:  r.watched,
+		})
+		if err != nil {
+			end()
+			return false, err
+		}
+		r.end = end
+	}
+	r.users.Insert(addOn)
+	return r.watch.IsComplete(), nil
+}
+
+// watched takes the reports of the watch: all who wait for it go on when it is
+// complete.
+func (r *requests) watched(err error) {
+	if err != nil {
+		r.Log.Debug("cannot watch the add-ons' certificate requests on the hub, trying again", "err", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for addOn := range r.users {
+		r.queue.Add(addOn)
+	}
+}
+
+// release ends the watch when no other add-on needs it.
+func (r *requests) release(addOn string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.users.Delete(addOn)
+	if r.users.Len() == 0 && r.watch != nil {
+		r.end()
+		r.watch = nil
+		clear(r.made)
+	}
+}
+
+// add notes a request that was just made.
+func (r *requests) add(addOn, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[name] = addOn
+}
+
+// find is a request that the agent has made, nil when the hub no longer has it. The
+// watch may not show it yet.
+func (r *requests) find(ctx context.Context, name string) (*request, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if own, ok := r.watch.Get("", name); ok {
+		return own, nil
+	}
+	live := &request{}
+	err := r.hub.Get(ctx, client.ObjectKey{Name: name}, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		delete(r.made, name)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the certificate request %s: %w", name, err)
+	}
+	return live, nil
+}
+
+// countOf is how many requests of an add-on the hub has, in any state. Those count
+// that agents of the cluster have made: others could keep the add-on from a
+// certificate.
+func (r *requests) countOf(addOn string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, one := range r.watch.Objects() {
+		delete(r.made, one.Name)
+		if one.Labels[cluster.AddOnNameLabel] == addOn && registration.MadeByAgent(one, r.ClusterName) {
+			n++
+		}
+	}
+	for _, of := range r.made {
+		if of == addOn {
+			n++
+		}
+	}
+	return n
 }

@@ -2,15 +2,24 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 )
 
 // WatchOptions say what a Watch watches.
@@ -128,4 +137,174 @@ func (w *Watch[T]) Objects() []T {
 		}
 	}
 	return objects
+}
+
+// CopyTimeout is how long to wait for a copy that is up to date. A server that was
+// restored from a backup may never send one: its versions start over.
+const CopyTimeout = 5 * time.Second
+
+// Written knows what a controller has written, so that it decides nothing by a copy
+// from before: it would do everything twice. It is safe for concurrent use. Make it
+// with NewWritten.
+type Written struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	entries map[client.ObjectKey]written
+}
+
+type written struct {
+	version string
+	removed types.UID // of an object that was deleted, in place of the version
+	at      time.Time
+	awaited bool // a copy was found to be behind
+}
+
+// NewWritten knows of no writes.
+func NewWritten(clk clock.PassiveClock) *Written {
+	return &Written{clock: clk, entries: map[client.ObjectKey]written{}}
+}
+
+// Wrote notes an object as it is after a write.
+func (w *Written) Wrote(o client.Object) {
+	w.note(o, written{version: o.GetResourceVersion()})
+}
+
+// Removed notes that an object was deleted.
+func (w *Written) Removed(o client.Object) {
+	w.note(o, written{removed: o.GetUID()})
+}
+
+func (w *Written) note(o client.Object, e written) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.at = w.clock.Now()
+	w.entries[client.ObjectKeyFromObject(o)] = e
+}
+
+// IsBehind reports whether a copy is older than what was written. A copy without a
+// version is that there is no such object. The caller looks again when the copy
+// changes, and after CopyTimeout.
+func (w *Written) IsBehind(key client.ObjectKey, o client.Object) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, ok := w.entries[key]
+	if !ok {
+		return false
+	}
+	version := o.GetResourceVersion()
+	behind := version == "" || older(version, e.version)
+	if e.removed != "" {
+		if version == "" {
+			return false // or a copy that does not show it yet: the entry stays
+		}
+		behind = o.GetUID() == e.removed
+	}
+	if !behind || w.clock.Since(e.at) >= CopyTimeout {
+		delete(w.entries, key)
+		return false
+	}
+	e.awaited = true
+	w.entries[key] = e
+	return true
+}
+
+// IsAwaited reports whether a copy that is up to date is waited for.
+func (w *Written) IsAwaited(key client.ObjectKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entries[key].awaited
+}
+
+// Forget drops what is known of an object.
+func (w *Written) Forget(key client.ObjectKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.entries, key)
+}
+
+// older compares resource versions, which are numbers that grow. What is none is not
+// older.
+func older(a, b string) bool {
+	x, err := strconv.ParseUint(a, 10, 64)
+	if err != nil {
+		return false
+	}
+	y, err := strconv.ParseUint(b, 10, 64)
+	return err == nil && x < y
+}
+
+const (
+	// lookPeriod is how often a hub is asked that has no use for a part of the agent.
+	lookPeriod = time.Hour
+	// Timeout bounds a reconcile of a part, and a question to the hub.
+	Timeout = 30 * time.Second
+	// Workers is how many objects a part looks after at a time.
+	Workers = 8
+)
+
+// Part is what a part of the agent needs that not all hubs have a use for. All fields
+// are required.
+type Part struct {
+	// ClusterName is the hub namespace of the cluster.
+	ClusterName string
+	// Namespace is the agent's own in the managed cluster.
+	Namespace string
+	// Hub and ManagedCluster are the connections to both sides.
+	Hub, ManagedCluster *rest.Config
+	// Log is the agent's logger, with the cluster's name.
+	Log   *slog.Logger
+	Clock clock.WithTicker
+}
+
+// Look asks the hub whether it has a use for a part, and returns what to run then; nil
+// when it has none. hub and local cache nothing.
+type Look func(ctx context.Context, hub, local client.WithWatch) (run func(context.Context) error, err error)
+
+// Run runs a part until ctx ends, and returns nil then. It returns an error only when it
+// cannot start. A hub without a use for it is asked again once an hour, and when run has
+// ended, at once.
+func (p Part) Run(ctx context.Context, name, userAgent string, look Look) error {
+	hub, err := connect(p.Hub, userAgent)
+	if err != nil {
+		return fmt.Errorf("prepare %s: connect to the hub: %w", name, err)
+	}
+	local, err := connect(p.ManagedCluster, userAgent)
+	if err != nil {
+		return fmt.Errorf("prepare %s: connect to the managed cluster: %w", name, err)
+	}
+	failing := retry.New(p.Clock, retry.Start(time.Minute))
+	var none retry.Once
+	for ctx.Err() == nil {
+		run, err := ask(ctx, look, hub, local)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it was asked to end
+		case err != nil: // also while the hub denies the cluster
+			p.Log.Debug("cannot ask the hub for "+name+", trying again", "err", err)
+		case run == nil:
+			if none.Changed("none") {
+				p.Log.Debug("the hub has no " + name + ", asking again once an hour")
+			}
+			retry.Sleep(ctx, p.Clock, lookPeriod, nil)
+			continue
+		default:
+			none.Clear()
+			start := p.Clock.Now()
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				p.Log.Debug("cannot look after "+name+", trying again", "err", err)
+			}
+			if p.Clock.Since(start) > time.Minute {
+				failing.Reset()
+			}
+		}
+		failing.Wait(ctx, nil)
+	}
+	return nil
+}
+
+func ask(ctx context.Context, look Look, hub, local client.WithWatch) (run func(context.Context) error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return look(ctx, hub, local)
 }

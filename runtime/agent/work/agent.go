@@ -1,15 +1,38 @@
+// Package work carries out ManifestWorks in a managed cluster: it applies their
+// manifests, restores what others change, reports on them, and removes what it
+// made when a work is deleted.
+//
+// What a work has made is recorded in the managed cluster itself, in an
+// AppliedManifestWork that owns the objects. So the agent can be killed at any
+// moment, and the hub can be away or lose its memory, without an object being
+// orphaned or deleted by mistake.
+//
+// This package holds the two controllers, for ManifestWorks on the hub and for
+// AppliedManifestWorks in the managed cluster, and the requests for these two
+// kinds. A pass over a work has four stages: read, decide, apply and report. The
+// packages below go in one direction: manifest reads the manifests, report makes
+// the status, decide makes the plan, applier applies the manifests, and watches
+// says which objects have changed. None of them imports this one.
 package work
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
@@ -109,4 +132,113 @@ func (a *agent) rightsChanged() {
 // workKey is where a work is on the hub.
 func (a *agent) workKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: a.clusterName, Name: name}
+}
+
+const (
+	// DefaultEvictionGracePeriod is how long the objects of a work stay that the
+	// hub no longer has, in case it comes back.
+	DefaultEvictionGracePeriod = time.Hour
+	// DefaultMaxJSONRawLength is the longest JSON, in bytes, that feedback holds.
+	DefaultMaxJSONRawLength = 1024
+)
+
+// Options say whose works are carried out where.
+type Options struct {
+	// ClusterName is the hub namespace that holds the works.
+	ClusterName string
+	// AgentID marks the AppliedManifestWorks that are this agent's; the hub's hash
+	// by default.
+	AgentID string
+	// HubHost is the hub's URL exactly as in the agent's kubeconfig.
+	HubHost string
+	// Hub and ManagedCluster are the ways to both sides.
+	Hub, ManagedCluster *rest.Config
+	// EvictionGracePeriod is how long the objects of a work stay that the hub no
+	// longer has; an hour by default.
+	EvictionGracePeriod time.Duration
+	// Features are the agent's gates; features.NewAgent by default.
+	Features featuregate.FeatureGate
+	// MaxJSONRawLength is the longest JSON, in bytes, that feedback may hold with
+	// the gate features.RawFeedbackJSONString; 1024 by default.
+	MaxJSONRawLength int
+	// Metrics, when given, count the works by state and the applied objects.
+	Metrics *Metrics
+	// Log is the agent's logger, with the cluster's name; nothing is logged by
+	// default.
+	Log *slog.Logger
+	// Clock is the real one by default.
+	Clock clock.Clock
+}
+
+// Run carries out works until ctx ends, and returns nil then. It returns an
+// error only when it cannot start.
+func Run(ctx context.Context, o Options) error {
+	a, err := newAgent(o)
+	if err != nil {
+		return fmt.Errorf("prepare to carry out works: %w", err)
+	}
+	if err := a.run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("carry out works: %w", err)
+	}
+	return nil
+}
+
+// complete sets defaults.
+func (o *Options) complete() {
+	if o.AgentID == "" {
+		o.AgentID = apiwork.HubHash(o.HubHost)
+	}
+	if o.EvictionGracePeriod == 0 {
+		o.EvictionGracePeriod = DefaultEvictionGracePeriod
+	}
+	if o.MaxJSONRawLength == 0 {
+		o.MaxJSONRawLength = DefaultMaxJSONRawLength
+	}
+	if o.Features == nil {
+		o.Features = features.NewAgent()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+}
+
+// maxRaw is the longest JSON, in bytes, that feedback may hold; 0 for none.
+func (o *Options) maxRaw() int {
+	if o.Features.Enabled(features.RawFeedbackJSONString) {
+		return o.MaxJSONRawLength
+	}
+	return 0
+}
+
+// userAgent is what the agent calls itself in requests.
+const userAgent = "work-agent"
+
+// newEngine prepares the ways to both sides. It sends no request.
+func newEngine(o Options) (*engine.Engine, error) {
+	return engine.New(engine.Options{
+		Hub: o.Hub, ManagedCluster: o.ManagedCluster, UserAgent: userAgent, Log: o.Log,
+		HubCache: cache.Options{DefaultNamespaces: map[string]cache.Config{o.ClusterName: {}}},
+	})
+}
+
+// clients are for objects of any kind in the managed cluster, and share its pool of
+// connections. The mapper learns of new kinds.
+type clients struct {
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	mapper   meta.RESTMapper
+}
+
+func newClients(local cluster.Cluster) (c clients, err error) {
+	if c.mapper, err = apiutil.NewDynamicRESTMapper(local.GetConfig(), local.GetHTTPClient()); err != nil {
+		return clients{}, err
+	}
+	if c.dynamic, err = dynamic.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient()); err != nil {
+		return clients{}, err
+	}
+	c.metadata, err = metadata.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient())
+	return c, err
 }

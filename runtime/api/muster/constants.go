@@ -4,6 +4,13 @@
 // has none of these kinds, and an upstream agent takes no notice of them.
 package muster
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
 // GroupName is the API group of muster's own kinds.
 const GroupName = "muster-fleet.io"
 
@@ -270,3 +277,145 @@ const (
 	// made; the event is on the logical cloud.
 	EventKubeconfigHandedOut = "KubeconfigHandedOut"
 )
+
+// UserAccessAnnotation on a ManagedCluster says in which modes its agent lets users
+// in, separated by commas: "Certificate,Token". The agent writes it. Without it the
+// agent does no user access.
+const UserAccessAnnotation = "agent.open-cluster-management.io/user-access"
+
+// Labels of the certificate requests that an agent makes for users.
+const (
+	// AccessHubLabel is the hub's ID.
+	AccessHubLabel = "muster-fleet.io/access-hub"
+	// AccessClusterLabel is the cluster's name on the hub.
+	AccessClusterLabel = "muster-fleet.io/access-cluster"
+)
+
+// How long access may last, in seconds.
+const (
+	MinLifetimeSeconds = 600
+	MaxLifetimeSeconds = 31536000
+)
+
+// Reasons of the condition Issued of a ClusterCredential.
+const (
+	ReasonCertificateIssued     = "CertificateIssued"     // the cluster has signed a certificate
+	ReasonTokenIssued           = "TokenIssued"           // the cluster has issued a token
+	ReasonServiceAccountMissing = "ServiceAccountMissing" // the cloud's work has not brought the token's service account yet
+	ReasonTryingAgain           = "TryingAgain"           // the cluster's API server does not do what the agent asks for
+)
+
+// Further reasons of the condition Failed of a ClusterCredential.
+const (
+	ReasonSignerRefused = "SignerRefused" // the cluster's signer has refused to sign
+	ReasonRequestDenied = "RequestDenied" // somebody in the cluster has denied the certificate request
+)
+
+// EndpointsAnnotation on a ManagedCluster says where users reach its API server,
+// in place of what its agent reports: a list in JSON of endpoints as in the status
+// of access requests, with url and caBundle. Administrators of the hub set it.
+const EndpointsAnnotation = "muster-fleet.io/api-endpoints"
+
+// Reasons of conditions of AccessRequests beside those why there is no access.
+const (
+	ReasonGranted          = "Granted"          // Approved: a grant names the user
+	ReasonWaitingForRights = "WaitingForRights" // Issued: the key is not bound to roles in the cluster yet
+	ReasonWithdrawing      = "Withdrawing"      // Revoked: the rights are not withdrawn in the cluster yet
+	ReasonDeleted          = "Deleted"          // Revoked: the request was deleted
+	ReasonEnded            = "Ended"            // Expired: the time is over
+	ReasonTooManyRevoked   = "TooManyRevoked"   // Revoked: the cloud remembers as many withdrawn keys as it can
+)
+
+// PlaceKey is the entry of an agent's identity Secret with what the agent knows of
+// other endpoints of its hub.
+const PlaceKey = "muster-hub-place.json"
+
+// AgentFieldManager is the field manager of what an agent writes into its bootstrap
+// Secret when its hub has moved, so that others know that it is meant to be so.
+const AgentFieldManager = "muster-agent"
+
+// ConditionHubEndpointCurrent of a ManagedCluster says whether its agent uses the
+// hub's newest URL and CA. The agent writes it.
+const ConditionHubEndpointCurrent = "HubEndpointCurrent"
+
+// FormatEndpointGeneration begins each message of that condition: the generation
+// of the hub's endpoints that the agent has followed, and what it says about it.
+const FormatEndpointGeneration = "generation %d: %s"
+
+// Reasons of the condition HubEndpointCurrent.
+const (
+	ReasonEndpointCurrent            = "Current"            // the agent is where the hub wants it
+	ReasonOwnEndpoint                = "OwnEndpoint"        // it has a URL that the hub has never published
+	ReasonEndpointUnreachable        = "Unreachable"        // the new endpoint does not answer
+	ReasonEndpointUntrusted          = "Untrusted"          // the published authorities don't verify it
+	ReasonEndpointRefusesCertificate = "CertificateRefused" // it does not take the agent's certificate
+	ReasonAnotherHub                 = "AnotherHub"         // it is not the agent's hub
+	ReasonEndpointsInvalid           = "Invalid"            // what the hub publishes can't be used
+	ReasonFellBack                   = "FellBack"           // the agent went back, as the new endpoint was lost
+	ReasonFormerAuthority            = "FormerAuthority"    // the agent's certificate is still one of the old authority
+)
+
+// EndpointGeneration reads the generation from a message of the condition
+// HubEndpointCurrent; 0 when it has none.
+func EndpointGeneration(message string) int64 {
+	var generation int64
+	if _, err := fmt.Sscanf(message, "generation %d:", &generation); err != nil {
+		return 0
+	}
+	return generation
+}
+
+// shortHash is as much of a hash as names carry: 64 bits, in hexadecimal digits.
+const shortHash = 16
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// CloudID is a short name of a logical cloud: the same for one namespace and
+// name, and fit for labels and for names of objects.
+func CloudID(namespace, name string) string { return hash(namespace + "/" + name)[:shortHash] }
+
+// CloudWork is the name of the ManifestWork that carries a logical cloud into a
+// cluster; it is in the cluster's namespace on the hub.
+func CloudWork(namespace, name string) string { return "muster-cloud-" + CloudID(namespace, name) }
+
+// CloudProbe is the name of the ManifestWork that finds out whether a cluster has
+// the namespace of a logical cloud already.
+func CloudProbe(namespace, name string) string {
+	return "muster-cloud-probe-" + CloudID(namespace, name)
+}
+
+// AccountNamespacePrefix is what the names of the namespaces begin with that have the
+// service accounts of users, in managed clusters.
+const AccountNamespacePrefix = "muster-access-"
+
+// AccountNamespace is the namespace in managed clusters with the service accounts of
+// a logical cloud's users, given the hub's ID and the cloud's CloudID. It is another
+// one than the cloud's own, in which users have rights.
+func AccountNamespace(hubID, cloudID string) string {
+	return AccountNamespacePrefix + hubID + "-" + cloudID
+}
+
+// Credential is the name of the ClusterCredential of an access request, given the
+// request's UID; it is in the cluster's namespace on the hub.
+func Credential(uid string) string { return "muster-access-" + uid }
+
+// DerivedClusterName is the name of the ManagedCluster that the hub creates for a
+// client ID that no cluster has.
+func DerivedClusterName(clientID string) string { return "cluster-" + hash(clientID)[:shortHash] }
+
+// ReservedNamespace says why a namespace of managed clusters can't be a logical
+// cloud's; "" when it can.
+func ReservedNamespace(name string) string {
+	switch {
+	case name == "default", strings.HasPrefix(name, "kube-"):
+		return "it is a namespace of Kubernetes"
+	case strings.HasPrefix(name, "open-cluster-management"), strings.HasPrefix(name, "muster-"), name == "muster":
+		return "namespaces of this name are the agent's"
+	case strings.HasPrefix(name, "openshift-"), name == "openshift":
+		return "it is a namespace of OpenShift"
+	}
+	return ""
+}

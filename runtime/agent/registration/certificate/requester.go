@@ -1,15 +1,35 @@
+// Package certificate gets an agent its certificate from the hub, and says when
+// to renew it. It reads and creates CertificateSigningRequests; storing the
+// certificate is up to the caller.
+//
+// The Manager of k8s.io/client-go/util/certificate, which kubelets use, gives a
+// request up after 15 minutes and makes another one. A cluster may wait for days
+// until the hub's people accept it, and each new request counts against the
+// limit on requests per agent. The Manager also follows the real clock only, and
+// has no way to continue a request with another client.
 package certificate
 
 import (
+	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
@@ -192,4 +212,151 @@ func Why(r *certificatesv1.CertificateSigningRequest) string {
 		}
 	}
 	return ""
+}
+
+// MinExpiration is the shortest lifetime, in seconds, that may be asked for.
+const MinExpiration = 3600
+
+// Wanted is a certificate to ask for.
+type Wanted struct {
+	// GenerateName and Labels are those of the request.
+	GenerateName string
+	Labels       map[string]string
+	Subject      pkix.Name
+	DNSNames     []string
+	// Signer is the hub's for its own API by default.
+	Signer string
+	// Expiration is the lifetime to ask for, in seconds; 0 leaves it to the signer.
+	Expiration int32
+}
+
+// New makes a key and the request for a client certificate over it.
+func New(w Wanted) (keyPEM []byte, _ *certificatesv1.CertificateSigningRequest, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the key: %w", err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: w.Subject, DNSNames: w.DNSNames}, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sign the certificate request: %w", err)
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: w.GenerateName, Labels: w.Labels},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: cmp.Or(w.Signer, certificatesv1.KubeAPIServerClientSignerName),
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth},
+		},
+	}
+	if w.Expiration > 0 {
+		csr.Spec.ExpirationSeconds = ptr.To(w.Expiration)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), csr, nil
+}
+
+// newRequest makes a key and the request for the certificate of an agent over it.
+func newRequest(names identity.Names, expiration int32) (keyPEM []byte, _ *certificatesv1.CertificateSigningRequest, err error) {
+	return New(Wanted{
+		GenerateName: names.Cluster + "-",
+		Labels:       map[string]string{cluster.NameLabel: names.Cluster},
+		Subject:      pkix.Name{CommonName: cluster.CommonName(names.Cluster, names.Agent), Organization: identity.Organizations(names.Cluster)},
+		Expiration:   expiration,
+	})
+}
+
+// RenewAt is when to renew a certificate: when 20 to 25 percent of its life
+// remain. chance, from 0 to 1, says where in between, so that the agents of a
+// fleet that started together don't renew together.
+func RenewAt(notBefore, notAfter time.Time, chance float64) time.Time {
+	remaining := float64(notAfter.Sub(notBefore)) * (0.2 + 0.05*chance)
+	return notAfter.Add(-time.Duration(remaining))
+}
+
+// step is what to do next about a certificate.
+type step int
+
+const (
+	// makeRequest: there is no request of ours, or none any longer.
+	makeRequest step = iota
+	// awaitRoom: the hub holds so many of the cluster's requests that another
+	// one would only add to a flood.
+	awaitRoom
+	// awaitApproval: our request is not approved or denied yet.
+	awaitApproval
+	// awaitSignature: our request is approved; the hub has yet to sign.
+	awaitSignature
+	// awaitRemoval: our request was denied, or its signing failed. It stays
+	// without effect until the hub removes it.
+	awaitRemoval
+	// take: the certificate is there.
+	take
+)
+
+// next decides by the cluster's requests on the hub. mine is the name of the
+// request whose key we have; "" when there is none. commonName is the agent's
+// user name, renewing whether it comes to the hub under it.
+//
+// Requests that others made do not count. If they did, anyone who can make ten
+// could keep the agent from renewing its certificate.
+func next(requests []*certificatesv1.CertificateSigningRequest, commonName string, renewing bool, mine string) (step, *certificatesv1.CertificateSigningRequest) {
+	var own *certificatesv1.CertificateSigningRequest
+	count := 0
+	for _, r := range requests {
+		if _, addon := r.Labels[cluster.AddOnNameLabel]; addon {
+			continue
+		}
+		if madeBy(r, commonName, renewing) {
+			count++
+		}
+		if mine != "" && r.Name == mine {
+			own = r
+		}
+	}
+	if own == nil {
+		if count >= cluster.MaxPendingRequests {
+			return awaitRoom, nil
+		}
+		return makeRequest, nil
+	}
+	switch {
+	case Has(own, certificatesv1.CertificateDenied), Has(own, certificatesv1.CertificateFailed):
+		return awaitRemoval, own
+	case !Has(own, certificatesv1.CertificateApproved):
+		return awaitApproval, own
+	case len(own.Status.Certificate) == 0:
+		return awaitSignature, own
+	}
+	return take, own
+}
+
+// madeBy reports whether the agent made a request. What came under its own name is
+// its own; before it has a name on the hub, what asks for its name.
+func madeBy(r *certificatesv1.CertificateSigningRequest, commonName string, renewing bool) bool {
+	if r.Spec.Username == commonName {
+		return true
+	}
+	if renewing || strings.HasPrefix(r.Spec.Username, cluster.UserPrefix) {
+		return false
+	}
+	identity, err := cluster.ParseRequest(r.Labels, r.Spec.SignerName, r.Spec.Request)
+	return err == nil && identity.CommonName == commonName
+}
+
+// Has reports whether a condition of a request is true.
+func Has(r *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) bool {
+	return explanation(r, condition) != nil
+}
+
+func explanation(r *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {
+	for i, c := range r.Status.Conditions {
+		// Conditions from before there was a status in them have none.
+		if c.Type == condition && (c.Status == corev1.ConditionTrue || c.Status == "") {
+			return &r.Status.Conditions[i]
+		}
+	}
+	return nil
 }

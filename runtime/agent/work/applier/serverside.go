@@ -3,6 +3,8 @@ package applier
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,4 +87,129 @@ func (t target) mineAgain(
 	}
 	updated, err := t.ownEarlierWrites(ctx, live, config.FieldManager, len(config.IgnoreFields) == 0)
 	return updated != nil, err
+}
+
+// Server-side apply takes what the agent has written by other strategies for
+// somebody else's: its updates and its applies are two managers of one name. An
+// object whose strategy changes would conflict with the agent itself, and keep the
+// fields that leave its manifest.
+
+// ownEarlierWrites gives what the agent's updates own of an object to the manager
+// of its applies, or to nobody where keep is false, so that a field that the apply
+// leaves out is not removed. Owners stay: they are always written by updates. It
+// returns nil when there is nothing to give, or when another work holds the object.
+func (t target) ownEarlierWrites(
+	ctx context.Context, live *unstructured.Unstructured, manager string, keep bool,
+) (*unstructured.Unstructured, error) {
+	if _, others := owners(live.GetOwnerReferences(), t.want.Owner.UID); others {
+		return nil, nil
+	}
+	entries, changed, err := earlierWritesOwned(live.GetManagedFields(), manager, keep, t.clock.Now())
+	if err != nil || !changed {
+		return nil, err
+	}
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	updated, err := t.at.Patch(ctx, live.GetName(), types.JSONPatchType, patch,
+		metav1.PatchOptions{FieldManager: work.DefaultFieldManager})
+	if apierrors.IsConflict(err) {
+		return nil, nil // Somebody writes meanwhile: the next pass over the work tries again.
+	}
+	return updated, err
+}
+
+// earlierWritesOwned is what ownEarlierWrites makes of an object's managed fields.
+func earlierWritesOwned(
+	entries []metav1.ManagedFieldsEntry, manager string, keep bool, now time.Time,
+) ([]metav1.ManagedFieldsEntry, bool, error) {
+	var out []metav1.ManagedFieldsEntry
+	given := map[string]any{}
+	apiVersion := ""
+	for _, e := range entries {
+		ours := e.Manager == work.DefaultFieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate
+		if !ours || e.Subresource != "" || e.FieldsV1 == nil {
+			out = append(out, e)
+			continue
+		}
+		fields := map[string]any{}
+		if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields); err != nil {
+			return nil, false, err
+		}
+		staying := ownersOf(fields)
+		if len(fields) == 0 {
+			out = append(out, e)
+			continue
+		}
+		apiVersion = e.APIVersion
+		union(given, fields)
+		if staying != nil {
+			raw, err := json.Marshal(staying)
+			if err != nil {
+				return nil, false, err
+			}
+			e.FieldsV1 = metav1.NewFieldsV1(string(raw))
+			out = append(out, e)
+		}
+	}
+	if apiVersion == "" {
+		return entries, false, nil
+	}
+	if !keep {
+		return out, true, nil
+	}
+	i := slices.IndexFunc(out, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+	})
+	if i < 0 {
+		out = append(out, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: apiVersion,
+			FieldsType: "FieldsV1", Time: &metav1.Time{Time: now},
+		})
+		i = len(out) - 1
+	}
+	if e := out[i]; e.FieldsV1 != nil {
+		applied := map[string]any{}
+		if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &applied); err != nil {
+			return nil, false, err
+		}
+		union(given, applied)
+	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, false, err
+	}
+	out[i].FieldsV1 = metav1.NewFieldsV1(string(raw))
+	return out, true, nil
+}
+
+// ownersOf takes the owner references out of a set of fields, and returns them as
+// a set; nil when there are none.
+func ownersOf(fields map[string]any) map[string]any {
+	metadata, _ := fields["f:metadata"].(map[string]any)
+	refs, found := metadata["f:ownerReferences"]
+	if !found {
+		return nil
+	}
+	delete(metadata, "f:ownerReferences")
+	if len(metadata) == 0 {
+		delete(fields, "f:metadata")
+	}
+	return map[string]any{"f:metadata": map[string]any{"f:ownerReferences": refs}}
+}
+
+// union adds the fields of one set to another.
+func union(into, from map[string]any) {
+	for name, value := range from {
+		there, both := into[name].(map[string]any)
+		if fields, nested := value.(map[string]any); both && nested {
+			union(there, fields)
+			continue
+		}
+		into[name] = value
+	}
 }

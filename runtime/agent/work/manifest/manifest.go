@@ -1,14 +1,27 @@
+// Package manifest reads the manifests of a ManifestWork: which object each is
+// for, with which options, in which order they are applied, and which fields are
+// left alone. In go a work and a REST mapper, out come values. It also has the
+// errors of manifests that the agent distinguishes, and their text without the
+// object's content.
+//
+// It sends no requests.
 package manifest
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
@@ -235,4 +248,135 @@ func ownershipOf(o *workv1.DeleteOption) ownership {
 func (o ownership) owned(m workv1.ManifestResourceMeta) bool {
 	rule := workv1.OrphaningRule{Group: m.Group, Resource: m.Resource, Namespace: m.Namespace, Name: m.Name}
 	return !o.orphans && !o.orphaned[rule]
+}
+
+// rank is the place of a kind in the order in which manifests are applied:
+// what others live in or depend on comes first. The group does not count. The
+// order is that of upstream's agent, which no library has: those of Flux and
+// cli-utils are others.
+func rank(kind string) int {
+	switch kind {
+	case "PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume",
+		"PodSecurityPolicy":
+		return 0
+	case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding":
+		return 1
+	case "NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount":
+		return 2
+	case "Secret", "ConfigMap", "PersistentVolumeClaim":
+		return 3
+	case "Service":
+		return 4
+	case "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler",
+		"StatefulSet", "Job", "CronJob":
+		return 5
+	case "APIService", "MutatingWebhookConfiguration",
+		"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		return 6
+	case "":
+		return 1001 // what could not be read
+	}
+	return 1000
+}
+
+// Batches are the manifests in the order in which to apply them, as indices;
+// those of a batch may be applied at once.
+func Batches(manifests []*Manifest) [][]int {
+	order := make([]int, len(manifests))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank(manifests[a].Meta.Kind), rank(manifests[b].Meta.Kind))
+	})
+	var out [][]int
+	for _, i := range order {
+		if n := len(out); n > 0 && rank(manifests[out[n-1][0]].Meta.Kind) == rank(manifests[i].Meta.Kind) {
+			out[n-1] = append(out[n-1], i)
+		} else {
+			out = append(out, []int{i})
+		}
+	}
+	return out
+}
+
+// normalize gives an object the form in which its update strategy needs it.
+func normalize(required *unstructured.Unstructured, strategy workv1.UpdateStrategyType) {
+	if strategy != workv1.UpdateStrategyTypeServerSideApply {
+		makeComparable(required)
+	}
+	if strategy == workv1.UpdateStrategyTypeUpdate {
+		markServiceSpec(required)
+	}
+}
+
+// makeComparable gives an object the form in which the server returns it, as far
+// as that decides whether it has to be written.
+func makeComparable(required *unstructured.Unstructured) {
+	delete(required.Object, "status")
+	if IsCore(required, "Secret") {
+		foldStringData(required.Object)
+	}
+	if IsAggregated(required) {
+		delete(required.Object, "rules") // which the cluster fills in
+	}
+}
+
+// foldStringData does what the API server does with it, so that a secret can be
+// compared with what the server has.
+func foldStringData(object map[string]any) {
+	plain, found, err := unstructured.NestedStringMap(object, "stringData")
+	if !found || err != nil {
+		return
+	}
+	data, _, _ := unstructured.NestedMap(object, "data")
+	if data == nil {
+		data = map[string]any{}
+	}
+	for k, v := range plain {
+		data[k] = base64.StdEncoding.EncodeToString([]byte(v))
+	}
+	object["data"] = data
+	delete(object, "stringData")
+}
+
+// IsAggregated reports whether an object is a ClusterRole whose rules the API server
+// aggregates from others.
+func IsAggregated(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	return gvk.Group == rbacv1.GroupName && gvk.Kind == "ClusterRole" && o.Object["aggregationRule"] != nil
+}
+
+// IsCore reports whether an object is of a kind in the API version v1.
+func IsCore(o *unstructured.Unstructured, kind string) bool {
+	return o.GetAPIVersion() == "v1" && o.GetKind() == kind
+}
+
+// markServiceSpec puts the hash of a service's spec into its annotations, where
+// upstream's agent looks for it: without it, that agent would replace every
+// service when it takes over from this one. A spec that can't be read has no hash; the
+// server says what is wrong with it.
+func markServiceSpec(required *unstructured.Unstructured) {
+	if !IsCore(required, "Service") {
+		return
+	}
+	fields, found, err := unstructured.NestedMap(required.Object, "spec")
+	if !found || err != nil {
+		return
+	}
+	spec := corev1.ServiceSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec); err != nil {
+		return
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return
+	}
+	sum := sha256.Sum256(data)
+	annotations := required.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[work.ServiceSpecHashAnnotation] = hex.EncodeToString(sum[:])
+	required.SetAnnotations(annotations)
 }

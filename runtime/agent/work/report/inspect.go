@@ -2,18 +2,28 @@ package report
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 const (
@@ -196,4 +206,310 @@ func (o *ObjectInspection) Inspect(
 		return Findings{}, inspectionPause
 	}
 	return out, 0
+}
+
+// rules evaluates the condition rules of manifests.
+type rules struct {
+	conditions, messages *expression.Env
+}
+
+func newRules() (*rules, error) {
+	conditions, err := expression.ForConditions()
+	if err != nil {
+		return nil, err
+	}
+	messages, err := expression.ForMessages()
+	return &rules{conditions, messages}, err
+}
+
+// evaluate returns the conditions that the rules yield for an object, without
+// times and generations. A rule for a kind about which nothing is known yields
+// none.
+func (r *rules) evaluate(
+	ctx context.Context, list []workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget,
+) []metav1.Condition {
+	var out []metav1.Condition
+	for i, rule := range list {
+		if i == workcheck.MaxRules {
+			break // the hub refuses more
+		}
+		switch rule.Type {
+		case workv1.ConditionRuleTypeCEL:
+			out = append(out, r.byExpression(ctx, rule, object, budget))
+		case workv1.ConditionRuleTypeWellKnownConditions:
+			if holds, message, ok := wellKnownCondition(rule.Condition, object); ok {
+				out = append(out, metav1.Condition{
+					Type: rule.Condition, Status: truth(holds), Reason: work.ReasonRuleEvaluated,
+					Message: r.message(ctx, rule, object, holds, message, budget),
+				})
+			}
+		default:
+			out = append(out, metav1.Condition{
+				Type: rule.Condition, Status: metav1.ConditionUnknown, Reason: work.ReasonRuleInvalid,
+				Message: fmt.Sprintf("the rule's type is %q: use CEL or WellKnownConditions", rule.Type),
+			})
+		}
+	}
+	return out
+}
+
+func (r *rules) byExpression(
+	ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, budget *expression.Budget,
+) metav1.Condition {
+	c := metav1.Condition{Type: rule.Condition, Status: metav1.ConditionTrue, Reason: work.ReasonRuleEvaluated}
+	for i, expr := range rule.CELExpressions {
+		if i == workcheck.MaxExpressions {
+			c.Status, c.Reason = metav1.ConditionUnknown, work.ReasonRuleInvalid
+			c.Message = fmt.Sprintf("the rule has more than %d expressions: join them with &&", i)
+			return c
+		}
+		holds, err := r.conditions.True(ctx, expr, map[string]any{"object": object.Object}, budget)
+		switch {
+		case errors.Is(err, context.Canceled):
+			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, work.ReasonRuleInternalError, err.Error()
+			return c
+		case err != nil:
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, work.ReasonRuleExpressionError, problem(expr, err)
+			return c
+		}
+		if !holds {
+			c.Status = metav1.ConditionFalse
+			break
+		}
+	}
+	builtIn := "Manifest is " + rule.Condition
+	if c.Status == metav1.ConditionFalse {
+		builtIn = "Manifest is not " + rule.Condition
+	}
+	c.Message = r.message(ctx, rule, object, c.Status == metav1.ConditionTrue, builtIn, budget)
+	return c
+}
+
+// message is what the rule says about its result: by its expression, or as it
+// stands in the rule, or by default.
+func (r *rules) message(
+	ctx context.Context, rule workv1.ConditionRule, object *unstructured.Unstructured, result bool, byDefault string,
+	budget *expression.Budget,
+) string {
+	if rule.MessageExpression != "" {
+		of := map[string]any{"object": object.Object, "result": result}
+		message, err := r.messages.Text(ctx, rule.MessageExpression, of, budget)
+		switch {
+		case err == nil:
+			return text.Cut(message, limits.ConditionMessage)
+		case rule.Message == "":
+			return problem(rule.MessageExpression, err)
+		}
+	}
+	if rule.Message != "" {
+		return rule.Message
+	}
+	return byDefault
+}
+
+// problem is what is wrong with an expression, which is named where it costs too
+// much: a rule may have several.
+func problem(expr string, err error) string {
+	if expression.TooCostly(err) {
+		return fmt.Sprintf("%q: %s", expression.Excerpt(expr), err)
+	}
+	return err.Error()
+}
+
+func truth(b bool) metav1.ConditionStatus {
+	if b {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
+// wellKnownCondition reports whether a condition holds of an object of a kind
+// that is known for it, and in which words. ok is false for others.
+func wellKnownCondition(condition string, object *unstructured.Unstructured) (holds bool, message string, ok bool) {
+	if condition != work.ConditionComplete {
+		return false, "", false
+	}
+	switch object.GroupVersionKind() {
+	case schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}:
+		if isTrue(object, "Complete") || isTrue(object, "Failed") {
+			return true, "Job is finished", true
+		}
+		return false, "Job is not finished", true
+	case schema.GroupVersionKind{Version: "v1", Kind: "Pod"}:
+		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+		return phase == "Succeeded" || phase == "Failed", "Pod is in phase " + phase, true
+	}
+	return false, "", false
+}
+
+// isTrue reports whether a condition of an object is true.
+func isTrue(object *unstructured.Unstructured, kind string) bool {
+	have, _ := condition(object, kind)
+	return have != nil && have["status"] == "True"
+}
+
+func condition(object *unstructured.Unstructured, kind string) (map[string]any, bool) {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range list {
+		if c, ok := item.(map[string]any); ok && c["type"] == kind {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// Feedback is what is reported to a work of an object's status.
+type Feedback struct {
+	Values []workv1.FeedbackValue
+	Err    error
+}
+
+// wellKnown are the paths that stand for the status of a kind.
+var wellKnown = map[schema.GroupVersionKind][]workv1.JSONPath{
+	{Group: "apps", Version: "v1", Kind: "Deployment"}: {
+		{Name: "ReadyReplicas", Path: ".status.readyReplicas"},
+		{Name: "Replicas", Path: ".status.replicas"},
+		{Name: "AvailableReplicas", Path: ".status.availableReplicas"},
+	},
+	{Group: "apps", Version: "v1", Kind: "DaemonSet"}: {
+		{Name: "NumberReady", Path: ".status.numberReady"},
+		{Name: "DesiredNumberScheduled", Path: ".status.desiredNumberScheduled"},
+		{Name: "NumberAvailable", Path: ".status.numberAvailable"},
+	},
+	{Group: "batch", Version: "v1", Kind: "Job"}: {
+		{Name: "JobComplete", Path: `.status.conditions[?(@.type=="Complete")].status`},
+		{Name: "JobSucceeded", Path: ".status.succeeded"},
+	},
+	{Version: "v1", Kind: "Pod"}: {
+		{Name: "PodReady", Path: `.status.conditions[?(@.type=="Ready")].status`},
+		{Name: "PodPhase", Path: ".status.phase"},
+	},
+}
+
+// readFeedback evaluates the rules on an object. What can be read is returned
+// beside the error about what cannot. Values that are no plain text, integer or
+// truth value are reported as JSON of at most maxRaw bytes; with 0 they are not
+// reported. What the paths cost is taken from the budget.
+func readFeedback(
+	ctx context.Context, rules []workv1.FeedbackRule, object *unstructured.Unstructured, maxRaw int,
+	budget *fieldpath.Budget,
+) Feedback {
+	ctx, end := context.WithTimeoutCause(ctx, pathsTimeout, errPathsTimeout)
+	defer end()
+	var out Feedback
+	var problems []error
+	read := 0
+	for _, r := range rules {
+		paths := r.JSONPaths
+		if r.Type == workv1.FeedbackTypeWellKnownStatus {
+			gvk := object.GroupVersionKind()
+			known, ok := wellKnown[gvk]
+			if !ok {
+				problems = append(problems,
+					fmt.Errorf("cannot find the wellknown statuses for resource with gvk %s", gvk))
+				continue
+			}
+			paths = known
+		}
+		for _, p := range paths {
+			if read++; read > workcheck.MaxPaths {
+				problems = append(problems,
+					fmt.Errorf("there are more than %d paths, and the others are not read", workcheck.MaxPaths))
+				break
+			}
+			value, err := evaluate(ctx, p, object, maxRaw, budget)
+			switch {
+			case err != nil:
+				problems = append(problems, err)
+				if errors.Is(err, fieldpath.ErrLimit) || ctx.Err() != nil {
+					problems = append(problems, errors.New("the paths after it are not read"))
+					out.Err = errors.Join(problems...)
+					return out
+				}
+			case value != nil:
+				out.Values = append(out.Values, workv1.FeedbackValue{Name: p.Name, Value: *value})
+			}
+		}
+	}
+	out.Err = errors.Join(problems...)
+	return out
+}
+
+// evaluate reads one value; nil when the object has none there.
+func evaluate(
+	ctx context.Context, p workv1.JSONPath, object *unstructured.Unstructured, maxRaw int, budget *fieldpath.Budget,
+) (*workv1.FieldValue, error) {
+	if p.Version != "" && p.Version != object.GroupVersionKind().Version {
+		return nil, fmt.Errorf("the path %q is for version %s, and the object is of version %s",
+			p.Name, p.Version, object.GroupVersionKind().Version)
+	}
+	path, err := fieldpath.ParseJSONPath(p.Path)
+	if err != nil {
+		return nil, fmt.Errorf("the path %q (%s) cannot be read: %w", p.Name, p.Path, err)
+	}
+	results, err := path.Find(ctx, object.Object, budget)
+	if err != nil {
+		return nil, fmt.Errorf("the path %q (%s): %w", p.Name, p.Path, err)
+	}
+	found := slices.DeleteFunc(results, func(v any) bool { return v == nil })
+	switch {
+	case len(found) == 0:
+		return nil, nil
+	case len(found) > 1 && maxRaw > 0:
+		return rawValue(p.Name, found, maxRaw)
+	}
+	return fieldValue(p.Name, found[0], maxRaw)
+}
+
+func fieldValue(name string, v any, maxRaw int) (*workv1.FieldValue, error) {
+	switch x := v.(type) {
+	case int64:
+		return &workv1.FieldValue{Type: workv1.ValueTypeInteger, Integer: &x}, nil
+	case string:
+		return &workv1.FieldValue{Type: workv1.ValueTypeString, String: &x}, nil
+	case bool:
+		return &workv1.FieldValue{Type: workv1.ValueTypeBoolean, Boolean: &x}, nil
+	}
+	if maxRaw == 0 {
+		return nil, fmt.Errorf("the type %T of the value for %s is not found", v, name)
+	}
+	return rawValue(name, v, maxRaw)
+}
+
+func rawValue(name string, v any, limit int) (*workv1.FieldValue, error) {
+	tooLong := fmt.Errorf("the value for %s takes more bytes as JSON than the %d that --max-json-raw-length allows",
+		name, limit)
+	if leastJSON(v, limit) > limit {
+		return nil, tooLong
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("the value for %s cannot be written as JSON: %w", name, err)
+	}
+	if len(data) > limit {
+		return nil, tooLong
+	}
+	return &workv1.FieldValue{Type: workv1.ValueTypeJSONRaw, JSONRaw: ptr.To(string(data))}, nil
+}
+
+// leastJSON is how many bytes a value takes as JSON at the least, up to the first
+// count beyond limit: what would be too long is not written.
+func leastJSON(v any, limit int) int {
+	n := 1
+	switch v := v.(type) {
+	case string:
+		n += 1 + len(v)
+	case []any:
+		for i := 0; i < len(v) && n <= limit; i++ {
+			n += 1 + leastJSON(v[i], limit-n)
+		}
+	case map[string]any:
+		for k, x := range v {
+			if n > limit {
+				break
+			}
+			n += 4 + len(k) + leastJSON(x, limit-n)
+		}
+	}
+	return n
 }
