@@ -112,18 +112,21 @@ type compiled struct {
 
 // Check reports whether an expression can be compiled; its error wraps ErrCompile,
 // or ErrLimits when the expression is too long or too costly.
-func (e *Env) Check(expression string) error { return e.get(expression).err }
+func (e *Env) Check(expression string) error {
+	_, err := e.Compile(expression)
+	return err
+}
 
-func (e *Env) get(expression string) compiled {
-	if c, ok := e.programs.Get(expression); ok {
-		return c.(compiled)
+// Compile makes an expression ready to run; its error is that of Check.
+func (e *Env) Compile(expression string) (*Program, error) {
+	if known, ok := e.programs.Get(expression); ok {
+		return known.(compiled).program, known.(compiled).err
 	}
-	c := compiled{}
-	c.program, c.err = e.compile(expression)
+	program, err := e.compile(expression)
 	if len(expression) <= shortExpression {
-		e.programs.Add(expression, c)
+		e.programs.Add(expression, compiled{program, err})
 	}
-	return c
+	return program, err
 }
 
 func (e *Env) compile(expression string) (_ *Program, err error) {
@@ -158,20 +161,23 @@ func (e *Env) compile(expression string) (_ *Program, err error) {
 	return &Program{program: program, limit: e.limit}, nil
 }
 
-// evaluate returns an expression's value and takes its cost from the budget.
+// True reports whether an expression holds, and takes its cost from the budget.
+func (e *Env) True(ctx context.Context, expression string, variables map[string]any, budget *Budget) (bool, error) {
+	program, err := e.Compile(expression)
+	if err != nil {
+		return false, err
+	}
+	return program.True(ctx, variables, budget)
+}
+
 func (e *Env) evaluate(
 	ctx context.Context, expression string, variables map[string]any, budget *Budget,
 ) (ref.Val, error) {
-	c := e.get(expression)
-	if c.err != nil {
-		return nil, c.err
+	program, err := e.Compile(expression)
+	if err != nil {
+		return nil, err
 	}
-	return c.program.evaluate(ctx, variables, budget)
-}
-
-// True reports whether an expression holds.
-func (e *Env) True(ctx context.Context, expression string, variables map[string]any, budget *Budget) (bool, error) {
-	return asBool(e.evaluate(ctx, expression, variables, budget))
+	return program.evaluate(ctx, variables, budget)
 }
 
 // Text is an expression's value, which has to be a string.
@@ -308,16 +314,17 @@ type Program struct {
 	limit   int
 }
 
-// Compile makes an expression ready to run; its error wraps ErrCompile, or
-// ErrLimits when the expression is too long or too costly.
-func (e *Env) Compile(expression string) (*Program, error) {
-	c := e.get(expression)
-	return c.program, c.err
-}
-
 // True reports whether the expression holds, and takes its cost from the budget.
 func (p *Program) True(ctx context.Context, variables map[string]any, budget *Budget) (bool, error) {
-	return asBool(p.evaluate(ctx, variables, budget))
+	value, err := p.evaluate(ctx, variables, budget)
+	if err != nil {
+		return false, err
+	}
+	holds, ok := value.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("expected bool result, got %s", typeOf(value))
+	}
+	return bool(holds), nil
 }
 
 func (p *Program) evaluate(ctx context.Context, variables map[string]any, budget *Budget) (_ ref.Val, err error) {
@@ -349,17 +356,6 @@ func (p *Program) evaluate(ctx context.Context, variables map[string]any, budget
 
 func (b *Budget) exhausted() error {
 	return fmt.Errorf("%w: the expressions about one object cost more than %d units together", ErrBudget, b.limit)
-}
-
-func asBool(value ref.Val, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	holds, ok := value.(types.Bool)
-	if !ok {
-		return false, fmt.Errorf("expected bool result, got %s", typeOf(value))
-	}
-	return bool(holds), nil
 }
 
 // typeOf names the type of a value: as Go does for plain ones, and without a look

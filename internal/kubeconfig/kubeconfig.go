@@ -18,6 +18,9 @@ type Config struct {
 	CAData []byte
 	// ProxyURL is the proxy to go through; empty means none.
 	ProxyURL string
+	// TLSServerName is the name to expect in the server's certificate in place of its
+	// host name; empty means the host name.
+	TLSServerName string
 	// Namespace is what kubectl uses when none is given.
 	Namespace string
 
@@ -43,6 +46,7 @@ func (c Config) Object() *clientcmdapi.Config {
 			Server:                   c.Server,
 			CertificateAuthorityData: c.CAData,
 			ProxyURL:                 c.ProxyURL,
+			TLSServerName:            c.TLSServerName,
 		}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{c.User: {
 			Token:                 c.Token,

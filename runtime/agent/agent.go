@@ -165,11 +165,8 @@ func (o Options) part(local *rest.Config, hub registration.Hub, log *slog.Logger
 // registerAddOns looks after the add-ons of the cluster until ctx ends.
 func (o Options) registerAddOns(ctx context.Context, part engine.Part, hub registration.Hub) error {
 	return addon.Run(ctx, addon.Options{
-		Part: part,
-		Endpoint: addon.Endpoint{
-			Cluster: hub.Endpoint.Cluster, Server: hub.Endpoint.Server, CAData: hub.Endpoint.CAData,
-			ProxyURL: hub.Endpoint.ProxyURL, TLSServerName: hub.Endpoint.TLSServerName,
-		},
+		Part:            part,
+		Endpoint:        hub.Endpoint,
 		Driver:          o.AddOnKubeClientRegistrationAuth,
 		TokenExpiration: time.Duration(o.AddOnTokenExpirationSeconds) * time.Second,
 	})

@@ -248,23 +248,41 @@ func (o *Options) registration(local locals, log *slog.Logger) (registration.Opt
 	}, nil
 }
 
+// problems are what is wrong with options.
+type problems []error
+
+// when adds a problem if there is one.
+func (p *problems) when(there bool, format string, args ...any) {
+	if there {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
 // Validate names every option that can't be used, and what to do about it.
 func (o *Options) Validate() error {
-	return errors.Join(
+	p := problems{
 		features.Check(o.Features),
-		o.validateClusterName(),
 		label("--namespace", o.Namespace, "it names a namespace of the managed cluster"),
-		o.validateAgentID(),
-		o.validateManagedCluster(),
-		o.validateCertificate(),
-		o.validateClaims(),
-		o.validateURLs(),
-		o.validateHubs(),
-		o.validateClientID(),
-		o.validateWorks(),
-		o.validateAddOns(),
-		o.validateHealth(),
-	)
+	}
+	if o.ClusterName != "" {
+		p = append(p, label("--cluster-name", o.ClusterName, "it names a namespace on the hub"))
+		if err := cluster.ReservedName(o.ClusterName); err != nil {
+			p.when(true, "--cluster-name %q cannot be used: %w", o.ClusterName, err)
+		}
+	}
+	p.when(o.AgentID != "" && len(validation.IsDNS1123Subdomain(o.AgentID)) > 0,
+		"--agent-id %q cannot be used, as it becomes a part of the agent's user name on the hub: "+
+			"use lower-case letters, digits, hyphens and dots, or leave it out for a random one", o.AgentID)
+	p.when(o.ManagedCluster == nil, "there is no access to the managed cluster: give its kubeconfig with --kubeconfig, "+
+		"or run the agent in a pod of the cluster")
+	life := o.ClientCertExpirationSeconds
+	p.when(life != 0 && life < certificate.MinExpiration, "--client-cert-expiration-seconds %d is too short a life for "+
+		"a certificate: use %d or more, or 0 to leave it to the hub", life, certificate.MinExpiration)
+	o.validateReports(&p)
+	o.validateHubs(&p)
+	o.validateClientID(&p)
+	o.validateParts(&p)
+	return errors.Join(p...)
 }
 
 // label checks a name that has to be a DNS label.
@@ -280,154 +298,83 @@ func label(flag, value, because string) error {
 	return nil
 }
 
-func (o *Options) validateClusterName() error {
-	if o.ClusterName == "" {
-		return nil
+// validateReports checks what the agent reports of its cluster.
+func (o *Options) validateReports(p *problems) {
+	p.when(o.MaxCustomClusterClaims < 0,
+		"--max-custom-cluster-claims %d is negative: use 1 or more, or leave it out for %d",
+		o.MaxCustomClusterClaims, status.DefaultMaxCustomClaims)
+	for _, s := range o.ReservedClusterClaimSuffixes {
+		p.when(len(validation.IsDNS1123Subdomain(strings.TrimPrefix(s,
+			"."))) > 0, "--reserved-cluster-claim-suffixes has %q, "+
+			"which no claim's name can end with: use the end of a DNS name, such as example.com", s)
 	}
-	if err := label("--cluster-name", o.ClusterName, "it names a namespace on the hub"); err != nil {
-		return err
+	for _, s := range o.ExternalServerURLs {
+		u, err := url.Parse(s)
+		p.when(err != nil || u.Scheme != "https" || u.Host == "",
+			"--spoke-external-server-urls has %q, which the hub does not "+
+				"take as an address of a cluster: use a URL such as https://api.example.com:6443", s)
 	}
-	if err := cluster.ReservedName(o.ClusterName); err != nil {
-		return fmt.Errorf("--cluster-name %q cannot be used: %w", o.ClusterName, err)
+	p.when(o.ClusterHealthCheckPeriod < time.Second, "--cluster-healthcheck-period %s is too short: use 1s or more",
+		o.ClusterHealthCheckPeriod)
+	if o.HealthAddress == "" {
+		return
 	}
-	return nil
+	if _, _, err := net.SplitHostPort(o.HealthAddress); err != nil {
+		p.when(true, "--health-address %q is not an address to listen on (%w): use one such as :8000 or 127.0.0.1:8000",
+			o.HealthAddress, err)
+	}
 }
 
-func (o *Options) validateHubs() error {
-	several := o.Features.Enabled(features.MultipleHubs)
-	switch n := len(o.BootstrapKubeconfigs); {
-	case n > 0 && !several:
-		return errors.New("--bootstrap-kubeconfigs needs --feature-gates MultipleHubs=true: " +
-			"turn the gate on, or give one hub with --bootstrap-kubeconfig")
-	case several && n < 2:
-		return fmt.Errorf("--feature-gates MultipleHubs=true needs two hubs or more, and --bootstrap-kubeconfigs names %d: name more, or turn the gate off",
-			n)
-	case several && o.BootstrapKubeconfig != "":
-		return fmt.Errorf("--bootstrap-kubeconfig %s and --bootstrap-kubeconfigs exclude each other: put all hubs into the latter",
-			o.BootstrapKubeconfig)
-	case o.HubConnectionTimeoutSeconds < 10:
-		return fmt.Errorf("--hub-connection-timeout-seconds %d is too short to distinguish an outage from a hiccup: use 10 or more",
-			o.HubConnectionTimeoutSeconds)
-	}
-	return nil
+func (o *Options) validateHubs(p *problems) {
+	several, n := o.Features.Enabled(features.MultipleHubs), len(o.BootstrapKubeconfigs)
+	p.when(n > 0 && !several, "--bootstrap-kubeconfigs needs --feature-gates MultipleHubs=true: "+
+		"turn the gate on, or give one hub with --bootstrap-kubeconfig")
+	p.when(several && n < 2,
+		"--feature-gates MultipleHubs=true needs two hubs or more, and --bootstrap-kubeconfigs names %d: "+
+			"name more, or turn the gate off", n)
+	p.when(several && o.BootstrapKubeconfig != "",
+		"--bootstrap-kubeconfig %s and --bootstrap-kubeconfigs exclude each other: "+
+			"put all hubs into the latter", o.BootstrapKubeconfig)
+	p.when(o.HubConnectionTimeoutSeconds < 10,
+		"--hub-connection-timeout-seconds %d is too short to distinguish an outage "+
+			"from a hiccup: use 10 or more", o.HubConnectionTimeoutSeconds)
 }
 
-func (o *Options) validateClientID() error {
+func (o *Options) validateClientID(p *problems) {
 	several := len(o.BootstrapKubeconfigs) > 0
-	switch {
-	case o.ClientID != "" && o.ClusterName != "":
-		return fmt.Errorf("--client-id %s and --cluster-name %s exclude each other: the hub finds the cluster's name by its client ID",
-			o.ClientID, o.ClusterName)
-	case len(o.RegistrationLabels) > 0 && o.ClusterName != "":
-		return fmt.Errorf("--registration-label has no effect with --cluster-name %s: "+
+	p.when(o.ClientID != "" && o.ClusterName != "", "--client-id %s and --cluster-name %s exclude each other: "+
+		"the hub finds the cluster's name by its client ID", o.ClientID, o.ClusterName)
+	p.when(len(o.RegistrationLabels) > 0 && o.ClusterName != "",
+		"--registration-label has no effect with --cluster-name %s: "+
 			"the labels are for a cluster that the hub creates for a client ID", o.ClusterName)
-	case several && (o.ClientID != "" || len(o.RegistrationLabels) > 0):
-		return errors.New("--client-id and --registration-label exclude --bootstrap-kubeconfigs, " +
-			"as each hub may call the cluster by another name: name it with --cluster-name")
-	case several && o.DeleteBootstrapSecret:
-		return errors.New("--delete-bootstrap-secret excludes --bootstrap-kubeconfigs, which are files: leave it out")
-	}
-	var problems []error
+	p.when(several && (o.ClientID != "" || len(o.RegistrationLabels) > 0), "--client-id and --registration-label exclude "+
+		"--bootstrap-kubeconfigs, as each hub may call the cluster by another name: name it with --cluster-name")
+	p.when(several && o.DeleteBootstrapSecret,
+		"--delete-bootstrap-secret excludes --bootstrap-kubeconfigs, which are files: leave it out")
 	if o.ClientID != "" {
 		if err := cluster.CheckClientID(o.ClientID); err != nil {
-			problems = append(problems, fmt.Errorf("--client-id: %w", err))
+			p.when(true, "--client-id: %w", err)
 		}
 	}
 	if err := cluster.CheckChosenLabels(o.RegistrationLabels); err != nil {
-		problems = append(problems, fmt.Errorf("--registration-label: %w", err))
+		p.when(true, "--registration-label: %w", err)
 	}
-	return errors.Join(problems...)
 }
 
-func (o *Options) validateAgentID() error {
-	if o.AgentID == "" {
-		return nil
-	}
-	if problems := validation.IsDNS1123Subdomain(o.AgentID); len(problems) > 0 {
-		return fmt.Errorf("--agent-id %q cannot be used, as it becomes a part of the agent's user name on the hub: "+
-			"use lower-case letters, digits, hyphens and dots, or leave it out for a random one", o.AgentID)
-	}
-	return nil
-}
-
-func (o *Options) validateManagedCluster() error {
-	if o.ManagedCluster == nil {
-		return errors.New("there is no access to the managed cluster: give its kubeconfig with --kubeconfig, or run the agent in a pod " +
-			"of the cluster")
-	}
-	return nil
-}
-
-func (o *Options) validateCertificate() error {
-	if n := o.ClientCertExpirationSeconds; n != 0 && n < certificate.MinExpiration {
-		return fmt.Errorf("--client-cert-expiration-seconds %d is too short a life for a certificate: use %d or more, or 0 to leave it to the hub",
-			n, certificate.MinExpiration)
-	}
-	return nil
-}
-
-func (o *Options) validateClaims() error {
-	if o.MaxCustomClusterClaims < 0 {
-		return fmt.Errorf("--max-custom-cluster-claims %d is negative: use 1 or more, or leave it out for %d",
-			o.MaxCustomClusterClaims, status.DefaultMaxCustomClaims)
-	}
-	for _, s := range o.ReservedClusterClaimSuffixes {
-		if problems := validation.IsDNS1123Subdomain(strings.TrimPrefix(s, ".")); len(problems) > 0 {
-			return fmt.Errorf("--reserved-cluster-claim-suffixes has %q, which no claim's name can end with: use the end of a DNS name, such as example.com",
-				s)
-		}
-	}
-	return nil
-}
-
-func (o *Options) validateURLs() error {
-	for _, s := range o.ExternalServerURLs {
-		if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("--spoke-external-server-urls has %q, which the hub does not take as an address of a cluster: "+
-				"use a URL such as https://api.example.com:6443", s)
-		}
-	}
-	return nil
-}
-
-func (o *Options) validateWorks() error {
-	var problems []error
-	if o.EvictionGracePeriod < 0 {
-		problems = append(problems, fmt.Errorf("--appliedmanifestwork-eviction-grace-period %s is negative: use 0s or more, or leave it out for %s",
-			o.EvictionGracePeriod, work.DefaultEvictionGracePeriod))
-	}
-	if o.MaxJSONRawLength < 0 {
-		problems = append(problems, fmt.Errorf("--max-json-raw-length %d is negative: use 1 or more, or leave it out for %d bytes",
-			o.MaxJSONRawLength, work.DefaultMaxJSONRawLength))
-	}
-	return errors.Join(problems...)
-}
-
-func (o *Options) validateAddOns() error {
-	var problems []error
-	if d := o.AddOnKubeClientRegistrationAuth; d != addonregistration.DriverCSR && d != addonregistration.DriverToken {
-		problems = append(problems, fmt.Errorf("--addon-kubeclient-registration-auth %q is unknown: use %s for client certificates, or %s for tokens",
-			d, addonregistration.DriverCSR, addonregistration.DriverToken))
-	}
-	if n := o.AddOnTokenExpirationSeconds; n < addonregistration.MinTokenExpiration || n > math.MaxInt32 {
-		problems = append(problems, fmt.Errorf("--addon-token-expiration-seconds %d is not a lifetime of a token: use %d to %d, or leave it out for %d",
-			n, addonregistration.MinTokenExpiration, math.MaxInt32, addonregistration.DefaultTokenExpiration))
-	}
-	return errors.Join(problems...)
-}
-
-func (o *Options) validateHealth() error {
-	if o.ClusterHealthCheckPeriod < time.Second {
-		return fmt.Errorf("--cluster-healthcheck-period %s is too short: use 1s or more", o.ClusterHealthCheckPeriod)
-	}
-	if o.HealthAddress == "" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(o.HealthAddress); err != nil {
-		return fmt.Errorf("--health-address %q is not an address to listen on (%w): use one such as :8000 or 127.0.0.1:8000",
-			o.HealthAddress, err)
-	}
-	return nil
+// validateParts checks the options of works and add-ons.
+func (o *Options) validateParts(p *problems) {
+	p.when(o.EvictionGracePeriod < 0, "--appliedmanifestwork-eviction-grace-period %s is negative: use 0s or more, "+
+		"or leave it out for %s", o.EvictionGracePeriod, work.DefaultEvictionGracePeriod)
+	p.when(o.MaxJSONRawLength < 0, "--max-json-raw-length %d is negative: use 1 or more, or leave it out for %d bytes",
+		o.MaxJSONRawLength, work.DefaultMaxJSONRawLength)
+	driver := o.AddOnKubeClientRegistrationAuth
+	p.when(driver != addonregistration.DriverCSR && driver != addonregistration.DriverToken,
+		"--addon-kubeclient-registration-auth %q is unknown: use %s for client certificates, or %s for tokens",
+		driver, addonregistration.DriverCSR, addonregistration.DriverToken)
+	n := o.AddOnTokenExpirationSeconds
+	p.when(n < addonregistration.MinTokenExpiration || n > math.MaxInt32,
+		"--addon-token-expiration-seconds %d is not a lifetime of a token: use %d to %d, or leave it out for %d",
+		n, addonregistration.MinTokenExpiration, math.MaxInt32, addonregistration.DefaultTokenExpiration)
 }
 
 // nameCluster finds the cluster's name: the one that was given, or the one that it

@@ -6,7 +6,6 @@ package features
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -106,89 +105,102 @@ const (
 	v1beta1CSRAPICompatibility featuregate.Feature = "V1beta1CSRAPICompatibility"
 )
 
-// about says in a few words what the gates do.
-func about() map[featuregate.Feature]string {
+// side is who has a gate.
+type side int
+
+const (
+	onHub side = 1 << iota
+	onAgent
+	onBoth = onHub | onAgent
+)
+
+// gate is a feature gate.
+type gate struct {
+	name featuregate.Feature
+	of   side
+	on   bool // by default
+	// about says in a few words what the gate does; it is empty where nothing stands
+	// behind a gate of upstream's.
+	about string
+}
+
+func all() []gate {
 	const noEffect = "taken as upstream does, without effect"
-	return map[featuregate.Feature]string{
-		DefaultClusterSet:            "keep the sets \"default\" and \"global\", and put clusters without a set into the former",
-		ResourceCleanup:              "delete the add-ons and works of a deleted cluster",
-		ManagedClusterAutoApproval:   "accept every new cluster, once",
-		ClusterProfile:               "keep a ClusterProfile for each cluster in the namespaces that its set is bound to",
-		NilExecutorValidating:        "ask of who writes a work without an executor the right execute-as for the agent's own service account",
-		CleanUpCompletedManifestWork: "delete works that are complete, ttlSecondsAfterFinished later",
-		ManifestWorkReplicaSet:       "keep a work of one template in every cluster that a placement selects, and roll changes of it out step by step",
-		RolloutNeedsProgressing:      "have rollouts wait for the condition Progressing even of works that nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream",
-		BoundClusterSets:             "give works of replica sets and add-ons only to clusters of sets that are bound to the placement's namespace, whatever its decisions say; muster's own, off is as upstream: for schedulers that choose without sets. Those who may write decisions then choose among all clusters",
-		PlacementDebugServer:         "explain at /debug/placements/ how placements are decided, to users who may read them",
-		PreferNoSelect:               "choose clusters with an untolerated taint of the effect PreferNoSelect after all others; muster's own, off is as upstream",
-		ClusterRegistration:          "let agents register by a client ID, without knowing their cluster's name; muster's own",
-		ClusterImport:                "install agents through kubeconfigs in the namespace muster-imports; muster's own",
-		UserAccess:                   "give users of the hub access to groups of clusters (logical clouds); muster's own",
-		ClusterClaim:                 "report the ClusterClaims of the managed cluster",
-		ClusterProperty:              "report the ClusterProperties (about.k8s.io) of the managed cluster",
-		MultipleHubs:                 "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies the cluster or is gone",
-		ExecutorValidatingCaches:     "remember what the executors of works may do, and watch roles and bindings for changes of that",
-		RawFeedbackJSONString:        "report values of any type in the feedback of works, as JSON",
-		DerivedProgressing:           "report how the works of replica sets and add-ons progress without rules, from the status of the kinds that are known; muster's own, off is as upstream",
-		AddonManagement:              "look after add-ons. At a hub: install, configure and register them; to be turned off where upstream's own manager of add-ons runs beside it. At an agent: get them credentials for the hub, and report their health",
-		v1beta1CSRAPICompatibility:   noEffect,
-		sigPlacementDecision:         noEffect,
+	return []gate{
+		{DefaultClusterSet, onHub, true, "keep the sets \"default\" and \"global\", and put clusters without a set " +
+			"into the former"},
+		{ResourceCleanup, onHub, true, "delete the add-ons and works of a deleted cluster"},
+		{ManagedClusterAutoApproval, onHub, false, "accept every new cluster, once"},
+		{ClusterProfile, onHub, false, "keep a ClusterProfile for each cluster in the namespaces that its set is bound to"},
+		{v1beta1CSRAPICompatibility, onBoth, false, noEffect},
+		{clusterImporter, onHub, false, ""},
+		{AddonManagement, onBoth, true, "look after add-ons. At a hub: install, configure and register them; to be " +
+			"turned off where upstream's own manager of add-ons runs beside it. At an agent: get them credentials for the " +
+			"hub, and report their health"},
+		{sigPlacementDecision, onHub, false, noEffect},
+		{PlacementDebugServer, onHub, false, "explain at /debug/placements/ how placements are decided, to users who " +
+			"may read them"},
+		{PreferNoSelect, onHub, false, "choose clusters with an untolerated taint of the effect PreferNoSelect after " +
+			"all others; muster's own, off is as upstream"},
+		{NilExecutorValidating, onHub, false, "ask of who writes a work without an executor the right execute-as for " +
+			"the agent's own service account"},
+		{ManifestWorkReplicaSet, onHub, true, "keep a work of one template in every cluster that a placement selects, " +
+			"and roll changes of it out step by step"},
+		{RolloutNeedsProgressing, onHub, false, "have rollouts wait for the condition Progressing even of works that " +
+			"nothing yields it for, instead of going by Applied and Available; muster's own, on is as upstream"},
+		{BoundClusterSets, onHub, true, "give works of replica sets and add-ons only to clusters of sets that are " +
+			"bound to the placement's namespace, whatever its decisions say; muster's own, off is as upstream: for " +
+			"schedulers that choose without sets. Those who may write decisions then choose among all clusters"},
+		{cloudEventsDrivers, onHub, false, ""},
+		{CleanUpCompletedManifestWork, onHub, false, "delete works that are complete, ttlSecondsAfterFinished later"},
+		{ClusterRegistration, onHub, true, "let agents register by a client ID, without knowing their cluster's name; " +
+			"muster's own"},
+		{ClusterImport, onHub, false, "install agents through kubeconfigs in the namespace muster-imports; muster's own"},
+		{UserAccess, onHub, true, "give users of the hub access to groups of clusters (logical clouds); muster's own"},
+		{ClusterClaim, onAgent, true, "report the ClusterClaims of the managed cluster"},
+		{ClusterProperty, onAgent, false, "report the ClusterProperties (about.k8s.io) of the managed cluster"},
+		{MultipleHubs, onAgent, false, "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies " +
+			"the cluster or is gone"},
+		{ExecutorValidatingCaches, onAgent, false, "remember what the executors of works may do, and watch roles and " +
+			"bindings for changes of that"},
+		{RawFeedbackJSONString, onAgent, false, "report values of any type in the feedback of works, as JSON"},
+		{DerivedProgressing, onAgent, true, "report how the works of replica sets and add-ons progress without rules, " +
+			"from the status of the kinds that are known; muster's own, off is as upstream"},
 	}
 }
 
 // AddFlag adds the flag --feature-gates, with a line of help for each gate that
 // there is.
 func AddFlag(f *pflag.FlagSet, g featuregate.MutableFeatureGate) {
-	known, meaning := g.GetAll(), about()
 	lines := []string{"features to turn on or off, as name=true or name=false with commas in between:"}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if text, ok := meaning[name]; ok {
-			lines = append(lines, fmt.Sprintf("  %s (%t by default): %s", name, known[name].Default, text))
+	known := g.GetAll()
+	for _, x := range all() {
+		if spec, ok := known[x.name]; ok && x.about != "" {
+			lines = append(lines, fmt.Sprintf("  %s (%t by default): %s", x.name, spec.Default, x.about))
 		}
 	}
+	slices.Sort(lines[1:])
 	f.Var(g.(pflag.Value), "feature-gates", strings.Join(lines, "\n"))
 }
 
 // NewHub returns the gates of a hub, at their defaults.
-func NewHub() featuregate.MutableFeatureGate {
-	return gates(map[featuregate.Feature]featuregate.FeatureSpec{
-		DefaultClusterSet:            {Default: true, PreRelease: featuregate.Alpha},
-		ResourceCleanup:              {Default: true, PreRelease: featuregate.Beta},
-		ManagedClusterAutoApproval:   {Default: false, PreRelease: featuregate.Alpha},
-		ClusterProfile:               {Default: false, PreRelease: featuregate.Alpha},
-		v1beta1CSRAPICompatibility:   {Default: false, PreRelease: featuregate.Alpha},
-		clusterImporter:              {Default: false, PreRelease: featuregate.Alpha},
-		AddonManagement:              {Default: true, PreRelease: featuregate.Beta},
-		sigPlacementDecision:         {Default: false, PreRelease: featuregate.Alpha},
-		PlacementDebugServer:         {Default: false, PreRelease: featuregate.Alpha},
-		PreferNoSelect:               {Default: false, PreRelease: featuregate.Alpha},
-		NilExecutorValidating:        {Default: false, PreRelease: featuregate.Alpha},
-		ManifestWorkReplicaSet:       {Default: true, PreRelease: featuregate.Beta},
-		RolloutNeedsProgressing:      {Default: false, PreRelease: featuregate.Alpha},
-		BoundClusterSets:             {Default: true, PreRelease: featuregate.Beta},
-		cloudEventsDrivers:           {Default: false, PreRelease: featuregate.Alpha},
-		CleanUpCompletedManifestWork: {Default: false, PreRelease: featuregate.Alpha},
-		ClusterRegistration:          {Default: true, PreRelease: featuregate.Beta},
-		ClusterImport:                {Default: false, PreRelease: featuregate.Alpha},
-		UserAccess:                   {Default: true, PreRelease: featuregate.Beta},
-	})
-}
+func NewHub() featuregate.MutableFeatureGate { return gates(onHub) }
 
 // NewAgent returns the gates of an agent, at their defaults.
-func NewAgent() featuregate.MutableFeatureGate {
-	return gates(map[featuregate.Feature]featuregate.FeatureSpec{
-		ClusterClaim:               {Default: true, PreRelease: featuregate.Beta},
-		ClusterProperty:            {Default: false, PreRelease: featuregate.Alpha},
-		MultipleHubs:               {Default: false, PreRelease: featuregate.Alpha},
-		AddonManagement:            {Default: true, PreRelease: featuregate.Beta},
-		v1beta1CSRAPICompatibility: {Default: false, PreRelease: featuregate.Alpha},
-		ExecutorValidatingCaches:   {Default: false, PreRelease: featuregate.Alpha},
-		RawFeedbackJSONString:      {Default: false, PreRelease: featuregate.Alpha},
-		DerivedProgressing:         {Default: true, PreRelease: featuregate.Beta},
-	})
-}
+func NewAgent() featuregate.MutableFeatureGate { return gates(onAgent) }
 
-func gates(known map[featuregate.Feature]featuregate.FeatureSpec) featuregate.MutableFeatureGate {
+func gates(of side) featuregate.MutableFeatureGate {
+	known := map[featuregate.Feature]featuregate.FeatureSpec{}
+	for _, x := range all() {
+		if x.of&of == 0 {
+			continue
+		}
+		spec := featuregate.FeatureSpec{Default: x.on, PreRelease: featuregate.Alpha}
+		if x.on && x.name != DefaultClusterSet { // which is alpha upstream, too
+			spec.PreRelease = featuregate.Beta
+		}
+		known[x.name] = spec
+	}
 	g := featuregate.NewFeatureGate()
 	if err := g.Add(known); err != nil {
 		panic(fmt.Sprintf("the feature gates contradict each other: %v", err)) // a constant table
@@ -198,31 +210,21 @@ func gates(known map[featuregate.Feature]featuregate.FeatureSpec) featuregate.Mu
 
 // Check names the gates that are on and that muster does not have yet.
 func Check(g featuregate.FeatureGate) error {
+	m, ok := g.(featuregate.MutableFeatureGate)
+	if !ok {
+		return nil
+	}
+	known := m.GetAll()
 	var on []string
-	for name := range known(g) {
-		if missing(name) && g.Enabled(name) {
-			on = append(on, string(name))
+	for _, x := range all() {
+		if _, ok := known[x.name]; ok && x.about == "" && g.Enabled(x.name) {
+			on = append(on, string(x.name))
 		}
 	}
 	if len(on) == 0 {
 		return nil
 	}
 	slices.Sort(on)
-	return errors.New("--feature-gates turns on " + strings.Join(on, ", ") + ", which muster does not have: leave it out, or set it to false")
-}
-
-// missing are upstream's gates that nothing stands behind here.
-func missing(f featuregate.Feature) bool {
-	switch f {
-	case clusterImporter, cloudEventsDrivers:
-		return true
-	}
-	return false
-}
-
-func known(g featuregate.FeatureGate) map[featuregate.Feature]featuregate.FeatureSpec {
-	if m, ok := g.(featuregate.MutableFeatureGate); ok {
-		return m.GetAll()
-	}
-	return nil
+	return errors.New("--feature-gates turns on " + strings.Join(on, ", ") +
+		", which muster does not have: leave it out, or set it to false")
 }

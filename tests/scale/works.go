@@ -12,12 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -29,202 +25,171 @@ const (
 	worksAtRest    = time.Minute
 )
 
-// works measures an agent that carries out works in a dev cluster.
-type works struct {
-	ctx                    context.Context
-	hubConfig, localConfig *rest.Config
-	hub, local             client.WithWatch
-	agent                  *process
-	name                   string
-}
-
-// measureWorks measures how fast works are carried out and what that costs, and
+// works measures how fast an agent carries out works and what that costs, and
 // what they cost when nothing happens.
-func measureWorks(ctx context.Context, program, dir string, config *rest.Config, c client.WithWatch, managed *process) error {
-	local, err := clientcmd.BuildConfigFromFlags("", managed.kubeconfig)
-	if err != nil {
+func (b *agentBench) works(ctx context.Context) error {
+	if _, err := b.join(ctx, "works"); err != nil {
 		return err
 	}
-	local.QPS, local.UserAgent = -1, "muster-bench"
-	l, err := client.NewWithWatch(local, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
-	if err != nil {
-		return err
-	}
-	w := works{ctx: ctx, hubConfig: config, localConfig: local, hub: c, local: l, name: "works"}
-	if w.agent, err = joinCluster(ctx, program, dir, config, managed.kubeconfig, c, w.name); err != nil {
-		return err
-	}
-	defer w.agent.kill()
-	if err := w.many(); err != nil {
+	defer func() { _ = b.agent.Kill() }()
+	if err := b.manyWorks(ctx); err != nil {
 		return fmt.Errorf("measure many works: %w", err)
 	}
-	if err := w.rest(); err != nil {
+	if err := b.worksAtRest(ctx); err != nil {
 		return fmt.Errorf("measure works at rest: %w", err)
 	}
-	if err := w.single(); err != nil {
+	if err := b.singleWorks(ctx); err != nil {
 		return fmt.Errorf("measure single works: %w", err)
 	}
 	return nil
 }
 
-func (w *works) newWork(name string, objects int) (*workv1.ManifestWork, error) {
-	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
+func (b *agentBench) newWork(name string, objects int) (*workv1.ManifestWork, error) {
+	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}}
 	for i := range objects {
 		raw, err := json.Marshal(map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "default", "name": fmt.Sprintf("%s-%d", name, i)}, "data": map[string]any{"key": name},
+			"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"key": name},
+			"metadata": map[string]any{"namespace": "default", "name": fmt.Sprintf("%s-%d", name, i)},
 		})
 		if err != nil {
 			return nil, err
 		}
-		mw.Spec.Workload.Manifests = append(mw.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+		mw.Spec.Workload.Manifests = append(mw.Spec.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 	}
 	return mw, nil
 }
 
-// events watches the works of the cluster.
-func (w *works) events() (watch.Interface, error) {
-	return w.hub.Watch(w.ctx, &workv1.ManifestWorkList{}, client.InNamespace(w.name))
+// watchWorks watches the works of the cluster.
+func (b *agentBench) watchWorks(ctx context.Context) (watch.Interface, error) {
+	return b.hub.client.Watch(ctx, &workv1.ManifestWorkList{}, client.InNamespace(b.name))
 }
 
-// both are the requests that both sides have had.
-func (w *works) both() (hub, local counts, err error) {
-	if hub, err = requests(w.ctx, w.hubConfig); err != nil {
+// both are what both sides have done.
+func (b *agentBench) both(ctx context.Context) (hub, local usage, err error) {
+	if hub, err = b.hub.used(ctx); err != nil {
 		return hub, local, err
 	}
-	local, err = requests(w.ctx, w.localConfig)
+	local, err = b.local.used(ctx)
 	return hub, local, err
 }
 
-func (w *works) many() error {
-	events, err := w.events()
+func (b *agentBench) manyWorks(ctx context.Context) error {
+	events, err := b.watchWorks(ctx)
 	if err != nil {
 		return err
 	}
 	defer events.Stop()
-	hub, local, err := w.both()
+	hub, local, err := b.both(ctx)
 	if err != nil {
 		return err
 	}
-	begin, cpu := time.Now(), w.agent.cpu()
+	begin, cpu := time.Now(), b.agent.cpu()
 	for i := range manyWorks {
-		mw, err := w.newWork(fmt.Sprintf("many-%d", i), objectsPerWork)
+		mw, err := b.newWork(fmt.Sprintf("many-%d", i), objectsPerWork)
 		if err != nil {
 			return err
 		}
-		if err := w.hub.Create(w.ctx, mw); err != nil {
+		if err := b.hub.client.Create(ctx, mw); err != nil {
 			return err
 		}
 	}
 	available := map[string]bool{}
-	for len(available) < manyWorks {
-		select {
-		case e := <-events.ResultChan():
-			if mw, ok := e.Object.(*workv1.ManifestWork); ok && meta.IsStatusConditionTrue(mw.Status.Conditions, work.ConditionAvailable) {
-				available[mw.Name] = true
-			}
-		case <-time.After(2 * time.Minute):
-			return fmt.Errorf("%d of %d works are available, and nothing has happened for two minutes", len(available), manyWorks)
+	err = await(ctx, 2*time.Minute, func(o runtime.Object) bool {
+		mw, ok := o.(*workv1.ManifestWork)
+		if ok && meta.IsStatusConditionTrue(mw.Status.Conditions, work.ConditionAvailable) {
+			available[mw.Name] = true
 		}
+		return len(available) >= manyWorks
+	}, events)
+	if err != nil {
+		return fmt.Errorf("%d of %d works are available: %w", len(available), manyWorks, err)
 	}
-	took, used := time.Since(begin), w.agent.cpu()-cpu
-	hubAfter, localAfter, err := w.both()
+	took, used := time.Since(begin), b.agent.cpu()-cpu
+	hubAfter, localAfter, err := b.both(ctx)
 	if err != nil {
 		return err
 	}
-	n := float64(manyWorks * objectsPerWork)
-	fmt.Printf("%-48s %8.2f s, %.2f CPU s of the agent\n", fmt.Sprintf("%d works of %d objects available", manyWorks, objectsPerWork), took.Seconds(), used.Seconds())
-	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per applied object, in its cluster",
-		(localAfter.writes-local.writes)/n, (localAfter.reads-local.reads-1)/n, (localAfter.conflicts-local.conflicts)/n)
-	fmt.Printf("%-48s %8.2f writes, %.2f reads, %.2f conflicts\n", "requests per work, on the hub",
-		(hubAfter.writes-hub.writes-manyWorks)/manyWorks, (hubAfter.reads-hub.reads-1)/manyWorks, (hubAfter.conflicts-hub.conflicts)/manyWorks)
+	say(fmt.Sprintf("%d works of %d objects available", manyWorks, objectsPerWork), "%8.2f s, %.2f CPU s of the agent",
+		took.Seconds(), used.Seconds())
+	localAfter.since(local, 0).print("applied object, in its cluster", manyWorks*objectsPerWork)
+	hubAfter.since(hub, manyWorks).print("work, on the hub", manyWorks)
 	return nil
 }
 
-// rest lets the works be. What both sides are asked then beside the heartbeats
+// worksAtRest lets the works be. What both sides are asked then beside the heartbeats
 // they ask themselves: the agent only watches.
-func (w *works) rest() error {
+func (b *agentBench) worksAtRest(ctx context.Context) error {
 	time.Sleep(5 * time.Second)
-	hub, local, err := w.both()
+	hub, local, err := b.both(ctx)
 	if err != nil {
 		return err
 	}
-	cpu := w.agent.cpu()
-	held, err := w.agent.observe(worksAtRest)
+	cpu := b.agent.cpu()
+	held, err := b.agent.observe(worksAtRest)
 	if err != nil {
 		return err
 	}
-	hubAfter, localAfter, err := w.both()
+	hubAfter, localAfter, err := b.both(ctx)
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%s at rest with %d objects", worksAtRest, manyWorks*objectsPerWork)
-	fmt.Printf("%-48s %8.0f writes, %.0f reads in the cluster\n", what, localAfter.writes-local.writes, localAfter.reads-local.reads-1)
-	fmt.Printf("%-48s %8.0f writes, %.0f reads on the hub\n", what, hubAfter.writes-hub.writes, hubAfter.reads-hub.reads-1)
-	fmt.Printf("%-48s %8.2f CPU s\n", "the agent then", (w.agent.cpu() - cpu).Seconds())
-	fmt.Printf("%-48s %s\n", "the agent's memory then", held)
+	onHub, inCluster := hubAfter.since(hub, 0), localAfter.since(local, 0)
+	say(what, "%8.0f writes, %.0f reads in the cluster", inCluster.writes, inCluster.reads)
+	say(what, "%8.0f writes, %.0f reads on the hub", onHub.writes, onHub.reads)
+	say("the agent then", "%8.2f CPU s", (b.agent.cpu() - cpu).Seconds())
+	say("the agent's memory then", "%s", held)
 	return nil
 }
 
-// single creates one work after the other and takes the times from the user's
+// singleWorks creates one work after the other and takes the times from the user's
 // write to each step.
-func (w *works) single() error {
-	events, err := w.events()
+func (b *agentBench) singleWorks(ctx context.Context) error {
+	events, err := b.watchWorks(ctx)
 	if err != nil {
 		return err
 	}
 	defer events.Stop()
-	objects, err := w.local.Watch(w.ctx, &corev1.ConfigMapList{}, client.InNamespace("default"))
+	objects, err := b.local.client.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace("default"))
 	if err != nil {
 		return err
 	}
 	defer objects.Stop()
-	var made, applied, available []time.Duration
+	const made, applied, available = "its object in the cluster", "Applied on the hub", "Available on the hub"
+	times := map[string][]time.Duration{}
 	for i := range singleWorks {
-		mw, err := w.newWork(fmt.Sprintf("single-%d", i), 1)
+		mw, err := b.newWork(fmt.Sprintf("single-%d", i), 1)
 		if err != nil {
 			return err
 		}
 		begin := time.Now()
-		if err := w.hub.Create(w.ctx, mw); err != nil {
+		if err := b.hub.client.Create(ctx, mw); err != nil {
 			return err
 		}
-		steps := map[string]time.Duration{}
-		for len(steps) < 3 {
-			note := func(step string) {
-				if _, ok := steps[step]; !ok {
-					steps[step] = time.Since(begin)
-				}
-			}
-			select {
-			case e := <-objects.ResultChan():
-				if cm, ok := e.Object.(*corev1.ConfigMap); ok && cm.Name == mw.Name+"-0" {
-					note("made")
-				}
-			case e := <-events.ResultChan():
-				now, ok := e.Object.(*workv1.ManifestWork)
-				if !ok || now.Name != mw.Name {
-					continue
-				}
-				if meta.IsStatusConditionTrue(now.Status.Conditions, work.ConditionApplied) {
-					note("applied")
-				}
-				if meta.IsStatusConditionTrue(now.Status.Conditions, work.ConditionAvailable) {
-					note("available")
-				}
-			case <-time.After(time.Minute):
-				return fmt.Errorf("the work %s is not available after a minute", mw.Name)
+		note := func(step string, happened bool) {
+			if happened && len(times[step]) == i {
+				times[step] = append(times[step], time.Since(begin))
 			}
 		}
-		made, applied, available = append(made, steps["made"]), append(applied, steps["applied"]), append(available, steps["available"])
+		err = await(ctx, time.Minute, func(o runtime.Object) bool {
+			switch o := o.(type) {
+			case *corev1.ConfigMap:
+				note(made, o.Name == mw.Name+"-0")
+			case *workv1.ManifestWork:
+				note(applied, o.Name == mw.Name && meta.IsStatusConditionTrue(o.Status.Conditions, work.ConditionApplied))
+				note(available, o.Name == mw.Name && meta.IsStatusConditionTrue(o.Status.Conditions, work.ConditionAvailable))
+			}
+			return min(len(times[made]), len(times[applied]), len(times[available])) > i
+		}, events, objects)
+		if err != nil {
+			return fmt.Errorf("wait for the work %s: %w", mw.Name, err)
+		}
 	}
-	for _, x := range []struct {
-		what  string
-		times []time.Duration
-	}{{"its object in the cluster", made}, {"Applied on the hub", applied}, {"Available on the hub", available}} {
-		slices.Sort(x.times)
-		fmt.Printf("%-48s %8.1f ms median, %.1f ms p99\n", "single work: "+x.what, ms(x.times[len(x.times)/2]), ms(x.times[len(x.times)*99/100]))
+	for _, step := range []string{made, applied, available} {
+		slices.Sort(times[step])
+		say("single work: "+step, "%8.1f ms median, %.1f ms p99",
+			ms(times[step][singleWorks/2]), ms(times[step][singleWorks*99/100]))
 	}
 	return nil
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,16 +1,11 @@
-// Package health decides the health of an add-on in a cluster, as far as its manager
-// does: the condition Available, from the add-on's works and the fields that the
-// cluster's agent reports of their objects. It is pure. Reasons and messages are those
-// of Open Cluster Management.
-//
-// How health is found out is a Prober. Add-ons from templates have
-// WorkloadAvailability: each of their Deployments and DaemonSets has to run. Of add-ons
-// that renew a lease in their cluster, the cluster's agent reports the health.
+// Package health decides the health of an add-on from a template, the condition
+// Available: each of its Deployments and DaemonSets has to run, by the add-on's works and
+// the fields that the cluster's agent reports of their objects. It is pure. Reasons and
+// messages are those of Open Cluster Management.
 package health
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,58 +24,6 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// Type is a way to find out an add-on's health.
-type Type string
-
-// The ways.
-const (
-	// Lease leaves it to the agent of the cluster, which watches the add-on's lease.
-	Lease Type = "Lease"
-	// None leaves it to somebody else.
-	None Type = "None"
-	// Work looks at the add-on's works, and at fields of objects that a Probe names.
-	Work Type = "Work"
-	// DeploymentAvailability wants the Deployments of the add-on to run.
-	DeploymentAvailability Type = "DeploymentAvailability"
-	// WorkloadAvailability wants its Deployments and DaemonSets to run.
-	WorkloadAvailability Type = "WorkloadAvailability"
-)
-
-// Prober is how an add-on's health is found out.
-type Prober struct {
-	// Type is Lease if it is empty.
-	Type Type
-	// Probe is for the type Work. Without one the add-on counts as available as soon as
-	// its manager looks at it.
-	Probe *Probe
-}
-
-// Probe looks at objects of an add-on.
-type Probe struct {
-	// Objects are those whose reported fields count; * in their names and namespaces
-	// stands for any text. The works have to report fields of them.
-	Objects []workv1.ResourceIdentifier
-	// Check says what is wrong with what is reported. It gets all that is there, in the
-	// order of Objects, and at least one if there are Objects. Nil finds nothing wrong.
-	Check func([]Report) error
-}
-
-// Report is what the cluster's agent reports of an object.
-type Report struct {
-	Object workv1.ResourceIdentifier
-	Values []workv1.FeedbackValue
-}
-
-// Mode is what belongs into status.healthCheck.mode of an add-on: Lease where the
-// cluster's agent is to watch a lease, and Customized where it is to stay out.
-func (p Prober) Mode() v1alpha1.HealthCheckMode {
-	switch p.Type {
-	case None, Work, DeploymentAvailability, WorkloadAvailability:
-		return v1alpha1.HealthCheckModeCustomized
-	}
-	return v1alpha1.HealthCheckModeLease
-}
-
 // Input is what an add-on's health is derived from.
 type Input struct {
 	AddOn *v1alpha1.ManagedClusterAddOn
@@ -94,32 +37,20 @@ type Input struct {
 }
 
 // Available is the condition Available of an add-on. It is not known where the
-// condition has to stay as it is: it is another's, or the add-on's manifests have not
-// been handed out yet, or nobody has heard from the cluster. Then the hub says so of all
-// of its add-ons.
-func (p Prober) Available(in Input) (c metav1.Condition, known bool) {
-	probe := p.Probe
-	switch p.Type {
-	case Work:
-		if probe == nil {
-			return condition(metav1.ConditionTrue, addon.ReasonWorkApplied, addon.MessageWorkApplied), true
-		}
-	case DeploymentAvailability, WorkloadAvailability:
-		probe = &Probe{Objects: workloads(in.Objects, p.Type == WorkloadAvailability), Check: run}
-	default:
-		return c, false
-	}
+// condition has to stay as it is: the add-on's manifests have not been handed out yet, or
+// nobody has heard from the cluster. Then the hub says so of all of its add-ons.
+func Available(in Input) (c metav1.Condition, known bool) {
 	if meta.FindStatusCondition(in.AddOn.Status.Conditions, addon.ConditionManifestApplied) == nil || isSilent(in.Cluster) {
 		return c, false
 	}
-	return available(in, probe), true
+	return available(in), true
 }
 
 func isSilent(c *clusterv1.ManagedCluster) bool {
 	return c != nil && meta.IsStatusConditionPresentAndEqual(c.Status.Conditions, cluster.ConditionAvailable, metav1.ConditionUnknown)
 }
 
-func available(in Input, probe *Probe) metav1.Condition {
+func available(in Input) metav1.Condition {
 	works := deployed(in.AddOn.Name, in.Works)
 	if len(works) == 0 {
 		return condition(metav1.ConditionUnknown, addon.ReasonWorkNotFound, addon.MessageWorkNotFound)
@@ -132,31 +63,28 @@ func available(in Input, probe *Probe) metav1.Condition {
 			return condition(metav1.ConditionFalse, addon.ReasonWorkNotApplied, of.Message)
 		}
 	}
-	reports := reportsOf(probe.Objects, works)
-	if len(probe.Objects) > 0 && len(reports) == 0 {
+	objects := workloads(in.Objects)
+	reports := reportsOf(objects, works)
+	if len(objects) > 0 && len(reports) == 0 {
 		return condition(metav1.ConditionUnknown, addon.ReasonNoProbeResult, addon.MessageNoProbeResult)
 	}
-	if probe.Check != nil {
-		if err := probe.Check(reports); err != nil {
-			return condition(metav1.ConditionFalse, addon.ReasonProbeUnavailable, unavailable(err, works))
+	for _, r := range reports {
+		if why := notRunning(r); why != "" {
+			return condition(metav1.ConditionFalse, addon.ReasonProbeUnavailable, unavailable(why, works))
 		}
 	}
 	return condition(metav1.ConditionTrue, addon.ReasonProbeAvailable, in.AddOn.Name+" add-on is available.")
 }
 
-// unavailable says why an add-on does not run. Of its own agents' workloads it says what
-// their clusters' agents know beside the numbers, such as which pod can't pull its image.
-func unavailable(err error, works []*workv1.ManifestWork) string {
-	var workload notRunningError
-	if !errors.As(err, &workload) {
-		return fmt.Sprintf("Probe addon unavailable with err %v", err)
-	}
+// unavailable says why an add-on does not run, with what the clusters' agents know beside
+// the numbers, such as which pod can't pull its image.
+func unavailable(workload string, works []*workv1.ManifestWork) string {
 	for _, w := range works {
 		if why := Moving(w); why != "" {
-			return workload.Error() + ". " + why
+			return workload + ". " + why
 		}
 	}
-	return workload.Error()
+	return workload
 }
 
 // Moving is what a cluster's agent says of the objects of a work that are not yet as they
@@ -190,17 +118,14 @@ func deployed(addOn string, works []*workv1.ManifestWork) []*workv1.ManifestWork
 
 // reportsOf is what works report of objects. Those that nothing is reported of are left
 // out: some are enough.
-func reportsOf(objects []workv1.ResourceIdentifier, works []*workv1.ManifestWork) (out []Report) {
+func reportsOf(objects []workv1.ResourceIdentifier, works []*workv1.ManifestWork) (out []*workv1.ManifestCondition) {
 	for _, id := range objects {
 		for _, w := range works {
 			for i := range w.Status.ResourceStatus.Manifests {
 				m := &w.Status.ResourceStatus.Manifests[i]
 				of := m.ResourceMeta
 				if isSeen(m) && id.Matches(of.Group, of.Resource, of.Namespace, of.Name) {
-					out = append(out, Report{
-						Object: workv1.ResourceIdentifier{Group: of.Group, Resource: of.Resource, Namespace: of.Namespace, Name: of.Name},
-						Values: m.StatusFeedbacks.Values,
-					})
+					out = append(out, m)
 				}
 			}
 		}
@@ -315,14 +240,14 @@ const (
 )
 
 // workloads are the Deployments among objects that are to have pods, and the DaemonSets.
-func workloads(objects []*unstructured.Unstructured, withDaemonSets bool) (out []workv1.ResourceIdentifier) {
+func workloads(objects []*unstructured.Unstructured) (out []workv1.ResourceIdentifier) {
 	for _, o := range objects {
 		gvk, resource := o.GroupVersionKind(), ""
 		switch {
 		case gvk.Group != "apps":
 		case gvk.Kind == "Deployment" && !isZero(o):
 			resource = deployments
-		case gvk.Kind == "DaemonSet" && withDaemonSets:
+		case gvk.Kind == "DaemonSet":
 			resource = daemonSets
 		}
 		if resource != "" {
@@ -338,45 +263,31 @@ func isZero(o *unstructured.Unstructured) bool {
 	return err == nil && found && (replicas == int64(0) || replicas == float64(0))
 }
 
-// run says which workload does not run: a Deployment needs one ready pod, unless it is
-// to have none, and a DaemonSet one on each of its nodes.
-func run(reports []Report) error {
-	for _, r := range reports {
-		if err := runs(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// notRunningError says which workload does not run, in words of its own.
-type notRunningError string
-
-func (e notRunningError) Error() string { return string(e) }
-
-// runs looks at one workload. Kubernetes leaves out the number of ready pods of a
-// Deployment, and of its pods, when it is 0.
-func runs(r Report) error {
+// notRunning says what a workload lacks, "" for one that runs: a Deployment needs one ready
+// pod, unless it is to have none, and a DaemonSet one on each of its nodes. Kubernetes
+// leaves out the number of ready pods of a Deployment, and of its pods, when it is 0.
+func notRunning(m *workv1.ManifestCondition) string {
+	values, of := m.StatusFeedbacks.Values, m.ResourceMeta
 	ready, desired, kind := "ReadyReplicas", "Replicas", "Deployment"
-	if r.Object.Resource == daemonSets {
+	if of.Resource == daemonSets {
 		ready, desired, kind = "NumberReady", "DesiredNumberScheduled", "DaemonSet"
 	}
-	have, _ := integer(r.Values, ready)
-	total, reported := integer(r.Values, desired)
-	want, specified := integer(r.Values, addon.FeedbackWant)
+	have, counted := integer(values, ready)
+	total, reported := integer(values, desired)
+	want, specified := integer(values, addon.FeedbackWant)
 	if !specified {
 		want = total
 	}
-	_, counted := integer(r.Values, ready)
+	name := fmt.Sprintf("replicas of the %s %s/%s are ready", kind, of.Namespace, of.Name)
 	switch {
 	case kind == "Deployment" && have >= 1 && reported,
 		have == total && reported && counted,
 		specified && want == 0 && have == 0 && total == 0:
-		return nil
+		return ""
 	case !reported && !specified:
-		return notRunningError(fmt.Sprintf("%d replicas of the %s %s/%s are ready, and how many there are to be is not reported", have, kind, r.Object.Namespace, r.Object.Name))
+		return fmt.Sprintf("%d %s, and how many there are to be is not reported", have, name)
 	}
-	return notRunningError(fmt.Sprintf("%d of %d replicas of the %s %s/%s are ready", have, want, kind, r.Object.Namespace, r.Object.Name))
+	return fmt.Sprintf("%d of %d %s", have, want, name)
 }
 
 // integer is the last reported value of a name.

@@ -1,7 +1,6 @@
 package health_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -83,7 +82,6 @@ const (
 
 	available = "True/ProbeAvailable/search add-on is available."
 	noResult  = "Unknown/NoProbeResult/Probe results are not returned"
-	failing   = "False/ProbeUnavailable/Probe addon unavailable with err "
 	down      = "False/ProbeUnavailable/"
 )
 
@@ -143,11 +141,11 @@ func TestWorkloads(t *testing.T) {
 				in.Objects = append(in.Objects, objectOf(field))
 			}
 			order := slices.Clone(x.works)
-			if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); got != x.want {
+			if got := text(health.Available(in)); got != x.want {
 				t.Errorf("got  %s\nwant %s", got, x.want)
 			}
 			slices.Reverse(in.Works)
-			if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); got != x.want {
+			if got := text(health.Available(in)); got != x.want {
 				t.Errorf("with the works in another order got %s, want %s", got, x.want)
 			}
 			in.Works = order
@@ -155,94 +153,23 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-func TestDeploymentAvailabilityLeavesDaemonSetsOut(t *testing.T) {
-	in := health.Input{AddOn: search(true), Objects: []*unstructured.Unstructured{objectOf("Deployment/d"), objectOf("DaemonSet/s")},
-		Works: []*workv1.ManifestWork{workOf("addon-search-deploy-0", yes, "deployments/d ReadyReplicas=1 Replicas=1", "daemonsets/s NumberReady=0 DesiredNumberScheduled=3")}}
-	if got := text(health.Prober{Type: health.DeploymentAvailability}.Available(in)); got != available {
-		t.Errorf("got %s", got)
-	}
-	if got := text(health.Prober{Type: health.WorkloadAvailability}.Available(in)); !strings.HasPrefix(got, down) {
-		t.Errorf("got %s of all workloads", got)
-	}
-}
-
 func TestWhenTheConditionStays(t *testing.T) {
-	probers := map[string]health.Prober{
-		"none": {Type: health.None}, "lease": {Type: health.Lease}, "default": {}, "another": {Type: "Other"},
-		"works": {Type: health.Work, Probe: &health.Probe{}}, "workloads": {Type: health.WorkloadAvailability}, "without probes": {Type: health.Work},
-	}
 	silent := func(s metav1.ConditionStatus) *clusterv1.ManagedCluster {
 		c := &clusterv1.ManagedCluster{}
 		c.Status.Conditions = []metav1.Condition{{Type: "ManagedClusterConditionAvailable", Status: s}}
 		return c
 	}
-	const missing, applied = "Unknown/WorkNotFound/Addon manifestWork is not found", "True/WorkApplied/Addon manifestWork is applied"
+	const missing = "Unknown/WorkNotFound/Addon manifestWork is not found"
 	for _, x := range []struct {
-		prober  string
 		applied bool
 		cluster *clusterv1.ManagedCluster
 		want    string
 	}{
-		{"none", true, nil, "stays"}, {"lease", true, nil, "stays"}, {"default", true, nil, "stays"}, {"another", true, nil, "stays"},
-		{"workloads", false, nil, "stays"}, {"works", false, nil, "stays"},
-		{"workloads", true, silent(unknown), "stays"}, {"works", true, silent(unknown), "stays"},
-		{"workloads", true, silent(yes), missing}, {"workloads", true, silent(no), missing}, {"workloads", true, &clusterv1.ManagedCluster{}, missing},
-		{"works", true, nil, missing}, {"without probes", false, silent(unknown), applied}, {"without probes", true, nil, applied},
+		{false, nil, "stays"}, {true, silent(unknown), "stays"},
+		{true, silent(yes), missing}, {true, silent(no), missing}, {true, &clusterv1.ManagedCluster{}, missing}, {true, nil, missing},
 	} {
-		if got := text(probers[x.prober].Available(health.Input{AddOn: search(x.applied), Cluster: x.cluster})); got != x.want {
-			t.Errorf("%s, applied %v, cluster %v: got %s, want %s", x.prober, x.applied, x.cluster, got, x.want)
-		}
-	}
-}
-
-func TestProbesOfWorks(t *testing.T) {
-	id := func(namespace, name string) workv1.ResourceIdentifier {
-		return workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: namespace, Name: name}
-	}
-	names := func(reports []health.Report) error {
-		var out []string
-		for _, r := range reports {
-			out = append(out, r.Object.Namespace+"/"+r.Object.Name+"="+*r.Values[0].Value.String)
-		}
-		return errors.New(strings.Join(out, " "))
-	}
-	never := func([]health.Report) error { return errors.New("asked") }
-	works := []*workv1.ManifestWork{
-		workOf("addon-search-deploy-1", yes, "deployments/b A=y", "statefulsets/b A=z"), workOf("addon-search-deploy-0", yes, "deployments/a A=x"),
-	}
-	for name, x := range map[string]struct {
-		objects []workv1.ResourceIdentifier
-		check   func([]health.Report) error
-		want    string
-	}{
-		"no objects":                     {nil, nil, available},
-		"no objects, and a check":        {nil, never, failing + "asked"},
-		"reported, and no check":         {[]workv1.ResourceIdentifier{id("agents", "a")}, nil, available},
-		"not reported":                   {[]workv1.ResourceIdentifier{id("agents", "c")}, never, noResult},
-		"another namespace":              {[]workv1.ResourceIdentifier{id("other", "a")}, never, noResult},
-		"by name":                        {[]workv1.ResourceIdentifier{id("agents", "a")}, names, failing + "agents/a=x"},
-		"by a pattern":                   {[]workv1.ResourceIdentifier{id("*", "*")}, names, failing + "agents/a=x agents/b=y"},
-		"by a pattern in the name":       {[]workv1.ResourceIdentifier{id("agents", "b*")}, names, failing + "agents/b=y"},
-		"in the order of the probe":      {[]workv1.ResourceIdentifier{id("agents", "b"), id("agents", "a")}, names, failing + "agents/b=y agents/a=x"},
-		"some of what is named":          {[]workv1.ResourceIdentifier{id("agents", "c"), id("agents", "a")}, names, failing + "agents/a=x"},
-		"a check that finds nothing bad": {[]workv1.ResourceIdentifier{id("agents", "a")}, func([]health.Report) error { return nil }, available},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := health.Prober{Type: health.Work, Probe: &health.Probe{Objects: x.objects, Check: x.check}}
-			if got := text(p.Available(health.Input{AddOn: search(true), Works: works})); got != x.want {
-				t.Errorf("got  %s\nwant %s", got, x.want)
-			}
-		})
-	}
-}
-
-func TestModes(t *testing.T) {
-	for kind, want := range map[health.Type]string{
-		"": "Lease", "Other": "Lease", health.Lease: "Lease", health.None: "Customized", health.Work: "Customized",
-		health.DeploymentAvailability: "Customized", health.WorkloadAvailability: "Customized",
-	} {
-		if got := (health.Prober{Type: kind}).Mode(); string(got) != want {
-			t.Errorf("%q: got %s, want %s", kind, got, want)
+		if got := text(health.Available(health.Input{AddOn: search(x.applied), Cluster: x.cluster})); got != x.want {
+			t.Errorf("applied %v, cluster %v: got %s, want %s", x.applied, x.cluster, got, x.want)
 		}
 	}
 }

@@ -166,13 +166,6 @@ func (r Registration) ForHub() bool { return r.Type == addonv1beta1.Registration
 // cluster.TLSKeyKey.
 const TokenKey = "token"
 
-// Entries of the kubeconfig in a Secret.
-const (
-	KubeconfigUser      = "default-auth"
-	KubeconfigContext   = "default-context"
-	KubeconfigNamespace = "configuration"
-)
-
 // User is the name on the hub of an agent of an add-on in a cluster.
 func User(clusterName, addOn, agent string) string {
 	return ClusterAddOnGroup(clusterName, addOn) + ":agent:" + agent

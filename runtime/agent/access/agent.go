@@ -12,6 +12,7 @@ package access
 
 import (
 	"context"
+	"sync/atomic"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,8 +51,12 @@ type agent struct {
 	// gone ends the run: the hub has no user access any more.
 	gone context.CancelFunc
 
-	author author
-	rights rights
+	// author is who the agent is in the managed cluster, nil while that is not known, as the
+	// API server writes it into the certificate requests that the agent makes. Nobody can
+	// write another name there, so it distinguishes the agent's own requests from others,
+	// also after a restart.
+	author atomic.Pointer[string]
+	rights atomic.Pointer[rights] // nil while they are not known
 	signer signer
 
 	problem retry.Once             // of the policy

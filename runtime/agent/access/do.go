@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -59,7 +58,7 @@ func (a *agent) create(ctx context.Context, v *decide.View) error {
 	if err != nil {
 		return fmt.Errorf("create the certificate request %s in the managed cluster: %w", r.Name, err)
 	}
-	a.author.learn(r)
+	a.author.Store(&r.Spec.Username)
 	a.writtenRequests.Wrote(r)
 	v.Request, v.Ours = r, true
 	return nil
@@ -168,13 +167,10 @@ const (
 	rightsRetry      = 5 * time.Second
 )
 
-// rights are the modes that the agent may give access by.
+// rights are the modes that the agent may give access by, and when to ask again.
 type rights struct {
-	mu   sync.Mutex
-	able []v1alpha1.AccessMode
-	// until is when to ask again.
+	able  []v1alpha1.AccessMode
 	until time.Time
-	known bool
 }
 
 // needs are the rights that each mode needs in the managed cluster.
@@ -198,30 +194,28 @@ func needs() map[v1alpha1.AccessMode][]authorizationv1.ResourceAttributes {
 // and queues the credentials when it has changed.
 func (a *agent) reconcileRights(ctx context.Context) (reconcile.Result, error) {
 	now := a.Clock.Now()
-	before, known := a.able()
-	if !known || !now.Before(a.rights.until) {
+	before := a.rights.Load()
+	if before == nil || !now.Before(before.until) {
 		able, lacking, err := a.askRights(ctx)
 		if err != nil {
 			a.Log.Debug("cannot ask the managed cluster what the agent may do, trying again", "err", err)
 			return reconcile.Result{RequeueAfter: rightsRetry}, nil
 		}
-		period := rightsPeriod
+		changed, period := before == nil || !slices.Equal(able, before.able), rightsPeriod
 		if len(lacking) > 0 {
 			period = rightsSoonPeriod
-			if !known || !slices.Equal(able, before) {
-				a.Log.Warn("the agent lacks rights in the cluster for user access: give it the ClusterRole for user "+
-					"access, as muster_klusterlet does with user_access", "lacking", strings.Join(lacking, ", "))
-			}
 		}
-		a.rights.mu.Lock()
-		a.rights.able, a.rights.until, a.rights.known = able, now.Add(period), true
-		a.rights.mu.Unlock()
-		if !known || !slices.Equal(able, before) {
+		if changed && len(lacking) > 0 {
+			a.Log.Warn("the agent lacks rights in the cluster for user access: give it the ClusterRole for user "+
+				"access, as muster_klusterlet does with user_access", "lacking", strings.Join(lacking, ", "))
+		}
+		a.rights.Store(&rights{able, now.Add(period)})
+		if changed {
 			a.wakeAll(ctx)
 		}
 	}
 	a.Annotate(muster.UserAccessAnnotation, a.ability(now))
-	return reconcile.Result{RequeueAfter: engine.Soonest(a.rights.until.Sub(now), a.signer.pauses(now))}, nil
+	return reconcile.Result{RequeueAfter: engine.Soonest(a.rights.Load().until.Sub(now), a.signer.pauses(now))}, nil
 }
 
 // wakeAll queues all credentials, and all certificate requests that may be left of

@@ -3,8 +3,6 @@ package access
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -156,9 +154,10 @@ func (a *agent) reportFailing(ctx context.Context, r reconcile.Request, c *v1alp
 
 // able are the modes that the agent has the rights for, as far as that is known.
 func (a *agent) able() (modes []v1alpha1.AccessMode, known bool) {
-	a.rights.mu.Lock()
-	defer a.rights.mu.Unlock()
-	return slices.Clone(a.rights.able), a.rights.known
+	if r := a.rights.Load(); r != nil {
+		return r.able, true
+	}
+	return nil, false
 }
 
 // reportIssued hands over what the cluster has issued.
@@ -265,30 +264,10 @@ func (a *agent) event(ctx context.Context, c *v1alpha1.ClusterCredential, kind, 
 	}
 }
 
-// author is who the agent is in the managed cluster, as the API server writes it
-// into the certificate requests that the agent makes. Nobody can write another name
-// there, so it distinguishes the agent's own requests from others, also after a restart.
-type author struct {
-	mu   sync.Mutex
-	name string
-}
-
-func (a *author) learn(r *certificatesv1.CertificateSigningRequest) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.name = r.Spec.Username
-}
-
-func (a *author) known() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.name
-}
-
 // made reports whether this agent has made a certificate request.
 func (a *agent) made(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (bool, error) {
-	name := a.author.known()
-	if name == "" {
+	name := a.author.Load()
+	if name == nil || *name == "" {
 		// A request that is not stored shows it as well, on all versions of
 		// Kubernetes and without further rights.
 		probe := &certificatesv1.CertificateSigningRequest{
@@ -300,10 +279,10 @@ func (a *agent) made(ctx context.Context, r *certificatesv1.CertificateSigningRe
 		if err := a.local.Create(ctx, probe, client.DryRunAll); err != nil {
 			return false, fmt.Errorf("find out who the agent is in the managed cluster: %w", err)
 		}
-		a.author.learn(probe)
-		name = probe.Spec.Username
+		name = &probe.Spec.Username
+		a.author.Store(name)
 	}
-	return name != "" && r.Spec.Username == name, nil
+	return *name != "" && r.Spec.Username == *name, nil
 }
 
 // removeStray deletes a certificate request of this agent whose credential is gone.

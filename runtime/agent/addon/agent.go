@@ -35,6 +35,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -145,7 +146,7 @@ const userAgent = "muster-addon-agent"
 type Options struct {
 	engine.Part
 	// Endpoint is where the agents of add-ons find the hub.
-	Endpoint Endpoint
+	Endpoint identity.Endpoint
 	// Driver is registration.DriverCSR, the default, or registration.DriverToken.
 	Driver string
 	// TokenExpiration is the lifetime to ask for tokens;
@@ -155,16 +156,6 @@ type Options struct {
 	// void is the time until which the hub's certificates are of no use, as they were
 	// issued for the agent that this one has replaced.
 	void time.Time
-}
-
-// Endpoint is what the kubeconfigs of add-ons say about the hub.
-type Endpoint struct {
-	// Cluster is the name of the cluster entry.
-	Cluster string
-	Server  string
-	CAData  []byte
-	// ProxyURL and TLSServerName may be empty.
-	ProxyURL, TLSServerName string
 }
 
 // Run looks after the add-ons until ctx ends, and returns nil then. It returns an

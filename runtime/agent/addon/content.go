@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/certificate"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
@@ -40,21 +40,15 @@ func (o *Options) want(r registration.Registration, account types.UID) (wanted, 
 	if !r.ForHub() {
 		return w, nil
 	}
-	config := kubeconfig.Config{
-		Cluster: o.Endpoint.Cluster, User: registration.KubeconfigUser, Context: registration.KubeconfigContext,
-		Namespace: registration.KubeconfigNamespace,
-		Server:    o.Endpoint.Server, CAData: o.Endpoint.CAData, ProxyURL: o.Endpoint.ProxyURL,
-	}
+	config := o.Endpoint.Kubeconfig()
 	// A pod that mounts the Secret finds the credential beside the kubeconfig.
 	if r.IsCertificate() {
 		config.CertFile, config.KeyFile = cluster.TLSCertKey, cluster.TLSKeyKey
 	} else {
 		config.TokenFile = registration.TokenKey
 	}
-	object := config.Object()
-	object.Clusters[o.Endpoint.Cluster].TLSServerName = o.Endpoint.TLSServerName
 	var err error
-	if w.kubeconfig, err = clientcmd.Write(*object); err != nil {
+	if w.kubeconfig, err = config.YAML(); err != nil {
 		return w, fmt.Errorf("write the kubeconfig for the hub %s: %w", o.Endpoint.Server, err)
 	}
 	return w, nil
@@ -210,8 +204,8 @@ func (w wanted) mayTakeOver(secret *corev1.Secret) error {
 		return nil
 	}
 	config, err := clientcmd.Load(secret.Data[cluster.KubeconfigKey])
-	if !w.ForHub() || err != nil || config.CurrentContext != registration.KubeconfigContext ||
-		config.AuthInfos[registration.KubeconfigUser] == nil {
+	if !w.ForHub() || err != nil || config.CurrentContext != identity.KubeconfigContext ||
+		config.AuthInfos[identity.KubeconfigUser] == nil {
 		return refused
 	}
 	return nil

@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -56,7 +57,7 @@ type fixture struct {
 	client.Client
 	hub, own, install string
 
-	endpoint addon.Endpoint
+	endpoint identity.Endpoint
 	driver   string
 	// identity is who the agent is in the managed cluster; an administrator by
 	// default.
@@ -79,7 +80,7 @@ func newFixture(t testing.TB) *fixture {
 		t: t, ctx: context.Background(), clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), Client: env.Client(),
 		hub: testenv.Namespace(t, env.Client()), own: testenv.Namespace(t, env.Client()), install: testenv.Namespace(t, env.Client()),
 		stop:     func() {},
-		endpoint: addon.Endpoint{Cluster: "the-hub", Server: "https://hub.example.org:6443", CAData: []byte("the authority"), ProxyURL: "http://proxy:3128"},
+		endpoint: identity.Endpoint{Cluster: "the-hub", Server: "https://hub.example.org:6443", CAData: []byte("the authority"), ProxyURL: "http://proxy:3128"},
 	}
 	var err error
 	f.ca, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

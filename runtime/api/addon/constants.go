@@ -226,13 +226,11 @@ const (
 const (
 	ReasonWorkNotFound     = "WorkNotFound"
 	ReasonWorkNotApplied   = "WorkNotApplied"
-	ReasonWorkApplied      = "WorkApplied"
 	ReasonNoProbeResult    = "NoProbeResult"
 	ReasonProbeUnavailable = "ProbeUnavailable"
 	ReasonProbeAvailable   = "ProbeAvailable"
 	MessageWorkNotFound    = "Addon manifestWork is not found"
 	MessageWorkNotApplied  = "Addon manifestWork is not applied yet"
-	MessageWorkApplied     = "Addon manifestWork is applied"
 	MessageNoProbeResult   = "Probe results are not returned"
 )
 

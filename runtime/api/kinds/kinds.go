@@ -10,7 +10,7 @@ package kinds
 
 import (
 	"path"
-	"slices"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,154 +110,62 @@ func AddToScheme(scheme *runtime.Scheme, kinds []Kind) {
 	}
 }
 
-// Wire are the kinds that muster has Go types for.
-func Wire() []Kind { return slices.Concat(Provider(), convertedAddOns(), clusterProperties()) }
+// Wire are the kinds that muster has Go types for: those of the provider, and add-ons in
+// the newer version of their API and the properties of clusters.
+func Wire() []Kind {
+	return append(Provider(),
+		converted(namespaced(Hub, addonv1beta1.GroupVersion,
+			&addonv1beta1.ManagedClusterAddOn{}, &addonv1beta1.ManagedClusterAddOnList{})),
+		converted(root(Hub, addonv1beta1.GroupVersion,
+			&addonv1beta1.ClusterManagementAddOn{}, &addonv1beta1.ClusterManagementAddOnList{})),
+		namespaced(Hub, addonv1beta1.GroupVersion,
+			&addonv1beta1.AddOnDeploymentConfig{}, &addonv1beta1.AddOnDeploymentConfigList{}),
+		root(Hub, addonv1beta1.GroupVersion, &addonv1beta1.AddOnTemplate{}, &addonv1beta1.AddOnTemplateList{}),
+		root("", aboutv1alpha1.GroupVersion, &aboutv1alpha1.ClusterProperty{}, &aboutv1alpha1.ClusterPropertyList{}),
+	)
+}
 
-// Provider are those of them that the provider handles. It links no types of the
-// others.
+// Provider are those of them that the provider handles, add-ons in the version that hubs
+// store. It links no types of the others.
 func Provider() []Kind {
-	return slices.Concat(clusters(), works(), clusterProfiles(), addOns(), own())
-}
-
-func clusters() []Kind {
 	return []Kind{
-		{
-			GroupVersionKind: clusterv1.GroupVersion.WithKind("ManagedCluster"), Resource: "managedclusters", Scope: meta.RESTScopeRoot,
-			Object: &clusterv1.ManagedCluster{}, List: &clusterv1.ManagedClusterList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: clusterv1beta2.GroupVersion.WithKind("ManagedClusterSet"), Resource: "managedclustersets", Scope: meta.RESTScopeRoot,
-			Object: &clusterv1beta2.ManagedClusterSet{}, List: &clusterv1beta2.ManagedClusterSetList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: clusterv1beta2.GroupVersion.WithKind("ManagedClusterSetBinding"), Resource: "managedclustersetbindings", Scope: meta.RESTScopeNamespace,
-			Object: &clusterv1beta2.ManagedClusterSetBinding{}, List: &clusterv1beta2.ManagedClusterSetBindingList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: clusterv1beta1.GroupVersion.WithKind("Placement"), Resource: "placements", Scope: meta.RESTScopeNamespace,
-			Object: &clusterv1beta1.Placement{}, List: &clusterv1beta1.PlacementList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: clusterv1beta1.GroupVersion.WithKind("PlacementDecision"), Resource: "placementdecisions", Scope: meta.RESTScopeNamespace,
-			Object: &clusterv1beta1.PlacementDecision{}, List: &clusterv1beta1.PlacementDecisionList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: clusterv1alpha1.GroupVersion.WithKind("AddOnPlacementScore"), Resource: "addonplacementscores", Scope: meta.RESTScopeNamespace,
-			Object: &clusterv1alpha1.AddOnPlacementScore{}, List: &clusterv1alpha1.AddOnPlacementScoreList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: clusterv1alpha1.GroupVersion.WithKind("ClusterClaim"), Resource: "clusterclaims", Scope: meta.RESTScopeRoot,
-			Object: &clusterv1alpha1.ClusterClaim{}, List: &clusterv1alpha1.ClusterClaimList{}, Server: ManagedCluster,
-		},
-	}
-}
-
-func works() []Kind {
-	return []Kind{
-		{
-			GroupVersionKind: workv1.GroupVersion.WithKind("ManifestWork"), Resource: "manifestworks", Scope: meta.RESTScopeNamespace,
-			Object: &workv1.ManifestWork{}, List: &workv1.ManifestWorkList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: workv1.GroupVersion.WithKind("AppliedManifestWork"), Resource: "appliedmanifestworks", Scope: meta.RESTScopeRoot,
-			Object: &workv1.AppliedManifestWork{}, List: &workv1.AppliedManifestWorkList{}, Server: ManagedCluster,
-		},
-		{
-			GroupVersionKind: workv1alpha1.GroupVersion.WithKind("ManifestWorkReplicaSet"), Resource: "manifestworkreplicasets", Scope: meta.RESTScopeNamespace,
-			Object: &workv1alpha1.ManifestWorkReplicaSet{}, List: &workv1alpha1.ManifestWorkReplicaSetList{}, Server: Hub,
-		},
-	}
-}
-
-// addOns are the kinds of add-ons in the version that hubs store.
-func addOns() []Kind {
-	return []Kind{
-		{
-			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
-			Object: &addonv1alpha1.ManagedClusterAddOn{}, List: &addonv1alpha1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
-		},
-		{
-			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("ClusterManagementAddOn"), Resource: "clustermanagementaddons", Scope: meta.RESTScopeRoot,
-			Object: &addonv1alpha1.ClusterManagementAddOn{}, List: &addonv1alpha1.ClusterManagementAddOnList{}, Server: Hub, Converted: true,
-		},
-		{
-			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("AddOnDeploymentConfig"), Resource: "addondeploymentconfigs", Scope: meta.RESTScopeNamespace,
-			Object: &addonv1alpha1.AddOnDeploymentConfig{}, List: &addonv1alpha1.AddOnDeploymentConfigList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: addonv1alpha1.GroupVersion.WithKind("AddOnTemplate"), Resource: "addontemplates", Scope: meta.RESTScopeRoot,
-			Object: &addonv1alpha1.AddOnTemplate{}, List: &addonv1alpha1.AddOnTemplateList{}, Server: Hub,
-		},
-	}
-}
-
-// convertedAddOns are the same in the newer version.
-func convertedAddOns() []Kind {
-	return []Kind{
-		{
-			GroupVersionKind: addonv1beta1.GroupVersion.WithKind("ManagedClusterAddOn"), Resource: "managedclusteraddons", Scope: meta.RESTScopeNamespace,
-			Object: &addonv1beta1.ManagedClusterAddOn{}, List: &addonv1beta1.ManagedClusterAddOnList{}, Server: Hub, Converted: true,
-		},
-		{
-			GroupVersionKind: addonv1beta1.GroupVersion.WithKind("ClusterManagementAddOn"), Resource: "clustermanagementaddons", Scope: meta.RESTScopeRoot,
-			Object: &addonv1beta1.ClusterManagementAddOn{}, List: &addonv1beta1.ClusterManagementAddOnList{}, Server: Hub, Converted: true,
-		},
-		{
-			GroupVersionKind: addonv1beta1.GroupVersion.WithKind("AddOnDeploymentConfig"), Resource: "addondeploymentconfigs", Scope: meta.RESTScopeNamespace,
-			Object: &addonv1beta1.AddOnDeploymentConfig{}, List: &addonv1beta1.AddOnDeploymentConfigList{}, Server: Hub,
-		},
-		{
-			GroupVersionKind: addonv1beta1.GroupVersion.WithKind("AddOnTemplate"), Resource: "addontemplates", Scope: meta.RESTScopeRoot,
-			Object: &addonv1beta1.AddOnTemplate{}, List: &addonv1beta1.AddOnTemplateList{}, Server: Hub,
-		},
-	}
-}
-
-func clusterProfiles() []Kind {
-	return []Kind{
-		{
-			GroupVersionKind: multiclusterv1alpha1.GroupVersion.WithKind("ClusterProfile"), Resource: "clusterprofiles", Scope: meta.RESTScopeNamespace,
-			Object: &multiclusterv1alpha1.ClusterProfile{}, List: &multiclusterv1alpha1.ClusterProfileList{}, Server: HubWithClusterProfile,
-		},
-	}
-}
-
-// own are the kinds of muster's own API group.
-func own() []Kind {
-	return []Kind{
-		{
-			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("ClusterRegistration"), Resource: "clusterregistrations", Scope: meta.RESTScopeRoot,
-			Object: &musterv1alpha1.ClusterRegistration{}, List: &musterv1alpha1.ClusterRegistrationList{}, Server: HubWithClusterRegistration,
-		},
-		{
-			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("ClusterImport"), Resource: "clusterimports", Scope: meta.RESTScopeRoot,
-			Object: &musterv1alpha1.ClusterImport{}, List: &musterv1alpha1.ClusterImportList{}, Server: HubWithClusterImport,
-		},
-		{
-			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("LogicalCloud"), Resource: "logicalclouds", Scope: meta.RESTScopeNamespace,
-			Object: &musterv1alpha1.LogicalCloud{}, List: &musterv1alpha1.LogicalCloudList{}, Server: HubWithUserAccess,
-		},
-		{
-			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("AccessRole"), Resource: "accessroles", Scope: meta.RESTScopeRoot,
-			Object: &musterv1alpha1.AccessRole{}, List: &musterv1alpha1.AccessRoleList{}, Server: HubWithUserAccess,
-		},
-		{
-			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("AccessRequest"), Resource: "accessrequests", Scope: meta.RESTScopeNamespace,
-			Object: &musterv1alpha1.AccessRequest{}, List: &musterv1alpha1.AccessRequestList{}, Server: HubWithUserAccess,
-		},
-		{
-			GroupVersionKind: musterv1alpha1.GroupVersion.WithKind("ClusterCredential"), Resource: "clustercredentials", Scope: meta.RESTScopeNamespace,
-			Object: &musterv1alpha1.ClusterCredential{}, List: &musterv1alpha1.ClusterCredentialList{}, Server: HubWithUserAccess,
-		},
-	}
-}
-
-func clusterProperties() []Kind {
-	return []Kind{
-		{
-			GroupVersionKind: aboutv1alpha1.GroupVersion.WithKind("ClusterProperty"), Resource: "clusterproperties", Scope: meta.RESTScopeRoot,
-			Object: &aboutv1alpha1.ClusterProperty{}, List: &aboutv1alpha1.ClusterPropertyList{},
-		},
+		root(Hub, clusterv1.GroupVersion, &clusterv1.ManagedCluster{}, &clusterv1.ManagedClusterList{}),
+		root(Hub, clusterv1beta2.GroupVersion,
+			&clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetList{}),
+		namespaced(Hub, clusterv1beta2.GroupVersion,
+			&clusterv1beta2.ManagedClusterSetBinding{}, &clusterv1beta2.ManagedClusterSetBindingList{}),
+		namespaced(Hub, clusterv1beta1.GroupVersion, &clusterv1beta1.Placement{}, &clusterv1beta1.PlacementList{}),
+		namespaced(Hub, clusterv1beta1.GroupVersion,
+			&clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{}),
+		namespaced(Hub, clusterv1alpha1.GroupVersion,
+			&clusterv1alpha1.AddOnPlacementScore{}, &clusterv1alpha1.AddOnPlacementScoreList{}),
+		root(ManagedCluster, clusterv1alpha1.GroupVersion,
+			&clusterv1alpha1.ClusterClaim{}, &clusterv1alpha1.ClusterClaimList{}),
+		namespaced(Hub, workv1.GroupVersion, &workv1.ManifestWork{}, &workv1.ManifestWorkList{}),
+		root(ManagedCluster, workv1.GroupVersion, &workv1.AppliedManifestWork{}, &workv1.AppliedManifestWorkList{}),
+		namespaced(Hub, workv1alpha1.GroupVersion,
+			&workv1alpha1.ManifestWorkReplicaSet{}, &workv1alpha1.ManifestWorkReplicaSetList{}),
+		namespaced(HubWithClusterProfile, multiclusterv1alpha1.GroupVersion,
+			&multiclusterv1alpha1.ClusterProfile{}, &multiclusterv1alpha1.ClusterProfileList{}),
+		converted(namespaced(Hub, addonv1alpha1.GroupVersion,
+			&addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{})),
+		converted(root(Hub, addonv1alpha1.GroupVersion,
+			&addonv1alpha1.ClusterManagementAddOn{}, &addonv1alpha1.ClusterManagementAddOnList{})),
+		namespaced(Hub, addonv1alpha1.GroupVersion,
+			&addonv1alpha1.AddOnDeploymentConfig{}, &addonv1alpha1.AddOnDeploymentConfigList{}),
+		root(Hub, addonv1alpha1.GroupVersion, &addonv1alpha1.AddOnTemplate{}, &addonv1alpha1.AddOnTemplateList{}),
+		root(HubWithClusterRegistration, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.ClusterRegistration{}, &musterv1alpha1.ClusterRegistrationList{}),
+		root(HubWithClusterImport, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.ClusterImport{}, &musterv1alpha1.ClusterImportList{}),
+		namespaced(HubWithUserAccess, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.LogicalCloud{}, &musterv1alpha1.LogicalCloudList{}),
+		root(HubWithUserAccess, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.AccessRole{}, &musterv1alpha1.AccessRoleList{}),
+		namespaced(HubWithUserAccess, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.AccessRequest{}, &musterv1alpha1.AccessRequestList{}),
+		namespaced(HubWithUserAccess, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.ClusterCredential{}, &musterv1alpha1.ClusterCredentialList{}),
 	}
 }
 
@@ -286,6 +194,28 @@ func Kubernetes() []Kind {
 		kubernetesKind("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", cluster),
 		kubernetesKind("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", cluster),
 	}
+}
+
+// root is a kind of the wire whose objects have no namespace.
+func root(server Server, version schema.GroupVersion, object, list runtime.Object) Kind {
+	kind := version.WithKind(reflect.TypeOf(object).Elem().Name())
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return Kind{
+		GroupVersionKind: kind, Resource: resource.Resource, Scope: meta.RESTScopeRoot,
+		Object: object, List: list, Server: server,
+	}
+}
+
+// namespaced is a kind of the wire whose objects are in namespaces.
+func namespaced(server Server, version schema.GroupVersion, object, list runtime.Object) Kind {
+	kind := root(server, version, object, list)
+	kind.Scope = meta.RESTScopeNamespace
+	return kind
+}
+
+func converted(kind Kind) Kind {
+	kind.Converted = true
+	return kind
 }
 
 func kubernetesKind(group, kind, resource string, scope meta.RESTScope) Kind {

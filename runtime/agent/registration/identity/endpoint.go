@@ -20,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 )
 
 // Endpoint is where the current context of a kubeconfig leads.
@@ -35,6 +36,17 @@ type Endpoint struct {
 	// TLSServerName is the name to expect in the server's certificate in place
 	// of its host name.
 	TLSServerName string
+}
+
+// The names of user and context in the kubeconfigs of agents.
+const KubeconfigUser, KubeconfigContext = "default-auth", "default-context"
+
+// Kubeconfig is a kubeconfig that leads there, without credentials.
+func (e Endpoint) Kubeconfig() kubeconfig.Config {
+	return kubeconfig.Config{
+		Cluster: e.Cluster, User: KubeconfigUser, Context: KubeconfigContext, Namespace: "configuration",
+		Server: e.Server, CAData: e.CAData, ProxyURL: e.ProxyURL, TLSServerName: e.TLSServerName,
+	}
 }
 
 // Equal reports whether both lead to the same hub in the same way.

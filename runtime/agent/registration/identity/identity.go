@@ -16,7 +16,6 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
@@ -72,20 +71,10 @@ func (id Identity) SecretData() (map[string][]byte, error) {
 	if len(id.CertPEM) == 0 {
 		return data, nil
 	}
-	object := kubeconfig.Config{
-		Cluster:   id.Hub.Cluster,
-		User:      "default-auth",
-		Context:   "default-context",
-		Namespace: "configuration",
-		Server:    id.Hub.Server,
-		CAData:    id.Hub.CAData,
-		ProxyURL:  id.Hub.ProxyURL,
-		// A pod that mounts the Secret finds the pair beside the kubeconfig.
-		CertFile: cluster.TLSCertKey,
-		KeyFile:  cluster.TLSKeyKey,
-	}.Object()
-	object.Clusters[id.Hub.Cluster].TLSServerName = id.Hub.TLSServerName
-	content, err := clientcmd.Write(*object)
+	config := id.Hub.Kubeconfig()
+	// A pod that mounts the Secret finds the pair beside the kubeconfig.
+	config.CertFile, config.KeyFile = cluster.TLSCertKey, cluster.TLSKeyKey
+	content, err := config.YAML()
 	if err != nil {
 		return nil, fmt.Errorf("write the kubeconfig for the hub %s: %w", id.Hub.Server, err)
 	}

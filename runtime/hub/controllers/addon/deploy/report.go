@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/works"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
@@ -103,7 +104,6 @@ func (r *report) applied(p *pass, place works.Place, none bool, condition func()
 func (c *Controller) publish(ctx context.Context, p *pass, r *report) error {
 	a := p.addOn
 	was := slices.Clone(a.Status.Conditions)
-	prober := health.Prober{Type: health.WorkloadAvailability}
 	written, err := patch.Status(ctx, c.client, a, func() bool {
 		before := a.Status.DeepCopy()
 		now := metav1.NewTime(c.clock.Now())
@@ -115,9 +115,9 @@ func (c *Controller) publish(ctx context.Context, p *pass, r *report) error {
 		for _, which := range r.unset {
 			meta.RemoveStatusCondition(&a.Status.Conditions, which)
 		}
-		a.Status.HealthCheck.Mode = prober.Mode()
+		a.Status.HealthCheck.Mode = v1alpha1.HealthCheckModeCustomized
 		all := slices.Concat(p.own, in(p.hosting(), p.away))
-		available, known := prober.Available(health.Input{AddOn: a, Cluster: p.cluster, Works: all, Objects: works.Objects(all)})
+		available, known := health.Available(health.Input{AddOn: a, Cluster: p.cluster, Works: all, Objects: works.Objects(all)})
 		if known {
 			available.LastTransitionTime = now
 			meta.SetStatusCondition(&a.Status.Conditions, available)
