@@ -18,8 +18,6 @@ package hubtest
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
@@ -277,30 +276,23 @@ func newAdministrator(path string) (*administrator, error) {
 
 // invite accepts a cluster on the hub and writes a bootstrap kubeconfig for it.
 func (a *administrator) invite(name, bootstrap string) error {
-	random := make([]byte, 11)
-	if _, err := rand.Read(random); err != nil {
-		return err
-	}
-	id, secret := hex.EncodeToString(random[:3]), hex.EncodeToString(random[3:])
-	err := errors.Join(
-		a.create("/apis/cluster.open-cluster-management.io/v1/managedclusters", map[string]any{
-			"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-			"metadata": map[string]any{"name": name},
-			"spec":     map[string]any{"hubAcceptsClient": true},
-		}),
-		a.create("/api/v1/namespaces/kube-system/secrets", map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-			"metadata": map[string]any{"name": "bootstrap-token-" + id},
-			"stringData": map[string]any{
-				"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
-				"auth-extra-groups": cluster.BoundBootstrapGroup(name),
-				"expiration":        time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
-			},
-		}))
+	token, err := bootstraptoken.New(cluster.BoundBootstrapGroup(name), "", time.Now().Add(time.Hour))
 	if err != nil {
 		return err
 	}
-	text, err := kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: a.config.Host, CAData: a.config.CAData, Token: id + "." + secret}.YAML()
+	err = errors.Join(
+		a.do(http.MethodPost, "/apis/cluster.open-cluster-management.io/v1/managedclusters", map[string]any{
+			"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+			"metadata": map[string]any{"name": name},
+			"spec":     map[string]any{"hubAcceptsClient": true},
+		}, nil),
+		a.do(http.MethodPost, "/api/v1/namespaces/kube-system/secrets", token.Object(), nil))
+	if err != nil {
+		return err
+	}
+	text, err := kubeconfig.Config{
+		Cluster: "hub", User: "bootstrap", Server: a.config.Host, CAData: a.config.CAData, Token: token.String(),
+	}.YAML()
 	if err != nil {
 		return err
 	}
@@ -323,10 +315,6 @@ func (a *administrator) available(name string) error {
 		}
 	}
 	return fmt.Errorf("it is not available: %+v", object.Status.Conditions)
-}
-
-func (a *administrator) create(path string, object any) error {
-	return a.do(http.MethodPost, path, object, nil)
 }
 
 // do sends a request and reads the answer.

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	agentidentity "github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -162,7 +163,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 				ClusterName: f.cluster, Namespace: cluster.AgentNamespace, Hub: identity, ManagedCluster: f.config,
 				Clock: clock, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			},
-			Endpoint: addon.Endpoint{Cluster: "hub", Server: hub.Admin.Host, CAData: hub.Admin.CAData},
+			Endpoint: agentidentity.Endpoint{Cluster: "hub", Server: hub.Admin.Host, CAData: hub.Admin.CAData},
 		}))
 	})
 	f.install()

@@ -6,13 +6,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,10 +23,17 @@ import (
 	"sync"
 	"syscall"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
 // options are what the command line says.
@@ -84,15 +89,13 @@ func bench(ctx context.Context, o options) error {
 		return err
 	}
 	tf.hub = hub.PID()
+	if err := acceptCluster(ctx, hub.Kubeconfig); err != nil {
+		return fmt.Errorf("accept a cluster for the works: %w", err)
+	}
 	fmt.Printf("%s, median of %d rounds\n", tf.version, o.rounds)
 	for _, w := range []workload{clusterSets(o.objects), manifestWorks(o.works)} {
 		if w.objects == 0 {
 			continue
-		}
-		if w.cluster != "" {
-			if err := proxy.acceptCluster(ctx, w.cluster); err != nil {
-				return err
-			}
 		}
 		result, err := w.measure(ctx, tf, proxy, o.rounds)
 		if err != nil {
@@ -110,8 +113,6 @@ type workload struct {
 	// resource is the resource's name without the provider's, and body its HCL; the
 	// variable "text" in it is changed by the update.
 	resource, body string
-	// cluster is a managed cluster that has to be accepted first; "" is none.
-	cluster string
 }
 
 func clusterSets(objects int) workload {
@@ -122,7 +123,7 @@ func clusterSets(objects int) workload {
 }
 
 func manifestWorks(objects int) workload {
-	return workload{what: "manifest works", objects: objects, resource: "manifest_work", cluster: "bench", body: `
+	return workload{what: "manifest works", objects: objects, resource: "manifest_work", body: `
   managed_cluster = "bench"
   name            = "bench-${count.index}"
   objects = [{
@@ -159,9 +160,7 @@ type requests struct {
 
 // proxy stands in front of the hub and counts. It lends its clients its own rights.
 type proxy struct {
-	hub       string
-	transport http.RoundTripper
-	server    *httptest.Server
+	server *httptest.Server
 
 	mu   sync.Mutex
 	seen requests
@@ -180,7 +179,7 @@ func newProxy(kubeconfig string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{hub: config.Host, transport: transport}
+	p := &proxy{}
 	forward := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Header.Del("Authorization") },
 		Transport:     transport,
@@ -229,7 +228,8 @@ func (p *proxy) count(r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && query.Has("watch"):
 		p.seen.watches++
-	case r.Method == http.MethodGet && isList(r.URL.Path):
+	case r.Method == http.MethodGet && (strings.HasSuffix(r.URL.Path, "/managedclustersets") ||
+		strings.HasSuffix(r.URL.Path, "/manifestworks")):
 		p.seen.lists++
 	case r.Method == http.MethodGet:
 		p.seen.gets++
@@ -238,17 +238,6 @@ func (p *proxy) count(r *http.Request) {
 	default:
 		p.seen.writes++
 	}
-}
-
-// isList reports whether a path names a collection of the kinds that the benchmark
-// has.
-func isList(path string) bool {
-	for _, kind := range []string{"/managedclustersets", "/manifestworks"} {
-		if len(path) > len(kind) && path[len(path)-len(kind):] == kind {
-			return true
-		}
-	}
-	return false
 }
 
 // countingWriter counts the bytes of an answer.
@@ -268,41 +257,18 @@ func (w *countingWriter) Write(b []byte) (int, error) {
 // Unwrap lets the reverse proxy flush.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// acceptCluster makes an accepted cluster and its namespace.
-func (p *proxy) acceptCluster(ctx context.Context, name string) error {
-	for path, object := range map[string]any{
-		"/apis/cluster.open-cluster-management.io/v1/managedclusters": map[string]any{
-			"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-			"metadata": map[string]any{"name": name}, "spec": map[string]any{"hubAcceptsClient": true},
-		},
-		"/api/v1/namespaces": map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}},
-	} {
-		if err := p.create(ctx, path, object); err != nil {
-			return fmt.Errorf("accept cluster %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// create posts an object to the hub; one that is there already is not an error.
-func (p *proxy) create(ctx context.Context, path string, object any) error {
-	body, err := json.Marshal(object)
+// acceptCluster makes an accepted cluster and its namespace, for works.
+func acceptCluster(ctx context.Context, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.hub+path, bytes.NewReader(body))
+	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := p.transport.RoundTrip(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusCreated && answer.StatusCode != http.StatusConflict {
-		text, _ := io.ReadAll(answer.Body)
-		return fmt.Errorf("%s: %s", answer.Status, text)
-	}
-	return nil
+	called := metav1.ObjectMeta{Name: "bench"}
+	mc := &clusterv1.ManagedCluster{ObjectMeta: called}
+	mc.Spec.HubAcceptsClient = ptr.To(true)
+	return errors.Join(c.Create(ctx, mc), client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: called})))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,10 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // phase is a step in the life of the objects.
@@ -226,18 +226,15 @@ type spent struct {
 
 // worked is what a process has worked so far; 0 where the system does not report it.
 func worked(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const user, system, tick = 11, 12, 10 * time.Millisecond
-	if len(fields) <= system {
+	stat, err := p.Stat()
+	if err != nil {
 		return 0
 	}
-	u, _ := strconv.ParseInt(fields[user], 10, 64)
-	k, _ := strconv.ParseInt(fields[system], 10, 64)
-	return time.Duration(u+k) * tick
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
 // run runs a command of Terraform and measures it.

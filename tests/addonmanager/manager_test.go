@@ -1,7 +1,3 @@
-// Package addonmanager is an add-on's manager as others write them: it knows the API of
-// Open Cluster Management, and of muster nothing. With client-go alone it does what
-// upstream's framework does for an add-on that runs beside the hub. The tests run it
-// against muster's hub and agents.
 package addonmanager
 
 import (
