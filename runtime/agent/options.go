@@ -275,11 +275,11 @@ func (o *Options) Validate() error {
 			"use lower-case letters, digits, hyphens and dots, or leave it out for a random one", o.AgentID)
 	p.when(o.ManagedCluster == nil,
 		"there is no access to the managed cluster: give its kubeconfig with --kubeconfig, "+
-		"or run the agent in a pod of the cluster")
+			"or run the agent in a pod of the cluster")
 	life := o.ClientCertExpirationSeconds
 	p.when(life != 0 && life < certificate.MinExpiration,
 		"--client-cert-expiration-seconds %d is too short a life for "+
-		"a certificate: use %d or more, or 0 to leave it to the hub", life, certificate.MinExpiration)
+			"a certificate: use %d or more, or 0 to leave it to the hub", life, certificate.MinExpiration)
 	o.validateReports(&p)
 	o.validateHubs(&p)
 	o.validateClientID(&p)
@@ -351,7 +351,7 @@ func (o *Options) validateClientID(p *problems) {
 			"the labels are for a cluster that the hub creates for a client ID", o.ClusterName)
 	p.when(several && (o.ClientID != "" || len(o.RegistrationLabels) > 0),
 		"--client-id and --registration-label exclude "+
-		"--bootstrap-kubeconfigs, as each hub may call the cluster by another name: name it with --cluster-name")
+			"--bootstrap-kubeconfigs, as each hub may call the cluster by another name: name it with --cluster-name")
 	p.when(several && o.DeleteBootstrapSecret,
 		"--delete-bootstrap-secret excludes --bootstrap-kubeconfigs, which are files: leave it out")
 	if o.ClientID != "" {
