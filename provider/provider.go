@@ -139,16 +139,14 @@ func kinds() []crud.Declared {
 		addon.Template(),
 		addon.DeploymentConfig(),
 		clusterimport.Import(),
+		logicalcloud.Wait(),
+		manifestwork.Wait(),
+		replicaset.Wait(),
 	}
 }
 
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
-	return append(crud.Resources(kinds()), []func() resource.Resource{
-		klusterlet.New,
-		manifestwork.NewWait,
-		replicaset.NewWait,
-		logicalcloud.NewWait,
-	}...)
+	return append(crud.Resources(kinds()), klusterlet.New)
 }
 
 func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSource {

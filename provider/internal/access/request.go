@@ -28,7 +28,7 @@ import (
 
 type (
 	request       = *v1alpha1.AccessRequest
-	requestChange = crud.Change[attribute.Values, request]
+	requestChange = crud.Change[request]
 )
 
 // Request is muster_access_request, which keeps an access request that is good. A request
@@ -36,7 +36,7 @@ type (
 // the new one is issued. So the key has access all the time; a key that is withdrawn first
 // is refused until its certificate has ended.
 func Request() crud.Declared {
-	return &crud.Kind[attribute.Values, request]{
+	return &crud.Kind[request]{
 		Type: "access_request", Noun: "access request", Empty: &v1alpha1.AccessRequest{}, Sole: true,
 		Description: "Asks for access to one cluster of a logical cloud with a certificate request of one's own, and " +
 			"waits for the certificate. The key is not needed and not known: the state holds the certificate only, " +
@@ -49,8 +49,8 @@ func Request() crud.Declared {
 			{Name: "namespace", Description: "Namespace of the request on the hub, that of the cloud."},
 			{Name: "name", Description: "Name of the request on the hub. Each renewal has another one."},
 		},
-		Make: func(values *attribute.Values) []string {
-			ask := askOf(*values)
+		Make: func(values attribute.Values) []string {
+			ask := askOf(values)
 			return []string{ask.Namespace, useraccess.NewName(ask.Cluster)}
 		},
 		Table: append(requestTable(), answerTable()...),
@@ -58,7 +58,7 @@ func Request() crud.Declared {
 			Create: "the answer", Update: "the answer to a renewal", Standard: defaultWait,
 			Delete: "withdrawing access, which waits for the cluster's agent,",
 		},
-		Hooks: crud.Hooks[attribute.Values, request]{
+		Hooks: crud.Hooks[request]{
 			Fill: func(_ []string, object request) { object.Spec.Mode = v1alpha1.AccessCertificate },
 			Refuse: func(live request) error {
 				if len(live.Spec.Request) == 0 {
@@ -69,10 +69,10 @@ func Request() crud.Declared {
 			},
 			Validate:   validateRequest,
 			Plan:       planRequest,
-			Own:        func(values *attribute.Values, o *crud.Owned) { o.What = askOf(*values).What() },
+			Own:        func(values attribute.Values, o *crud.Owned) { o.What = askOf(values).What() },
 			AfterWrite: answered,
 			Late: func(_ context.Context, c *requestChange) (summary, detail string) {
-				summary = "Not withdrawn yet: " + askOf(*c.Prior).What()
+				summary = "Not withdrawn yet: " + askOf(c.Prior).What()
 				if end := timeText(c.Object.Status.NotAfter); end != "" {
 					summary += ". The certificate ends by itself at " + end
 				}
@@ -195,7 +195,7 @@ func answered(ctx context.Context, c *requestChange) bool {
 	if c.Prior != nil && !c.Changes.In("name") {
 		return true // What has changed concerns Terraform alone.
 	}
-	what := askOf(*c.Plan).What()
+	what := askOf(c.Plan).What()
 	err := await(ctx, c.Client, c.Object)
 	switch {
 	case err != nil:

@@ -17,19 +17,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
 )
 
-type subjectModel struct {
-	PublicKey    types.String `tfsdk:"public_key_pem"`
-	User         types.String `tfsdk:"user"`
-	HubID        types.String `tfsdk:"hub_id"`
-	KeyHash      types.String `tfsdk:"key_hash"`
-	CommonName   types.String `tfsdk:"common_name"`
-	Organization types.String `tfsdk:"organization"`
-}
-
 // NewSubject is the data source muster_access_subject.
 func NewSubject() datasource.DataSource {
 	text := attribute.TextAttributeOfData
-	return crud.Query[subjectModel]{
+	return crud.Query{
 		Type: "access_subject",
 		Description: "The subject that a certificate request has to have with which a user asks for access to " +
 			"clusters, for `tls_cert_request` and `muster_access_request`. The hub takes no other.",
@@ -59,26 +50,28 @@ func NewSubject() datasource.DataSource {
 	}.NewDataSource()
 }
 
-func readSubject(ctx context.Context, a *crud.Asking, model *subjectModel) {
-	hash, err := publicKeyHash(model.PublicKey.ValueString())
+func readSubject(ctx context.Context, a *crud.Asking, values attribute.Values) {
+	hash, err := publicKeyHash(values.Text("public_key_pem"))
 	if err != nil {
 		a.Diagnostics.AddAttributeError(path.Root("public_key_pem"), "Not a public key",
 			attribute.Capitalize(err.Error())+".")
 		return
 	}
 	id, err := hubID(ctx, a.Hub, a.Client)
-	if err == nil && model.User.IsNull() {
-		var user string
+	user := values.Text("user")
+	if err == nil && !values.IsSet("user") {
 		user, err = whoami(ctx, a.Client)
-		model.User = types.StringValue(user)
 	}
 	if a.Failed("find the subject of a certificate request", err) {
 		return
 	}
-	subject := access.Subject(id, model.User.ValueString(), hash)
-	model.HubID, model.KeyHash = types.StringValue(id), types.StringValue(hash)
-	model.CommonName = types.StringValue(subject.CommonName)
-	model.Organization = types.StringValue(subject.Organization[0])
+	subject := access.Subject(id, user, hash)
+	for name, text := range map[string]string{
+		"user": user, "hub_id": id, "key_hash": hash,
+		"common_name": subject.CommonName, "organization": subject.Organization[0],
+	} {
+		values[name] = types.StringValue(text)
+	}
 }
 
 // publicKeyHash is the hash of a public key in PEM. It never repeats the text, which

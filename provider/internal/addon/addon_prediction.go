@@ -163,7 +163,7 @@ func expect(ctx context.Context, c *addOnChange) bool {
 	if c.Prior != nil && !c.Changes.In(placing()...) {
 		return true
 	}
-	plan, host, diags := *c.Plan, c.Client.Host(), c.Diagnostics
+	plan, host, diags := c.Plan, c.Client.Host(), c.Diagnostics
 	none := allPlanned(types.ListNull(types.StringType))
 	if len(c.Object.Spec.InstallStrategy.Placements) == 0 || plan.Text("managed_by") == managedBySelf {
 		fillPlanned(plan, none)

@@ -18,12 +18,12 @@ import (
 
 type (
 	fleetAddOn  = *v1alpha1.ClusterManagementAddOn
-	addOnChange = crud.Change[attribute.Values, fleetAddOn]
+	addOnChange = crud.Change[fleetAddOn]
 )
 
 // AddOn is muster_addon.
 func AddOn() crud.Declared {
-	return &crud.Kind[attribute.Values, fleetAddOn]{
+	return &crud.Kind[fleetAddOn]{
 		Type: "addon", Noun: "add-on", Empty: &v1alpha1.ClusterManagementAddOn{},
 		Description: "An add-on: what it consists of, and in which clusters it is installed (a " +
 			"ClusterManagementAddOn). With `template` the hub itself deploys it, from a `muster_addon_template`; " +
@@ -52,7 +52,7 @@ func AddOn() crud.Declared {
 		},
 		Places: map[string]string{"spec.installStrategy": "placements", "spec.supportedConfigs": "supported_configs"},
 		Waits:  &crud.Waits{Reported: []string{"installed_clusters"}},
-		Hooks: crud.Hooks[attribute.Values, fleetAddOn]{
+		Hooks: crud.Hooks[fleetAddOn]{
 			Fill: func(_ []string, object fleetAddOn) {
 				object.Spec.InstallStrategy.Type = v1alpha1.InstallStrategyManual
 			},
@@ -94,16 +94,14 @@ func AddOn() crud.Declared {
 }
 
 // readClusters takes over how the add-on is in the clusters.
-func readClusters(ctx context.Context, client *kube.Client, values *attribute.Values, object fleetAddOn) error {
+func readClusters(ctx context.Context, client *kube.Client, values attribute.Values, object fleetAddOn) error {
 	addOns, err := inClusters(ctx, client, object.Name)
-	(*values)["installed_clusters"] = types.ListNull(types.StringType)
+	values["installed_clusters"] = types.ListNull(types.StringType)
 	if err == nil {
-		(*values)["installed_clusters"] = clustersOf(addOns)
+		values["installed_clusters"] = clustersOf(addOns)
 	}
-	was, _ := (*values)["ready"].(types.Bool)
-	wait := waitIn(*values)
-	(*values)["ready"] = crud.StillReady(was, wait != nil, func() bool {
-		return err == nil && wait.metBy(values.Bool("rolled_out"), addOns)
+	crud.StayReady(values, func() bool {
+		return err == nil && waitIn(values).metBy(values.Bool("rolled_out"), addOns)
 	})
 	if apierrors.IsForbidden(err) {
 		return nil
@@ -113,7 +111,7 @@ func readClusters(ctx context.Context, client *kube.Client, values *attribute.Va
 
 // followAddOn is what comes after the add-on was written.
 func followAddOn(ctx context.Context, c *addOnChange) crud.Follow {
-	plan, open := *c.Plan, (*c.Plan)["installed_clusters"].IsUnknown()
+	plan, open := c.Plan, c.Plan["installed_clusters"].IsUnknown()
 	if open {
 		plan["installed_clusters"] = types.ListNull(types.StringType)
 	}

@@ -25,12 +25,12 @@ import (
 
 type (
 	clusterAddOn       = *v1alpha1.ManagedClusterAddOn
-	clusterAddOnChange = crud.Change[attribute.Values, clusterAddOn]
+	clusterAddOnChange = crud.Change[clusterAddOn]
 )
 
 // InCluster is muster_cluster_addon.
 func InCluster() crud.Declared {
-	return &crud.Kind[attribute.Values, clusterAddOn]{
+	return &crud.Kind[clusterAddOn]{
 		Type: "cluster_addon", Empty: &v1alpha1.ManagedClusterAddOn{}, InCluster: true,
 		Description: "An add-on in one managed cluster (a ManagedClusterAddOn): it installs the add-on there, or " +
 			"gives one that a placement installs there configurations of its own.\n\n" +
@@ -58,21 +58,18 @@ func InCluster() crud.Declared {
 				"the cluster",
 		},
 		Waits: &crud.Waits{Again: []string{"triggers"}},
-		Hooks: crud.Hooks[attribute.Values, clusterAddOn]{
+		Hooks: crud.Hooks[clusterAddOn]{
 			What:     clusterAddOnText,
 			Validate: validateClusterAddOn,
 			Plan:     planClusterAddOn,
-			Own: func(_ *attribute.Values, o *crud.Owned) {
+			Own: func(_ attribute.Values, o *crud.Owned) {
 				// One that the hub has made for a placement loses nothing when configurations are added to it.
 				o.Write.Harmless = crud.Difference.Added
 			},
 			BeforeWrite: mayStay,
 			Follow:      followClusterAddOn,
-			AfterRead: func(_ context.Context, values *attribute.Values, object clusterAddOn, _ *diag.Diagnostics) {
-				was, _ := (*values)["ready"].(types.Bool)
-				wait := waitIn(*values)
-				met := func() bool { return len(wait.missingIn(object, nil)) == 0 }
-				(*values)["ready"] = crud.StillReady(was, wait != nil, met)
+			AfterRead: func(_ context.Context, values attribute.Values, object clusterAddOn, _ *diag.Diagnostics) {
+				crud.StayReady(values, func() bool { return len(waitIn(values).missingIn(object, nil)) == 0 })
 			},
 			Going: func(c *clusterAddOnChange) *crud.Going {
 				going := ofAddOn(c.Keys[1])

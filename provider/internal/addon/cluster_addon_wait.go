@@ -86,7 +86,7 @@ func conditionText(object clusterAddOn, kind string) string {
 // followClusterAddOn is what comes after the add-on was written in a cluster.
 func followClusterAddOn(_ context.Context, c *clusterAddOnChange) crud.Follow {
 	f := crud.Follow{Attribute: clusterAddOnWaitAttribute()}
-	if wait := waitIn(*c.Plan); wait != nil {
+	if wait := waitIn(c.Plan); wait != nil {
 		f.Wait = wait.untilInCluster(c).Run
 	}
 	return f

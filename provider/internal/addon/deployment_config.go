@@ -24,12 +24,12 @@ import (
 
 type (
 	agentConfig  = *v1alpha1.AddOnDeploymentConfig
-	configChange = crud.Change[attribute.Values, agentConfig]
+	configChange = crud.Change[agentConfig]
 )
 
 // DeploymentConfig is muster_addon_deployment_config.
 func DeploymentConfig() crud.Declared {
-	return &crud.Kind[attribute.Values, agentConfig]{
+	return &crud.Kind[agentConfig]{
 		Type: "addon_deployment_config", Noun: "deployment configuration", Empty: &v1alpha1.AddOnDeploymentConfig{},
 		Description: "How the agents of add-ons run: values for variables of a template, nodes, registries, a proxy, " +
 			"the namespace, and resources. " +
@@ -51,9 +51,9 @@ func DeploymentConfig() crud.Declared {
 		},
 		Table:    deploymentConfigTable(),
 		Timeouts: crud.Timeouts{Delete: "deleting, which waits until no add-on uses it,"},
-		Hooks: crud.Hooks[attribute.Values, agentConfig]{
+		Hooks: crud.Hooks[agentConfig]{
 			Validate: validateDeploymentConfig,
-			Own: func(values *attribute.Values, o *crud.Owned) {
+			Own: func(values attribute.Values, o *crud.Owned) {
 				o.Discreet = values.IsSet("proxy") // Its URLs may have passwords.
 			},
 			// Without its configuration an add-on that is on its way out can't finish.

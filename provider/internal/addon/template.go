@@ -22,7 +22,7 @@ import (
 
 // Template is muster_addon_template.
 func Template() crud.Declared {
-	return &crud.Kind[attribute.Values, addOnTemplate]{
+	return &crud.Kind[addOnTemplate]{
 		Type: "addon_template", Noun: "add-on template", Empty: &v1alpha1.AddOnTemplate{},
 		Description: "An add-on without code: the objects of its agent, and the credentials and rights that the " +
 			"agent needs on the hub. A `muster_addon` uses it by naming it in `template`, or in `configs` of a " +
@@ -70,10 +70,10 @@ func templateContent() workload.Kind[addOnTemplate] {
 	}
 }
 
-func templateHooks() crud.Hooks[attribute.Values, addOnTemplate] {
+func templateHooks() crud.Hooks[addOnTemplate] {
 	h := templateContent().Hooks()
 	h.Validate, h.Plan = validateTemplate, planTemplate
-	h.BeforeDelete = func(ctx context.Context, c *crud.Change[attribute.Values, addOnTemplate]) bool {
+	h.BeforeDelete = func(ctx context.Context, c *crud.Change[addOnTemplate]) bool {
 		return untilUnused(ctx, c, addon.TemplateResource)
 	}
 	return h

@@ -34,7 +34,7 @@ func uses(x clusterAddOn, config v1alpha1.AddOnConfig) bool {
 // untilUnused waits, before a configuration of the add-ons' own kind resource is deleted,
 // until nothing uses it, and reports whether it may go. Of one that is another owner's by
 // now nothing has to be waited for.
-func untilUnused[M any, O kube.Object](ctx context.Context, c *crud.Change[M, O], resource string) bool {
+func untilUnused[O kube.Object](ctx context.Context, c *crud.Change[O], resource string) bool {
 	config := v1alpha1.AddOnConfig{ConfigGroupResource: ownKind(resource)}
 	if config.Name = c.Keys[len(c.Keys)-1]; len(c.Keys) > 1 {
 		config.Namespace = c.Keys[0]

@@ -18,12 +18,12 @@ import (
 
 type (
 	clusterImport = *v1alpha1.ClusterImport
-	change        = crud.Change[attribute.Values, clusterImport]
+	change        = crud.Change[clusterImport]
 )
 
 // Import is muster_cluster_import.
 func Import() crud.Declared {
-	return &crud.Kind[attribute.Values, clusterImport]{
+	return &crud.Kind[clusterImport]{
 		Type: "cluster_import", Noun: "cluster import", Empty: &v1alpha1.ClusterImport{},
 		Description: "Has the hub install the agent in a cluster, through a kubeconfig that it forgets when the " +
 			"cluster has joined. " +
@@ -57,7 +57,7 @@ func Import() crud.Declared {
 			cluster.RefusedSetMembership: "cluster_set",
 			cluster.RefusedAcceptance:    "accept",
 		},
-		Hooks: crud.Hooks[attribute.Values, clusterImport]{
+		Hooks: crud.Hooks[clusterImport]{
 			Validate: validate, Plan: plan, Follow: follow, AfterRead: observe, AfterDelete: forget,
 		},
 		List: &crud.List[clusterImport]{
@@ -82,15 +82,11 @@ func Import() crud.Declared {
 }
 
 // observe brings what the table knows nothing of up to date.
-func observe(_ context.Context, state *attribute.Values, live clusterImport, _ *diag.Diagnostics) {
-	values := *state
+func observe(_ context.Context, values attribute.Values, live clusterImport, _ *diag.Diagnostics) {
 	if !values.IsSet("publish_server") { // a state from before
 		values["publish_server"] = types.BoolValue(live.Spec.PublishServer)
 	}
-	was, _ := values["ready"].(types.Bool)
-	values["ready"] = crud.StillReady(was, values.IsSet("wait"), func() bool {
-		return len(lacks(live, "")) == 0 && !awaitsAvailable(values)
-	})
+	crud.StayReady(values, func() bool { return len(lacks(live, "")) == 0 && !awaitsAvailable(values) })
 }
 
 // forget deletes the kubeconfig that was handed in. An import that is still there is

@@ -125,7 +125,7 @@ func lacks(object clusterImport, version string) []string {
 
 // follow is what comes after the import was written: the kubeconfig, and the wait.
 func follow(ctx context.Context, c *change) crud.Follow {
-	values := *c.Plan
+	values := c.Plan
 	open := c.Prior == nil || c.Changes.In(statusTable().Unwritten()...)
 	if open { // What the hub says of a kubeconfig is from before.
 		values["kubeconfig_needed"] = types.BoolValue(false)

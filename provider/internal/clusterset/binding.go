@@ -12,7 +12,7 @@ import (
 // Binding is muster_managed_cluster_set_binding.
 func Binding() crud.Declared {
 	type binding = *clusterv1beta2.ManagedClusterSetBinding
-	return &crud.Kind[attribute.Values, binding]{
+	return &crud.Kind[binding]{
 		Type: "managed_cluster_set_binding",
 		Description: "Lets the placements of a namespace on the hub select from a cluster set. " +
 			"Creating it needs the right to bind the set (`create` on `managedclustersets/bind`).",
@@ -33,7 +33,7 @@ func Binding() crud.Declared {
 		Empty:   &clusterv1beta2.ManagedClusterSetBinding{},
 		Places:  map[string]string{cluster.RefusedSetBinding: "cluster_set"},
 		Foreign: crud.ForeignMetadata,
-		Hooks: crud.Hooks[attribute.Values, binding]{
+		Hooks: crud.Hooks[binding]{
 			What: func(keys []string) string {
 				return fmt.Sprintf("the binding of cluster set %q to namespace %q", keys[1], keys[0])
 			},

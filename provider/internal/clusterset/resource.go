@@ -20,7 +20,7 @@ type clusterSet = *clusterv1beta2.ManagedClusterSet
 
 // Set is muster_managed_cluster_set.
 func Set() crud.Declared {
-	return &crud.Kind[attribute.Values, clusterSet]{
+	return &crud.Kind[clusterSet]{
 		Type: "managed_cluster_set", Noun: "cluster set", Empty: &clusterv1beta2.ManagedClusterSet{},
 		Description: "A set of managed clusters: the unit in which clusters are given to teams. " +
 			"A cluster joins the set by its `cluster_set`, or by its labels when the set has a `label_selector`. " +
@@ -35,16 +35,16 @@ func Set() crud.Declared {
 		}},
 		Table:   setTable(),
 		Foreign: crud.ForeignAnnotations,
-		Hooks: crud.Hooks[attribute.Values, clusterSet]{
+		Hooks: crud.Hooks[clusterSet]{
 			Fill: func(_ []string, set clusterSet) {
 				set.Spec.ClusterSelector.SelectorType = clusterv1beta2.ExclusiveClusterSetLabel
 			},
-			Own: func(_ *attribute.Values, o *crud.Owned) {
+			Own: func(_ attribute.Values, o *crud.Owned) {
 				if isHubSet(o.Write.Object.GetName()) {
 					o.Write.Harmless = crud.Difference.Added // What is added there is nobody's loss.
 				}
 			},
-			BeforeDelete: func(ctx context.Context, c *crud.Change[attribute.Values, clusterSet]) bool {
+			BeforeDelete: func(ctx context.Context, c *crud.Change[clusterSet]) bool {
 				if isHubSet(c.Keys[0]) {
 					release(ctx, c)
 					return false
@@ -100,7 +100,7 @@ func selectsByLabels(set clusterSet) bool {
 func isHubSet(name string) bool { return name == cluster.DefaultSet || name == cluster.GlobalSet }
 
 // release takes from one of the hub's own sets what the resource has set of it.
-func release(ctx context.Context, c *crud.Change[attribute.Values, clusterSet]) {
+func release(ctx context.Context, c *crud.Change[clusterSet]) {
 	bare := &clusterv1beta2.ManagedClusterSet{}
 	bare.Name = c.Keys[0]
 	err := crud.Release(ctx, c.Client, bare, hub.FieldManager, crud.ClaimOf(ctx, c.Private, c.Diagnostics))

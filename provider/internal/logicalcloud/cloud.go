@@ -16,12 +16,12 @@ import (
 
 type (
 	logicalCloud = *v1alpha1.LogicalCloud
-	cloudChange  = crud.Change[attribute.Values, logicalCloud]
+	cloudChange  = crud.Change[logicalCloud]
 )
 
 // Cloud is muster_logical_cloud.
 func Cloud() crud.Declared {
-	return &crud.Kind[attribute.Values, logicalCloud]{
+	return &crud.Kind[logicalCloud]{
 		Type: "logical_cloud", Noun: "logical cloud", Empty: &v1alpha1.LogicalCloud{},
 		Description: "Gives users of the hub one namespace of the same name in all clusters that placements select, " +
 			"with quotas and rights: the logical cloud of EMCO's DCM. Users come in with short-lived certificates " +
@@ -52,21 +52,18 @@ func Cloud() crud.Declared {
 			Delete: "deleting, which waits until the rights are withdrawn in all clusters,",
 		},
 		Waits: &crud.Waits{},
-		Hooks: crud.Hooks[attribute.Values, logicalCloud]{
+		Hooks: crud.Hooks[logicalCloud]{
 			Validate: validateCloud,
 			Plan:     planCloud,
 			Follow: func(_ context.Context, c *cloudChange) crud.Follow {
 				f := crud.Follow{Attribute: waitAttribute()}
-				if wait := waitOf(*c.Plan); wait != nil {
+				if wait := waitOf(c.Plan); wait != nil {
 					f.Wait = wait.wait(c.Client, c.Object, c.Timeout).Run
 				}
 				return f
 			},
-			AfterRead: func(_ context.Context, values *attribute.Values, object logicalCloud, _ *diag.Diagnostics) {
-				was, _ := (*values)["ready"].(types.Bool)
-				wait := waitOf(*values)
-				met := func() bool { return len(wait.missing(object)) == 0 }
-				(*values)["ready"] = crud.StillReady(was, wait != nil, met)
+			AfterRead: func(_ context.Context, values attribute.Values, object logicalCloud, _ *diag.Diagnostics) {
+				crud.StayReady(values, func() bool { return len(waitOf(values).missing(object)) == 0 })
 			},
 			Late: func(_ context.Context, c *cloudChange) (summary, detail string) {
 				return "Not removed yet: " + c.What, describeDeletion(c.Object, c.Timeout, time.Now())

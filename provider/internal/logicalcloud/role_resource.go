@@ -21,7 +21,7 @@ type accessRole = *v1alpha1.AccessRole
 
 // Role is muster_access_role.
 func Role() crud.Declared {
-	return &crud.Kind[attribute.Values, accessRole]{
+	return &crud.Kind[accessRole]{
 		Type: "access_role", Noun: "access role", Empty: &v1alpha1.AccessRole{},
 		Description: "A role in the fleet administrator's catalogue: what the grants of logical clouds may name. " +
 			"Who grants it needs the verb `bind` on it (`accessroles` in the API group `muster-fleet.io`) on the " +
@@ -44,7 +44,7 @@ func Role() crud.Declared {
 				},
 				func(role accessRole) *bool { return &role.ClusterScopeAllowed }).At("clusterScopeAllowed"),
 		},
-		Hooks: crud.Hooks[attribute.Values, accessRole]{Validate: validateRole},
+		Hooks: crud.Hooks[accessRole]{Validate: validateRole},
 		List: &crud.List[accessRole]{
 			Plural: "access roles", Objects: &v1alpha1.AccessRoleList{}, Needs: hub.AccessNeeds,
 			Describe: func(role accessRole) string { return crud.Count(len(role.Rules), "rule") },

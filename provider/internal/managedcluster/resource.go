@@ -20,12 +20,12 @@ import (
 
 type (
 	managedCluster = *clusterv1.ManagedCluster
-	change         = crud.Change[attribute.Values, managedCluster]
+	change         = crud.Change[managedCluster]
 )
 
 // Cluster is muster_managed_cluster.
 func Cluster() crud.Declared {
-	return &crud.Kind[attribute.Values, managedCluster]{
+	return &crud.Kind[managedCluster]{
 		Type: "managed_cluster", Noun: "managed cluster", Empty: &clusterv1.ManagedCluster{},
 		Description: "The hub's record of one cluster of the fleet. Creating it gives no access yet: " +
 			"`muster_cluster_acceptance` accepts the cluster, `muster_klusterlet` (or any OCM agent) registers it, " +
@@ -51,7 +51,7 @@ func Cluster() crud.Declared {
 		},
 		Foreign:  foreignField,
 		Timeouts: crud.Timeouts{Delete: "detaching the cluster, its works included,"},
-		Hooks: crud.Hooks[attribute.Values, managedCluster]{
+		Hooks: crud.Hooks[managedCluster]{
 			Own: own,
 			BeforeWrite: func(_ context.Context, c *change) bool {
 				c.Object.Spec.Taints = nil // applyTaints writes them.
@@ -89,7 +89,7 @@ func Cluster() crud.Declared {
 // checkSet warns of a cluster set that does not exist. Only a refresh knows: while the
 // cluster is planned or created, the same apply may make the set, before or after.
 func checkSet(
-	ctx context.Context, r *crud.Resource, values *attribute.Values, live managedCluster, diags *diag.Diagnostics,
+	ctx context.Context, r *crud.Resource, values attribute.Values, live managedCluster, diags *diag.Diagnostics,
 ) {
 	set := live.Labels[cluster.ClusterSetLabel]
 	if values.IsSet("cluster_set") && set != "" && r.Hub.LacksSet(ctx, set) {
@@ -103,7 +103,7 @@ func checkSet(
 
 // own says how the record is written. Of one that an agent has made, nobody loses what is
 // added, nor what the hub has filled in.
-func own(values *attribute.Values, o *crud.Owned) {
+func own(values attribute.Values, o *crud.Owned) {
 	o.Write.Harmless = func(d crud.Difference) bool {
 		switch d.Path {
 		case "metadata.labels[" + cluster.ClusterSetLabel + "]":

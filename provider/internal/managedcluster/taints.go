@@ -132,12 +132,12 @@ func lostTaints(live, wanted []taint) []crud.Difference {
 }
 
 // taintsIn are the taints that a plan or a state sets; nil when it manages none.
-func taintsIn(values *attribute.Values) []taint {
+func taintsIn(values attribute.Values) []taint {
 	if values == nil || !values.IsSet("taints") {
 		return nil
 	}
 	scratch := &clusterv1.ManagedCluster{}
-	attribute.Table[managedCluster]{taintsField()}.Write(*values, scratch)
+	attribute.Table[managedCluster]{taintsField()}.Write(values, scratch)
 	return append([]taint{}, scratch.Spec.Taints...)
 }
 
@@ -147,7 +147,7 @@ func writeTaints(ctx context.Context, c *change) bool {
 	problems := len(*c.Diagnostics)
 	applyTaints(ctx, c.Client, c.Object, taintsIn(c.Plan), taintsIn(c.Prior), c.Diagnostics)
 	if len(*c.Diagnostics) > problems && c.Prior != nil {
-		(*c.Plan)["taints"] = (*c.Prior)["taints"]
+		c.Plan["taints"] = c.Prior["taints"]
 	}
 	return true
 }

@@ -34,7 +34,7 @@ func placementAttribute() schema.SingleNestedAttribute {
 // waitUntilChosen returns once the placement has chosen the cluster. It reports
 // whether it has.
 func waitUntilChosen(ctx context.Context, c *change) bool {
-	wanted, _ := (*c.Plan)["placement"].(types.Object)
+	wanted, _ := c.Plan["placement"].(types.Object)
 	of := attribute.Values(wanted.Attributes())
 	namespace, name := of.Text("namespace"), of.Text("name")
 	clusterName := c.Keys[0]

@@ -17,12 +17,12 @@ import (
 
 type (
 	manifestWork = *workv1.ManifestWork
-	change       = crud.Change[attribute.Values, manifestWork]
+	change       = crud.Change[manifestWork]
 )
 
 // Work is the kind of muster_manifest_work.
 func Work() crud.Declared {
-	return &crud.Kind[attribute.Values, manifestWork]{
+	return &crud.Kind[manifestWork]{
 		Type: "manifest_work", Noun: "manifest work", Empty: &workv1.ManifestWork{},
 		Description: "Kubernetes objects for one managed cluster. Its agent applies them there, keeps them as " +
 			"described, reports on them, and deletes them with the work.\n\n" +
@@ -105,26 +105,26 @@ func content() workload.Kind[manifestWork] {
 	}
 }
 
-func hooks() crud.Hooks[attribute.Values, manifestWork] {
+func hooks() crud.Hooks[manifestWork] {
 	h := content().Hooks()
 	h.Validate, h.Plan = validate, plan
-	h.Shown = func(values *attribute.Values, live manifestWork) manifestWork {
-		return masked(live, workload.ContentOf(*values))
+	h.Shown = func(values attribute.Values, live manifestWork) manifestWork {
+		return masked(live, workload.ContentOf(values))
 	}
 	h.BeforeWrite = func(ctx context.Context, c *change) bool {
 		return c.Prior != nil || !c.Plan.IsSet("placement") || waitUntilChosen(ctx, c)
 	}
 	h.Follow = func(ctx context.Context, c *change) crud.Follow {
 		f := crud.Follow{Attribute: waitAttribute()}
-		if wait := waitOf(*c.Plan); wait != nil {
-			places := workload.ContentOf(*c.Plan).PlacesWith(ctx, c.Config)
+		if wait := waitOf(c.Plan); wait != nil {
+			places := workload.ContentOf(c.Plan).PlacesWith(ctx, c.Config)
 			f.Wait = wait.wait(c.Client, c.Object, c.Timeout, places).Run
 		}
 		return f
 	}
-	h.AfterRead = func(_ context.Context, values *attribute.Values, live manifestWork, diags *diag.Diagnostics) {
-		crud.StayReady(*values, func() bool { return len(waitOf(*values).missing(live)) == 0 })
-		places := workload.ContentOf(*values).Places()
+	h.AfterRead = func(_ context.Context, values attribute.Values, live manifestWork, diags *diag.Diagnostics) {
+		crud.StayReady(values, func() bool { return len(waitOf(values).missing(live)) == 0 })
+		places := workload.ContentOf(values).Places()
 		warnOfContest(live, places, diags)
 		warnOfFailure(live, places, diags)
 	}

@@ -17,12 +17,12 @@ import (
 
 type (
 	namespace = *corev1.Namespace
-	change    = crud.Change[attribute.Values, namespace]
+	change    = crud.Change[namespace]
 )
 
 // Namespace is muster_namespace.
 func Namespace() crud.Declared {
-	return &crud.Kind[attribute.Values, namespace]{
+	return &crud.Kind[namespace]{
 		Type: "namespace", Noun: "namespace", Empty: &corev1.Namespace{},
 		Description: "A namespace on the hub, for cluster set bindings, placements and manifest work replica sets. " +
 			"Refer to its `name` in these resources, so that Terraform creates it before them and destroys it after " +
@@ -52,7 +52,7 @@ func Namespace() crud.Declared {
 			}),
 		},
 		Timeouts: crud.Timeouts{Delete: "deleting the namespace with what is in it"},
-		Hooks: crud.Hooks[attribute.Values, namespace]{
+		Hooks: crud.Hooks[namespace]{
 			Refuse:       refused,
 			Own:          own,
 			Warn:         warnOfDeletion,
@@ -74,7 +74,7 @@ func Namespace() crud.Declared {
 
 // own makes a namespace that nobody has marked somebody's: deleting it later would delete
 // what they have in it.
-func own(_ *attribute.Values, o *crud.Owned) {
+func own(_ attribute.Values, o *crud.Owned) {
 	o.Write.Further = func(live kube.Object) []crud.Difference {
 		if crud.OwnerMark(live) != "" {
 			return nil
@@ -83,7 +83,7 @@ func own(_ *attribute.Values, o *crud.Owned) {
 	}
 }
 
-func warnOfDeletion(_ context.Context, _ *crud.Resource, _ *attribute.Values, live namespace, diags *diag.Diagnostics) {
+func warnOfDeletion(_ context.Context, _ *crud.Resource, _ attribute.Values, live namespace, diags *diag.Diagnostics) {
 	if live.DeletionTimestamp != nil {
 		diags.AddWarning(fmt.Sprintf("Being deleted: namespace %q", live.Name),
 			"Somebody has asked for the deletion of the namespace, so nothing "+

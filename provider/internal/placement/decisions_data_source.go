@@ -27,7 +27,7 @@ import (
 
 // NewDecisionsDataSource is the data source muster_placement_decisions.
 func NewDecisionsDataSource() datasource.DataSource {
-	return crud.Query[values]{
+	return crud.Query{
 		Type: "placement_decisions",
 		Description: "The clusters that a placement has selected. It waits until the scheduler has processed the " +
 			"placement's present content, so a placement that the same apply creates or changes gives its new result.",
@@ -94,7 +94,7 @@ func groupsField[P any](order string, read func(P) []decidedGroup) attribute.Fie
 			func(g group) []string { return g.Clusters }))
 }
 
-func readDecisions(ctx context.Context, a *crud.Asking, v *values) {
+func readDecisions(ctx context.Context, a *crud.Asking, v values) {
 	namespace, name := v.Text("namespace"), v.Text("placement")
 	doing := fmt.Sprintf("read the decisions of placement %q", namespace+"/"+name)
 	object, missing := &clusterv1beta1.Placement{}, false
@@ -103,7 +103,7 @@ func readDecisions(ctx context.Context, a *crud.Asking, v *values) {
 		if missing = !exists; missing {
 			return true, nil
 		}
-		if !enough(*v, object) {
+		if !enough(v, object) {
 			return false, nil
 		}
 		// Decisions are written before the placement's status, so they are there.
@@ -123,8 +123,8 @@ func readDecisions(ctx context.Context, a *crud.Asking, v *values) {
 	default:
 		_, groups := decided(made)
 		d := &decisions{placement: object}
-		d.clusters, d.groups = narrow(*v, groups)
-		maps.Copy(*v, decisionsTable().Read(d))
+		d.clusters, d.groups = narrow(v, groups)
+		maps.Copy(v, decisionsTable().Read(d))
 	}
 }
 

@@ -23,7 +23,7 @@ const settleTime = 5 * time.Second
 // expect fills in what a change is expected to select where the plan left that
 // open. It has to run before the change is written.
 func expect(ctx context.Context, c *placementChange) bool {
-	plan := *c.Plan
+	plan := c.Plan
 	if !plan["planned_clusters"].IsUnknown() {
 		return true
 	}
@@ -37,7 +37,7 @@ func expect(ctx context.Context, c *placementChange) bool {
 // follow is what comes after a placement was written: a wait where one is asked
 // for, and otherwise a while for the scheduler to decide in.
 func follow(ctx context.Context, c *placementChange) crud.Follow {
-	plan, object := *c.Plan, c.Object
+	plan, object := c.Plan, c.Object
 	f := crud.Follow{
 		Attribute: waitAttribute(),
 		Report: func() {
@@ -71,7 +71,7 @@ func settle(ctx context.Context, client *kube.Client, plan values, object placem
 // selectedSince is what selected says after a write; null if the scheduler has not dealt
 // with that.
 func selectedSince(ctx context.Context, c *placementChange) types.List {
-	if !schedulingDisabled(*c.Plan) && !decidedOn(c.Object) {
+	if !schedulingDisabled(c.Plan) && !decidedOn(c.Object) {
 		return types.ListNull(types.StringType)
 	}
 	clusters, err := selected(ctx, c.Client, c.Object)

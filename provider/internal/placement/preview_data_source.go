@@ -25,7 +25,7 @@ import (
 
 // NewPreviewDataSource is the data source muster_placement_preview.
 func NewPreviewDataSource() datasource.DataSource {
-	return crud.Query[values]{
+	return crud.Query{
 		Type: "placement_preview",
 		Description: "What a placement would select, before it exists, and why: the hub's scheduling library, run on the " +
 			"present fleet. It changes nothing on the hub.\n\n" +
@@ -134,14 +134,14 @@ func explanationTable() attribute.Table[explanation] {
 	}
 }
 
-func readPreview(ctx context.Context, a *crud.Asking, v *values) {
+func readPreview(ctx context.Context, a *crud.Asking, v values) {
 	p := &preview{explained: !v.IsSet("explain") || v.Bool("explain")}
-	object := scheduled(*v)
+	object := scheduled(v)
 	if object.Name != "" {
 		live := &clusterv1beta1.Placement{}
 		err := a.Client.Get(ctx, live, object.Namespace, object.Name)
 		p.exists = err == nil
-		if !kube.IsNotFound(err, object.Name) && a.Failed(fmt.Sprintf("read placement %q", keyOf(*v)), err) {
+		if !kube.IsNotFound(err, object.Name) && a.Failed(fmt.Sprintf("read placement %q", keyOf(v)), err) {
 			return
 		}
 		if p.exists && !slices.ContainsFunc(selection().Names(), v.IsSet) {
@@ -151,6 +151,6 @@ func readPreview(ctx context.Context, a *crud.Asking, v *values) {
 	snapshot, err := a.Hub.Fleet(ctx, a.Client)
 	if !a.Failed("predict the selection of a placement in namespace "+object.Namespace, err) {
 		p.Preview = snapshot.Preview(object, p.explained)
-		maps.Copy(*v, previewTable().Read(p))
+		maps.Copy(v, previewTable().Read(p))
 	}
 }

@@ -18,12 +18,12 @@ import (
 
 type (
 	values          = attribute.Values
-	placementChange = crud.Change[values, placement]
+	placementChange = crud.Change[placement]
 )
 
 // Placement is muster_placement.
 func Placement() crud.Declared {
-	return &crud.Kind[values, placement]{
+	return &crud.Kind[placement]{
 		Type: "placement", Noun: "placement", Empty: &clusterv1beta1.Placement{},
 		Description: "Selects managed clusters out of the cluster sets that are bound to its namespace, and keeps " +
 			"the selection current. The data source `muster_placement_decisions` reads it by groups.\n\n" +
@@ -57,19 +57,19 @@ func Placement() crud.Declared {
 			Create: "creating, with `wait`,", Update: "changing, with `wait`,", Delete: "deleting",
 		},
 		Waits: &crud.Waits{Reported: choice().Names()},
-		Hooks: crud.Hooks[values, placement]{
+		Hooks: crud.Hooks[placement]{
 			Validate:    checkPlacement,
 			Plan:        planPlacement,
 			BeforeWrite: expect,
 			AfterWrite: func(_ context.Context, c *placementChange) bool {
 				if c.Prior == nil {
-					(*c.Plan)["selected_clusters"] = types.ListNull(types.StringType)
+					c.Plan["selected_clusters"] = types.ListNull(types.StringType)
 				}
 				return true
 			},
 			Follow: follow,
-			AlsoRead: func(ctx context.Context, client *kube.Client, v *values, live placement) (err error) {
-				(*v)["selected_clusters"], err = selected(ctx, client, live)
+			AlsoRead: func(ctx context.Context, client *kube.Client, v values, live placement) (err error) {
+				v["selected_clusters"], err = selected(ctx, client, live)
 				return err
 			},
 		},

@@ -28,14 +28,14 @@ import (
 type (
 	score       = *clusterv1alpha1.AddOnPlacementScore
 	scoreItem   = clusterv1alpha1.AddOnPlacementScoreItem
-	scoreChange = crud.Change[values, score]
+	scoreChange = crud.Change[score]
 )
 
 // Score is muster_addon_placement_score. Scores are the status of an object without a
 // spec; what the configuration sets of them is owned by its field manager, item by item,
 // as a spec would be.
 func Score() crud.Declared {
-	return &crud.Kind[values, score]{
+	return &crud.Kind[score]{
 		Type: "addon_placement_score", Noun: "placement score", Empty: &clusterv1alpha1.AddOnPlacementScore{},
 		Description: "Scores of one managed cluster, such as its cost or latency, for placements to rank clusters " +
 			"by: `add_on` in `prioritizer_policy` of `muster_placement`, or `managedCluster.scores(\"<name>\")` in " +
@@ -58,7 +58,7 @@ func Score() crud.Declared {
 		},
 		Table:   scoreTable(),
 		Foreign: crud.ForeignAnnotations,
-		Hooks: crud.Hooks[values, score]{
+		Hooks: crud.Hooks[score]{
 			KeepWording: keepMoment,
 			Own:         ownScores,
 			BeforeWrite: func(_ context.Context, c *scoreChange) bool {
@@ -68,7 +68,7 @@ func Score() crud.Declared {
 			Explain:    explainScore,
 			AfterWrite: writeScores,
 			Reading: func(_ context.Context, c *scoreChange) {
-				if !c.Prior.IsSet("valid_until") && shared(*c.Prior, c.Object) {
+				if !c.Prior.IsSet("valid_until") && shared(c.Prior, c.Object) {
 					c.Object.Status.ValidUntil = nil // Somebody else's.
 				}
 			},
@@ -166,10 +166,10 @@ func shared(v values, object score) bool {
 
 // ownScores has the scores compared that are there. Those that are added beside another
 // writer's are nobody's loss.
-func ownScores(v *values, o *crud.Owned) {
+func ownScores(v values, o *crud.Owned) {
 	object, _ := o.Write.Object.(score)
 	object.Status = clusterv1alpha1.AddOnPlacementScoreStatus{}
-	o.Write.Status = scored(*v, object.Namespace, object.Name)
+	o.Write.Status = scored(v, object.Namespace, object.Name)
 	o.Write.Harmless = func(d crud.Difference) bool {
 		return d.Added() && (strings.HasPrefix(d.Path, "status.scores") || strings.HasPrefix(d.Path, "metadata.labels"))
 	}
@@ -179,10 +179,10 @@ func ownScores(v *values, o *crud.Owned) {
 // one after the other.
 func writeScores(ctx context.Context, c *scoreChange) bool {
 	force := !c.Plan.IsSet("force_conflicts") || c.Plan.Bool("force_conflicts")
-	object := scored(*c.Plan, c.Keys[0], c.Keys[1])
+	object := scored(c.Plan, c.Keys[0], c.Keys[1])
 	err := c.Client.ApplyStatus(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager, Force: force})
 	// A time that somebody set who has no scores of their own in the object.
-	if err == nil && !c.Plan.IsSet("valid_until") && object.Status.ValidUntil != nil && !shared(*c.Plan, object) {
+	if err == nil && !c.Plan.IsSet("valid_until") && object.Status.ValidUntil != nil && !shared(c.Plan, object) {
 		err = c.Client.MergePatchStatus(ctx, object, hub.FieldManager, map[string]any{
 			"metadata": map[string]any{"resourceVersion": object.ResourceVersion},
 			"status":   map[string]any{"validUntil": nil},
@@ -222,7 +222,7 @@ func keepMoment(ctx context.Context, req resource.ModifyPlanRequest, resp *resou
 func releaseShared(ctx context.Context, c *scoreChange) bool {
 	live := &clusterv1alpha1.AddOnPlacementScore{}
 	found, ok := c.Find(ctx, live, c.Keys[0], c.Keys[1], "delete "+c.What, c.Diagnostics)
-	if !ok || !found || !shared(*c.Prior, live) {
+	if !ok || !found || !shared(c.Prior, live) {
 		return ok && found
 	}
 	bare := scored(nil, c.Keys[0], c.Keys[1])

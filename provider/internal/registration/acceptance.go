@@ -18,12 +18,12 @@ import (
 type (
 	managedCluster = *clusterv1.ManagedCluster
 	// acceptance carries one acceptance or denial out.
-	acceptance = crud.Change[attribute.Values, managedCluster]
+	acceptance = crud.Change[managedCluster]
 )
 
 // Acceptance is muster_cluster_acceptance.
 func Acceptance() crud.Declared {
-	return &crud.Kind[attribute.Values, managedCluster]{
+	return &crud.Kind[managedCluster]{
 		Type: "cluster_acceptance", Empty: &clusterv1.ManagedCluster{},
 		Description: "Accepts a cluster into the fleet: sets `hubAcceptsClient` on its ManagedCluster, waits until " +
 			"the hub has given the agent its namespace and rights, and, where the hub does not do that by itself, " +
@@ -45,8 +45,8 @@ func Acceptance() crud.Declared {
 			Create: "accepting, with the wait for cluster and certificate request,", Update: "accepting again",
 			Delete: "denying",
 		},
-		Part: &crud.Part[attribute.Values, managedCluster]{Write: decide, Claim: importedAcceptance},
-		Hooks: crud.Hooks[attribute.Values, managedCluster]{
+		Part: &crud.Part[managedCluster]{Write: decide, Claim: importedAcceptance},
+		Hooks: crud.Hooks[managedCluster]{
 			What: func(keys []string) string {
 				return fmt.Sprintf("the acceptance of managed cluster %q", keys[0])
 			},

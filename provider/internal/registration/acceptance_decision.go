@@ -143,7 +143,7 @@ func ownsDecision(c *acceptance, claim crud.Claim) bool {
 	switch {
 	case !acceptanceIsForeign(c.Object, claim) || c.Plan.Bool("adopt"):
 		return true
-	case c.Prior == nil && isMet(*c.Plan, c.Object):
+	case c.Prior == nil && isMet(c.Plan, c.Object):
 		c.Diagnostics.AddWarning("An acceptance was taken over from another Terraform resource",
 			foreignAcceptance(c.Client.Host(), c.Object)+" It says the same as this one. If that resource is still "+
 				"in a state, remove it there with terraform state rm, so that its destruction does not deny the "+
@@ -180,8 +180,8 @@ func decide(ctx context.Context, c *acceptance) bool {
 			return false
 		}
 		claim = claim.Writing()
-		if !isMet(*c.Plan, c.Object) || acceptanceMark(c.Object) != claim.Owner {
-			c.Object, err = apply(ctx, c.Client, *c.Plan, c.Object, claim.Owner, false)
+		if !isMet(c.Plan, c.Object) || acceptanceMark(c.Object) != claim.Owner {
+			c.Object, err = apply(ctx, c.Client, c.Plan, c.Object, claim.Owner, false)
 		}
 		if err == nil {
 			crud.KeepClaim(ctx, c.NewPrivate, claim, c.Diagnostics)

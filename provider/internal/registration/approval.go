@@ -82,7 +82,7 @@ func allowedRequester(request *certificatesv1.CertificateSigningRequest, name st
 // approves it. With a name only that request will do.
 func approveRequests(ctx context.Context, c *acceptance) {
 	client, name, only := c.Client, c.Keys[0], c.Plan.Text("approve_csr_name")
-	list, _ := (*c.Plan)["requesters"].(types.List)
+	list, _ := c.Plan["requesters"].(types.List)
 	requesters := attribute.StringList(list)
 	requests, of := &certificatesv1.CertificateSigningRequestList{}, &certificatesv1.CertificateSigningRequest{}
 	err := client.WaitList(ctx, requests, of, RequestsOf(name), func() (bool, error) {

@@ -24,8 +24,8 @@ import (
 
 // Registration is muster_cluster_registration.
 func Registration() crud.Declared {
-	type change = crud.Change[attribute.Values, managedCluster]
-	return &crud.Kind[attribute.Values, managedCluster]{
+	type change = crud.Change[managedCluster]
+	return &crud.Kind[managedCluster]{
 		Type: "cluster_registration", Empty: &clusterv1.ManagedCluster{}, Sole: true,
 		Description: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available " +
 			"(`" +
@@ -47,8 +47,8 @@ func Registration() crud.Declared {
 			}),
 		},
 		Timeouts: crud.Timeouts{Create: "the registration"},
-		Part:     &crud.Part[attribute.Values, managedCluster]{Write: awaitRegistration},
-		Hooks: crud.Hooks[attribute.Values, managedCluster]{
+		Part:     &crud.Part[managedCluster]{Write: awaitRegistration},
+		Hooks: crud.Hooks[managedCluster]{
 			What: func(keys []string) string {
 				return fmt.Sprintf("the registration of managed cluster %q", keys[0])
 			},

@@ -30,11 +30,11 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-type tokenChange = crud.Change[attribute.Values, *corev1.Secret]
+type tokenChange = crud.Change[*corev1.Secret]
 
 // TokenKind is muster_bootstrap_token.
 func TokenKind() crud.Declared {
-	return &crud.Kind[attribute.Values, *corev1.Secret]{
+	return &crud.Kind[*corev1.Secret]{
 		Type: "bootstrap_token", Noun: "bootstrap token", Empty: &corev1.Secret{}, Sole: true,
 		Description: "A bootstrap token that outlives the Terraform run, for agents that are installed by other " +
 			"means: a golden image, a GitOps tool, `clusteradm join`.\n\n" +
@@ -46,18 +46,18 @@ func TokenKind() crud.Declared {
 		Keys: []crud.Key{{
 			Name: "token_id", Description: "The public half of the token, which names it on the hub.",
 		}},
-		Make: func(*attribute.Values) []string {
+		Make: func(attribute.Values) []string {
 			made, _ := bootstraptoken.New("", "", time.Time{}) // Randomness never fails.
 			return []string{made.ID}
 		},
 		Table:   tokenTable(),
 		Foreign: crud.ForeignMetadata,
-		Hooks: crud.Hooks[attribute.Values, *corev1.Secret]{
+		Hooks: crud.Hooks[*corev1.Secret]{
 			Locate: func(keys []string) (namespace, name string) { return TokenSecret(keys[0]) },
 			KeysOf: func(live *corev1.Secret) []string { return []string{tokenOf(live).ID} },
 			Refuse: refuseSecret,
 			Plan:   planToken,
-			Own:    func(_ *attribute.Values, o *crud.Owned) { o.Discreet = true },
+			Own:    func(_ attribute.Values, o *crud.Owned) { o.Discreet = true },
 
 			BeforeWrite: completeToken,
 		},

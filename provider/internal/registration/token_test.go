@@ -37,7 +37,7 @@ func TestTokenScopeNeedsAHubThatKeepsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, client := publishing(t, x.maps)
 			var diags diag.Diagnostics
-			c := &tokenChange{Resource: &crud.Resource{Hub: h}, Client: client, Plan: &x.values, Diagnostics: &diags}
+			c := &tokenChange{Resource: &crud.Resource{Hub: h}, Client: client, Plan: x.values, Diagnostics: &diags}
 			if ok := keepsScope(t.Context(), c); ok != (x.want == "") {
 				t.Errorf("kept: %v, %v", ok, diags)
 			}

@@ -94,7 +94,7 @@ func noted(ctx context.Context, private crud.PrivateReader, diags *diag.Diagnost
 // noteWrite notes what the hub has reported up to a write that changes the works, for
 // this wait and later ones.
 func noteWrite(ctx context.Context, c *change) *replicaSetMark {
-	if c.Prior != nil && sameWorks(*c.Prior, *c.Plan) {
+	if c.Prior != nil && sameWorks(c.Prior, c.Plan) {
 		return noted(ctx, c.Private, c.Diagnostics)
 	}
 	written := markOf(c.Object)

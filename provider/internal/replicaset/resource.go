@@ -22,12 +22,12 @@ import (
 
 type (
 	replicaSet = *workv1alpha1.ManifestWorkReplicaSet
-	change     = crud.Change[attribute.Values, replicaSet]
+	change     = crud.Change[replicaSet]
 )
 
 // Set is the kind of muster_manifest_work_replica_set.
 func Set() crud.Declared {
-	return &crud.Kind[attribute.Values, replicaSet]{
+	return &crud.Kind[replicaSet]{
 		Type: "manifest_work_replica_set", Noun: "manifest work replica set",
 		Empty: &workv1alpha1.ManifestWorkReplicaSet{},
 		Description: "The same Kubernetes objects for every cluster that placements select: " +
@@ -116,7 +116,7 @@ func content() workload.Kind[replicaSet] {
 	}
 }
 
-func hooks() crud.Hooks[attribute.Values, replicaSet] {
+func hooks() crud.Hooks[replicaSet] {
 	h := content().Hooks()
 	h.Validate, h.KeepWording, h.Plan, h.Follow = validate, keepPlacements, plan, follow
 	// It hides what is secret, and says what to do about a hub that refuses all replica sets.
@@ -129,12 +129,12 @@ func hooks() crud.Hooks[attribute.Values, replicaSet] {
 			}
 		}
 	}
-	h.Shown = func(values *attribute.Values, live replicaSet) replicaSet {
-		return masked(live, workload.ContentOf(*values))
+	h.Shown = func(values attribute.Values, live replicaSet) replicaSet {
+		return masked(live, workload.ContentOf(values))
 	}
 	// It takes the mark of the last write, and warns of what has failed since.
 	h.Reading = func(ctx context.Context, c *change) {
-		values := *c.Prior
+		values := c.Prior
 		reading, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 		defer cancel()
 		warnOfFailures(reading, c.Hub.PlanClient(), c.Object, workload.ContentOf(values).Places(), c.Diagnostics)
@@ -142,8 +142,8 @@ func hooks() crud.Hooks[attribute.Values, replicaSet] {
 		values["rolled_out"] = types.BoolValue(rolledOut(c.Object, written))
 		crud.StayReady(values, func() bool { return len(waitOf(values).missing(c.Object, written)) == 0 })
 	}
-	h.Imported = func(values *attribute.Values, live replicaSet) error {
-		(*values)["rolled_out"] = types.BoolValue(rolledOut(live, nil))
+	h.Imported = func(values attribute.Values, live replicaSet) error {
+		values["rolled_out"] = types.BoolValue(rolledOut(live, nil))
 		return content().Hooks().Imported(values, live)
 	}
 	h.Going = func(c *change) *crud.Going {
@@ -159,7 +159,7 @@ func hooks() crud.Hooks[attribute.Values, replicaSet] {
 
 // follow is what comes after the replica set was written.
 func follow(ctx context.Context, c *change) crud.Follow {
-	values, written := *c.Plan, noteWrite(ctx, c)
+	values, written := c.Plan, noteWrite(ctx, c)
 	f := crud.Follow{Attribute: waitAttribute(), Report: c.TakeReports}
 	if values["rolled_out"].IsUnknown() {
 		f.Report = func() {

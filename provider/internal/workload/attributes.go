@@ -129,9 +129,9 @@ func Generation[O metav1.Object](kind string) attribute.Field[O] {
 }
 
 // GenerationToWaitFor is on the resources that wait for those of Generation.
-func GenerationToWaitFor(kind string) schema.Int64Attribute {
-	return schema.Int64Attribute{
+func GenerationToWaitFor[O any](kind string) attribute.Table[O] {
+	return attribute.Table[O]{attribute.Local[O]("generation", schema.Int64Attribute{
 		MarkdownDescription: "The attribute `generation` of the `" + kind + "`: another one lets it wait again.",
 		Required:            true,
-	}
+	})}
 }

@@ -25,24 +25,24 @@ func (k Kind[O]) Live(object O) Live {
 }
 
 // Hooks write and read the content, and hide what is secret in it.
-func (k Kind[O]) Hooks() crud.Hooks[attribute.Values, O] {
-	return crud.Hooks[attribute.Values, O]{
-		Own:  func(_ *attribute.Values, o *crud.Owned) { o.Discreet = true }, // The manifests may hold secrets.
+func (k Kind[O]) Hooks() crud.Hooks[O] {
+	return crud.Hooks[O]{
+		Own:  func(_ attribute.Values, o *crud.Owned) { o.Discreet = true }, // The manifests may hold secrets.
 		Mask: Mask,
 		Complete: func(
-			ctx context.Context, values *attribute.Values, config tfsdk.Config, object O, diags *diag.Diagnostics,
+			ctx context.Context, values attribute.Values, config tfsdk.Config, object O, diags *diag.Diagnostics,
 		) {
-			ContentOf(*values).Put(ctx, k.Rules, config, object, k.Template(object), diags)
+			ContentOf(values).Put(ctx, k.Rules, config, object, k.Template(object), diags)
 		},
-		AlsoRead: func(_ context.Context, _ *kube.Client, values *attribute.Values, object O) error {
-			content := ContentOf(*values)
+		AlsoRead: func(_ context.Context, _ *kube.Client, values attribute.Values, object O) error {
+			content := ContentOf(values)
 			err := content.Observe(k.Live(object))
-			content.keep(*values)
+			content.keep(values)
 			return err
 		},
-		Imported: func(values *attribute.Values, object O) error {
+		Imported: func(values attribute.Values, object O) error {
 			content, err := Import(k.Live(object))
-			content.keep(*values)
+			content.keep(values)
 			return err
 		},
 	}

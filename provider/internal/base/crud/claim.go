@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -38,10 +39,16 @@ func NewClaim() Claim {
 	return Claim{Owner: base64.RawURLEncoding.EncodeToString(mark[:])}
 }
 
-// claimAsFound is the claim on an object that an import takes over as it is.
-func claimAsFound(object metav1.Object) Claim {
+// importedClaim is the claim on an object that an import takes over as it is. What people
+// have set with kubectl is in the state then, so that the first write takes it over:
+// otherwise removing it from the configuration would not remove it on the hub.
+func importedClaim(object metav1.Object) Claim {
 	owner := OwnerMark(object)
-	return Claim{Owner: owner, UID: object.GetUID(), Borrowed: owner != ""}
+	claim := Claim{Owner: owner, UID: object.GetUID(), Borrowed: owner != ""}
+	if owner == "" && FieldsOf(object, hub.FieldManager).None() {
+		claim.From = []string{"kubectl*"}
+	}
+	return claim
 }
 
 // Terraform writes the whole state at each change of a resource, so its size is time.

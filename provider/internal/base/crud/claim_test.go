@@ -45,9 +45,9 @@ func TestAResourceKnowsItsObject(t *testing.T) {
 		"created again by somebody":                {Claim{Owner: "a", UID: "u"}, marked("new", ""), false},
 		"state of an earlier provider":             {Claim{}, marked("", ""), true},
 		"state of an earlier provider, taken over": {Claim{}, marked("", "b"), false},
-		"imported, unmarked":                       {claimAsFound(marked("", "")), marked("", ""), true},
-		"imported, marked":                         {claimAsFound(marked("", "b")), marked("", "b"), true},
-		"imported, and then taken":                 {claimAsFound(marked("", "b")), marked("", "c"), false},
+		"imported, unmarked":                       {importedClaim(marked("", "")), marked("", ""), true},
+		"imported, marked":                         {importedClaim(marked("", "b")), marked("", "b"), true},
+		"imported, and then taken":                 {importedClaim(marked("", "b")), marked("", "c"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := test.claim.Encode()
@@ -103,7 +103,7 @@ func TestWhatIsNoClaimIsNone(t *testing.T) {
 }
 
 func TestAnImportedObjectGetsAMarkOfItsOwnWithTheFirstWrite(t *testing.T) {
-	imported := claimAsFound(marked("", "theirs"))
+	imported := importedClaim(marked("", "theirs"))
 	if next := imported.Writing(); next.Owner == "" || next.Owner == "theirs" {
 		t.Errorf("got %+v", next)
 	}

@@ -17,18 +17,18 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // Kind declares one kind of object of the hub: all that is particular to it. From it
 // come its resource, its list resource and its data source, with their identity, their
 // imports and moves.
-//
-// M is what the plan and the state are read into: attribute.Values where Table says what
-// becomes of the attributes, or a model with tfsdk tags. O is the object of the API.
-type Kind[M any, O kube.Object] struct {
+// O is the object of the API.
+type Kind[O kube.Object] struct {
 	// Type is the resource's type without "muster_".
 	Type string
 	// Noun is what messages call the object, such as "placement".
@@ -43,9 +43,9 @@ type Kind[M any, O kube.Object] struct {
 	// Make makes up the keys of a new object; nil where the configuration names it. Keys
 	// that are made up are computed. Where a plan leaves them open, an update writes a new
 	// object, and leaves the former one to AfterWrite.
-	Make func(m *M) []string
+	Make func(values attribute.Values) []string
 	// Part says how a part of an object of another is kept; nil for a whole object.
-	Part *Part[M, O]
+	Part *Part[O]
 	// Sole says that nobody else writes such objects: there is neither adopt nor
 	// force_conflicts.
 	Sole bool
@@ -53,13 +53,10 @@ type Kind[M any, O kube.Object] struct {
 	// Table are the other attributes, without those that all kinds have: adopt,
 	// force_conflicts and timeouts.
 	Table attribute.Table[O]
-	// Model is in place of Table for a model with tfsdk tags.
-	Model *Conversion[M, O]
 
 	// Timeouts say what takes the time, for each operation that has a timeout.
 	Timeouts Timeouts
-	// List makes the list resource; nil where there is none. Type, NamespaceAttribute
-	// and Adopt are filled in.
+	// List makes the list resource; nil where there is none.
 	List *List[O]
 	// Data makes the data source; nil where there is none.
 	Data *Data[O]
@@ -76,7 +73,7 @@ type Kind[M any, O kube.Object] struct {
 	// Waits says what a plan leaves open, for a kind with the attributes wait and ready;
 	// nil for others.
 	Waits *Waits
-	Hooks[M, O]
+	Hooks[O]
 }
 
 // Waits says what a plan leaves open of a kind that waits. ready is known after the apply
@@ -100,11 +97,13 @@ type Key struct {
 
 // Part is a part of an object that stays when the resource goes, and that has an owner
 // of its own. Reading, BeforeDelete and Plan see to the rest.
-type Part[M any, O kube.Object] struct {
+type Part[O kube.Object] struct {
 	// Write writes the part. It returns false after an error.
-	Write func(ctx context.Context, c *Change[M, O]) bool
+	Write func(ctx context.Context, c *Change[O]) bool
 	// Claim is the claim on a part that an import takes over; nil where there is none.
 	Claim func(live O) Claim
+	// NoImport says that there is nothing to import.
+	NoImport bool
 }
 
 // Timeouts say what takes the time, as in "deleting, which waits until nothing uses it,".
@@ -116,32 +115,15 @@ type Timeouts struct {
 	Standard time.Duration
 }
 
-// Conversion says what becomes of a model with tfsdk tags, which has all attributes.
-type Conversion[M any, O kube.Object] struct {
-	// Attributes are those beside the keys, adopt and force_conflicts.
-	Attributes func() map[string]schema.Attribute
-	// Object is what the hub gets of a model.
-	Object func(m *M) O
-	// Observe brings the state up to date with the object.
-	Observe func(m *M, live O) error
-	// Import makes the state of an object.
-	Import func(live O) (*M, error)
-	// Unwanted is as in Write; nil finds nothing.
-	Unwanted func(m *M, live O) [][]string
-	// Unwritten are attributes whose change alone writes nothing to the hub.
-	Unwritten []string
-}
-
 // Hooks are what a kind does beyond the life that all have. Each may be nil.
-type Hooks[M any, O kube.Object] struct {
+type Hooks[O kube.Object] struct {
 	// What names the object in messages by its keys, where noun and name are not enough.
 	What func(keys []string) string
 	// Locate is where the object is on the hub, where its keys are not that.
 	Locate func(keys []string) (namespace, name string)
 	// KeysOf are the keys of an object, where Locate is set.
 	KeysOf func(live O) []string
-	// Fill puts into an object what its keys say beside its namespace and name, for a
-	// kind with a table.
+	// Fill puts into an object what its keys say beside its namespace and name.
 	Fill func(keys []string, object O)
 	// Refuse says why an object that exists can't be managed.
 	Refuse func(live O) error
@@ -153,58 +135,58 @@ type Hooks[M any, O kube.Object] struct {
 	// hub shall not be asked what would come of the change.
 	Plan func(ctx context.Context, r *Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool
 	// Own adjusts how the object is written.
-	Own func(m *M, o *Owned)
+	Own func(values attribute.Values, o *Owned)
 	// Complete puts into the object what only the configuration has, for a plan, too.
-	Complete func(ctx context.Context, m *M, config tfsdk.Config, object O, diags *diag.Diagnostics)
+	Complete func(ctx context.Context, values attribute.Values, config tfsdk.Config, object O, diags *diag.Diagnostics)
 	// Imported sets attributes of an object that is imported, before those that the table
 	// reads.
-	Imported func(m *M, live O) error
+	Imported func(values attribute.Values, live O) error
 	// Shown is the object as the state may show it: a copy whose reports have no secrets.
-	// m is the plan or the state. It is for kinds with a table.
-	Shown func(m *M, live O) O
+	// values are the plan or the state.
+	Shown func(values attribute.Values, live O) O
 	// Mask hides in diagnostics what is secret. from is the plan or the state; config is
 	// the state, too, where there is no configuration.
 	Mask func(ctx context.Context, from, config Source, diags *diag.Diagnostics)
 	// BeforeWrite runs before the object is written, which it may complete. It returns
 	// false to write nothing; an error is in the change's diagnostics then.
-	BeforeWrite func(ctx context.Context, c *Change[M, O]) bool
+	BeforeWrite func(ctx context.Context, c *Change[O]) bool
 	// Explain says more of the error of a write than the error does. doing is what was
 	// being done.
-	Explain func(c *Change[M, O], doing string, err error) error
+	Explain func(c *Change[O], doing string, err error) error
 	// AfterWrite runs when the object was written: c.Object is as the hub has it. What it
 	// sets in the plan is saved, and what the hub reports by then. After false nothing is
 	// saved.
-	AfterWrite func(ctx context.Context, c *Change[M, O]) bool
+	AfterWrite func(ctx context.Context, c *Change[O]) bool
 	// Follow is the wait after a write. ctx ends with the timeout.
-	Follow func(ctx context.Context, c *Change[M, O]) Follow
+	Follow func(ctx context.Context, c *Change[O]) Follow
 	// Reading runs when the object was read, before AfterRead, for what needs the hub or
 	// the private part of the state. c.Prior is the state, which it may complete.
-	Reading func(ctx context.Context, c *Change[M, O])
+	Reading func(ctx context.Context, c *Change[O])
 	// AfterRead runs when the object was read, before the state takes it over.
-	AfterRead func(ctx context.Context, m *M, live O, diags *diag.Diagnostics)
+	AfterRead func(ctx context.Context, values attribute.Values, live O, diags *diag.Diagnostics)
 	// Warn warns at a refresh of what is wrong with an object on the hub.
-	Warn func(ctx context.Context, r *Resource, m *M, live O, diags *diag.Diagnostics)
+	Warn func(ctx context.Context, r *Resource, values attribute.Values, live O, diags *diag.Diagnostics)
 	// AlsoRead reads what the state has beside the object, after the state has taken that
 	// over.
-	AlsoRead func(ctx context.Context, client *kube.Client, m *M, live O) error
+	AlsoRead func(ctx context.Context, client *kube.Client, values attribute.Values, live O) error
 	// BeforeDelete runs before the deletion. It returns false to delete nothing.
-	BeforeDelete func(ctx context.Context, c *Change[M, O]) bool
+	BeforeDelete func(ctx context.Context, c *Change[O]) bool
 	// Going is what goes with the object in clusters.
-	Going func(c *Change[M, O]) *Going
+	Going func(c *Change[O]) *Going
 	// Late says what keeps an object that should be gone, as c.Object shows it.
-	Late func(ctx context.Context, c *Change[M, O]) (summary, detail string)
+	Late func(ctx context.Context, c *Change[O]) (summary, detail string)
 	// AfterDelete runs when the object is gone, or another's.
-	AfterDelete func(ctx context.Context, c *Change[M, O])
+	AfterDelete func(ctx context.Context, c *Change[O])
 }
 
 // Change is a creation, an update or a deletion as the hooks of a kind see it.
-type Change[M any, O kube.Object] struct {
+type Change[O kube.Object] struct {
 	*Resource
 	// What names the object in messages, and Keys are its keys.
 	What string
 	Keys []string
 	// Plan is what is wanted; nil in a deletion. Prior is the state; nil in a creation.
-	Plan, Prior *M
+	Plan, Prior attribute.Values
 	// Changes are the attributes that change.
 	Changes attribute.Changes
 	// Config is the configuration, with its write-only attributes; empty in a deletion.
@@ -240,27 +222,27 @@ type Declared interface {
 }
 
 // NewResource implements Declared.
-func (k *Kind[M, O]) NewResource() resource.Resource { return &kindResource[M, O]{kind: k} }
+func (k *Kind[O]) NewResource() resource.Resource {
+	if k.Part != nil && k.Part.NoImport {
+		return &kindResource[O]{kind: k}
+	}
+	return &importable[O]{kindResource[O]{kind: k}}
+}
 
 // NewListResource implements Declared.
-func (k *Kind[M, O]) NewListResource() list.ListResource {
+func (k *Kind[O]) NewListResource() list.ListResource {
 	if k.List == nil {
 		return nil
 	}
-	l := *k.List
-	l.Type, l.Adopt = k.Type, func(object O) (Model, error) { return k.imported(object, l.Without...) }
-	if len(k.Keys) > 1 {
-		l.NamespaceAttribute = k.Keys[0].Name
-	}
-	return NewList(l)
+	return &listResource[O]{kind: k}
 }
 
 // NewDataSource implements Declared.
-func (k *Kind[M, O]) NewDataSource() datasource.DataSource {
+func (k *Kind[O]) NewDataSource() datasource.DataSource {
 	if k.Data == nil {
 		return nil
 	}
-	return &kindDataSource[M, O]{kind: k}
+	return &kindDataSource[O]{kind: k}
 }
 
 // Resources are the constructors of the kinds' resources.
@@ -294,53 +276,36 @@ func DataSources(kinds []Declared) []func() datasource.DataSource {
 	return all
 }
 
-// attributes are those of the resource's schema.
-func (k *Kind[M, O]) attributes() map[string]schema.Attribute {
-	attributes := map[string]schema.Attribute{}
+// schema is that of the resource.
+func (k *Kind[O]) schema(ctx context.Context) schema.Schema {
+	s := schema.Schema{MarkdownDescription: k.Description, Attributes: k.Table.Attributes()}
 	if !k.Sole {
-		attributes["adopt"], attributes["force_conflicts"] = attribute.AdoptAttribute(), attribute.ForceAttribute()
-	}
-	maps.Copy(attributes, k.Table.Attributes())
-	if k.Model != nil {
-		maps.Copy(attributes, k.Model.Attributes())
+		s.Attributes["adopt"], s.Attributes["force_conflicts"] = attribute.AdoptAttribute(), attribute.ForceAttribute()
 	}
 	for _, key := range k.Keys {
-		attributes[key.Name] = attribute.Identifying(key.Description, key.Valid)
+		s.Attributes[key.Name] = attribute.Identifying(key.Description, key.Valid)
 		if k.Make != nil {
-			attributes[key.Name] = attribute.Kept(key.Description)
+			s.Attributes[key.Name] = attribute.Kept(key.Description)
 		}
-	}
-	return attributes
-}
-
-// blocks are those of the resource's schema.
-func (k *Kind[M, O]) blocks(ctx context.Context) map[string]schema.Block {
-	if (k.Timeouts == Timeouts{}) {
-		return nil
-	}
-	text := func(what string, standard time.Duration) string {
-		if what == "" {
-			return ""
-		}
-		return attribute.TimeoutText(what, standard)
 	}
 	t, standard := k.Timeouts, cmp.Or(k.Timeouts.Standard, attribute.DefaultWait)
-	return map[string]schema.Block{"timeouts": timeouts.Block(ctx, timeouts.Opts{
-		Create: t.Create != "", CreateDescription: text(t.Create, standard),
-		Update: t.Update != "", UpdateDescription: text(t.Update, standard),
-		Delete: t.Delete != "", DeleteDescription: text(t.Delete, attribute.DefaultDelete),
+	if t.Create+t.Update+t.Delete == "" {
+		return s
+	}
+	s.Blocks = map[string]schema.Block{"timeouts": timeouts.Block(ctx, timeouts.Opts{
+		Create: t.Create != "", CreateDescription: attribute.TimeoutText(t.Create, standard),
+		Update: t.Update != "", UpdateDescription: attribute.TimeoutText(t.Update, standard),
+		Delete: t.Delete != "", DeleteDescription: attribute.TimeoutText(t.Delete, attribute.DefaultDelete),
 	})}
+	return s
 }
 
 // unwritten are the attributes whose change alone writes nothing.
-func (k *Kind[M, O]) unwritten() []string {
-	if k.Model != nil {
-		return k.Model.Unwritten
-	}
+func (k *Kind[O]) unwritten() []string {
 	return append(k.Table.Unwritten(), "timeouts")
 }
 
-func (k *Kind[M, O]) keyNames() []string {
+func (k *Kind[O]) keyNames() []string {
 	var names []string
 	for _, key := range k.Keys {
 		names = append(names, key.Name)
@@ -348,14 +313,14 @@ func (k *Kind[M, O]) keyNames() []string {
 	return names
 }
 
-func (k *Kind[M, O]) what(keys []string) string {
+func (k *Kind[O]) what(keys []string) string {
 	if k.What != nil {
 		return k.What(keys)
 	}
 	return fmt.Sprintf("%s %q", k.Noun, strings.Join(keys, "/"))
 }
 
-func (k *Kind[M, O]) locate(keys []string) (namespace, name string) {
+func (k *Kind[O]) locate(keys []string) (namespace, name string) {
 	switch {
 	case k.Locate != nil:
 		return k.Locate(keys)
@@ -366,7 +331,7 @@ func (k *Kind[M, O]) locate(keys []string) (namespace, name string) {
 }
 
 // keysOf are the keys of an object that was read.
-func (k *Kind[M, O]) keysOf(object O) []string {
+func (k *Kind[O]) keysOf(object O) []string {
 	switch {
 	case k.KeysOf != nil:
 		return k.KeysOf(object)
@@ -376,9 +341,15 @@ func (k *Kind[M, O]) keysOf(object O) []string {
 	return []string{object.GetNamespace(), object.GetName()}
 }
 
-// fresh is an empty object at a place.
-func (k *Kind[M, O]) fresh(keys []string) O {
+// empty is an object in which nothing is set.
+func (k *Kind[O]) empty() O {
 	object, _ := kube.Fresh(k.Empty).(O)
+	return object
+}
+
+// fresh is an object in which nothing is set but what its keys say.
+func (k *Kind[O]) fresh(keys []string) O {
+	object := k.empty()
 	namespace, name := k.locate(keys)
 	object.SetNamespace(namespace)
 	object.SetName(name)
@@ -389,56 +360,25 @@ func (k *Kind[M, O]) fresh(keys []string) O {
 }
 
 // owned is the object of a plan or a state, as it is written.
-func (k *Kind[M, O]) owned(i *instance[M, O]) Owned {
-	o := Own(i.object(), i.What(), strings.Join(i.keys, "/"), i.bool("adopt"), i.bool("force_conflicts"))
-	o.Places = k.Table.Places()
-	for text, name := range k.Places {
-		o.Places[text] = name
-	}
-	o.Write.Foreign = k.Foreign
-	o.Write.Unwanted = func(live kube.Object) [][]string {
-		object, ok := live.(O)
-		if !ok {
-			return nil
-		}
-		return i.unwanted(object)
-	}
+func (k *Kind[O]) owned(i *instance[O], object O) Owned {
+	force, _ := i.read["force_conflicts"].(types.Bool)
+	o := Owned{What: i.what(), id: strings.Join(i.keys, "/"), Places: k.Table.Places(), Write: Write{
+		Object: object, Manager: hub.FieldManager, Foreign: k.Foreign,
+		Adopt: i.read.Bool("adopt"), Force: force.IsNull() || force.ValueBool(),
+		Unwanted: func(live kube.Object) [][]string {
+			there, _ := live.(O)
+			return k.Table.Unwanted(i.object(), there)
+		},
+	}}
+	maps.Copy(o.Places, k.Places)
 	if k.Refuse != nil {
 		o.Write.Refuse = func(live kube.Object) error {
-			object, ok := live.(O)
-			if !ok {
-				return nil
-			}
-			return k.Refuse(object)
+			there, _ := live.(O)
+			return k.Refuse(there)
 		}
 	}
 	if k.Own != nil {
-		k.Own(i.model, &o)
+		k.Own(i.values, &o)
 	}
 	return o
-}
-
-// limit is the timeout of an operation, and whether it has one.
-func (k *Kind[M, O]) limit(
-	ctx context.Context, i *instance[M, O], operation string, diags *diag.Diagnostics,
-) (timeout time.Duration, limited bool) {
-	of, ok := i.all["timeouts"].(timeouts.Value)
-	if !ok {
-		return attribute.DefaultDelete, false
-	}
-	var problems diag.Diagnostics
-	standard := cmp.Or(k.Timeouts.Standard, attribute.DefaultWait)
-	switch operation {
-	case "create":
-		limited = k.Timeouts.Create != ""
-		timeout, problems = of.Create(ctx, standard)
-	case "update":
-		limited = k.Timeouts.Update != ""
-		timeout, problems = of.Update(ctx, standard)
-	default:
-		limited = true
-		timeout, problems = of.Delete(ctx, attribute.DefaultDelete)
-	}
-	diags.Append(problems...)
-	return timeout, limited
 }

@@ -39,20 +39,20 @@ type Data[O kube.Object] struct {
 }
 
 // kindDataSource is the data source of a kind.
-type kindDataSource[M any, O kube.Object] struct {
+type kindDataSource[O kube.Object] struct {
 	DataSource
-	kind *Kind[M, O]
+	kind *Kind[O]
 }
 
 // Metadata implements datasource.DataSource.
-func (d *kindDataSource[M, O]) Metadata(
+func (d *kindDataSource[O]) Metadata(
 	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
 ) {
 	resp.TypeName = req.ProviderTypeName + "_" + d.kind.Type
 }
 
 // Schema implements datasource.DataSource.
-func (d *kindDataSource[M, O]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+func (d *kindDataSource[O]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	data := d.kind.Data
 	attributes := attribute.ObservedAttributes(d.table().Attributes())
 	if data.Attributes != nil {
@@ -69,7 +69,7 @@ func (d *kindDataSource[M, O]) Schema(_ context.Context, _ datasource.SchemaRequ
 }
 
 // Read implements datasource.DataSource.
-func (d *kindDataSource[M, O]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+func (d *kindDataSource[O]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	if d.Deferred(req, resp) {
 		return
 	}
@@ -118,7 +118,7 @@ func (d *kindDataSource[M, O]) Read(ctx context.Context, req datasource.ReadRequ
 }
 
 // table are the attributes beside the keys.
-func (d *kindDataSource[M, O]) table() attribute.Table[O] {
+func (d *kindDataSource[O]) table() attribute.Table[O] {
 	return append(d.kind.Table.Shown(d.kind.Data.Without...), d.kind.Data.Table...)
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,23 +25,26 @@ const (
 	kubectlManifest    = "kubectl_manifest"    // alekc/kubectl and gavinbunney/kubectl
 )
 
-// MovedFrom lets a `moved` block turn a kubernetes_manifest or a kubectl_manifest into
-// the resource. adopt makes the resource of the object, as its import does. The object
-// is the one in the old resource's state; the hub is not asked.
-func MovedFrom[T kube.Object](adopt func(T) (Model, error)) []resource.StateMover {
+// MoveState implements resource.ResourceWithMoveState. It lets a `moved` block turn a
+// kubernetes_manifest or a kubectl_manifest into the resource. The object is the one in the
+// old resource's state; the hub is not asked. The claim knows where the object comes from.
+func (r *kindResource[O]) MoveState(context.Context) []resource.StateMover {
+	if r.kind.Part != nil {
+		return nil
+	}
 	return []resource.StateMover{{StateMover: func(ctx context.Context, req resource.MoveStateRequest,
 		resp *resource.MoveStateResponse) {
 		if req.SourceTypeName != kubernetesManifest && req.SourceTypeName != kubectlManifest {
 			return // The framework says that this can't be moved.
 		}
 		source, err := parseSource(req)
-		object, _ := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+		object := r.kind.empty()
 		if err == nil {
 			err = source.into(object)
 		}
-		var model Model
+		var state *instance[O]
 		if err == nil {
-			model, err = adopt(object)
+			state, err = r.kind.imported(object)
 		}
 		if err != nil {
 			resp.Diagnostics.AddError("Cannot move a "+req.SourceTypeName+" to this resource",
@@ -51,19 +52,12 @@ func MovedFrom[T kube.Object](adopt func(T) (Model, error)) []resource.StateMove
 					"removed block with destroy = false takes it out of the old resource's state.", err))
 			return
 		}
-		keepMoved(ctx, model, source, resp)
+		KeepClaim(ctx, resp.TargetPrivate, Claim{UID: source.uid, From: source.managers}, &resp.Diagnostics)
+		resp.Diagnostics.Append(resp.TargetState.Set(ctx, state.stored())...)
+		if resp.TargetIdentity != nil {
+			resp.Diagnostics.Append(resp.TargetIdentity.Set(ctx, state.identity())...)
+		}
 	}}}
-}
-
-// keepMoved saves the state with a claim that knows where the object comes from.
-func keepMoved(ctx context.Context, model Model, source movedSource, resp *resource.MoveStateResponse) {
-	var diags diag.Diagnostics
-	KeepClaim(ctx, resp.TargetPrivate, Claim{UID: source.uid, From: source.managers}, &diags)
-	diags.Append(resp.TargetState.Set(ctx, stored(model))...)
-	if resp.TargetIdentity != nil {
-		diags.Append(resp.TargetIdentity.Set(ctx, model.Identity())...)
-	}
-	resp.Diagnostics.Append(diags...)
 }
 
 // movedSource is what another provider's state says of an object.

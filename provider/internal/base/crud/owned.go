@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
@@ -39,16 +38,6 @@ type Owned struct {
 	// Places are attributes whose names are not those of their fields, by a text of
 	// the hub's refusals, such as the field's path.
 	Places map[string]string
-}
-
-// Own is an object that is compared by all that it says. adopt and force are the
-// resource's attributes.
-func Own(object kube.Object, what, id string, adopt, force types.Bool) Owned {
-	return Owned{What: what, id: id, Write: Write{
-		Object: object, Manager: hub.FieldManager,
-		Adopt: adopt.ValueBool(),
-		Force: force.IsNull() || force.ValueBool(),
-	}}
 }
 
 type (
@@ -111,9 +100,9 @@ func (o Owned) Update(
 	return nil
 }
 
-// Recognize compares an object that was read with what the resource remembers of
+// recognize compares an object that was read with what the resource remembers of
 // it. It warns when the object is another's by now.
-func (r *Resource) Recognize(
+func (r *Resource) recognize(
 	ctx context.Context, object kube.Object, what string, was PrivateReader, private PrivateWriter,
 	diags *diag.Diagnostics,
 ) {
@@ -130,17 +119,6 @@ func (r *Resource) Recognize(
 		claim.UID = object.GetUID()
 		KeepClaim(ctx, private, claim, diags)
 	}
-}
-
-// DeleteObject deletes an object that is still the resource's and waits until it is
-// gone. Another's is left with a warning, which is no error. object gets what was
-// seen last.
-func (r *Resource) DeleteObject(
-	ctx context.Context, client *kube.Client, object kube.Object, namespace, name, what string, was PrivateReader,
-	diags *diag.Diagnostics,
-) error {
-	err := DeleteAndWait(ctx, client, object, namespace, name, ClaimOf(ctx, was, diags))
-	return Left(client, what, err, diags)
 }
 
 // Left turns the error that an object is another's into a warning.

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -18,13 +17,13 @@ import (
 )
 
 // Query declares a data source that neither reads one object of a kind (see Data) nor
-// lists several (see Listing). M is its model: with tfsdk tags, or attribute.Values.
-type Query[M any] struct {
+// lists several (see Listing).
+type Query struct {
 	// Type is its type without "muster_".
 	Type string
 	// Description documents it.
 	Description string
-	// Attributes are those of the model, without timeouts.
+	// Attributes are those of the schema, without timeouts.
 	Attributes func() map[string]schema.Attribute
 	// Takes is what the timeout limits, such as "the wait", and Timeout is the default; a
 	// query without them has no timeout.
@@ -32,9 +31,9 @@ type Query[M any] struct {
 	Timeout time.Duration
 	// Validate is optional: it checks how attributes go together.
 	Validate func(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics)
-	// Read completes the model, which has the configuration. ctx ends with the timeout.
-	// Nothing is saved after an error.
-	Read func(ctx context.Context, a *Asking, model *M)
+	// Read completes the values, which are those of the configuration. ctx ends with the
+	// timeout. Nothing is saved after an error.
+	Read func(ctx context.Context, a *Asking, values attribute.Values)
 }
 
 // Asking is what a query has to ask the hub.
@@ -55,23 +54,23 @@ func (a *Asking) Failed(doing string, err error) bool {
 }
 
 // NewDataSource is the data source.
-func (q Query[M]) NewDataSource() datasource.DataSource { return &query[M]{Query: q} }
+func (q Query) NewDataSource() datasource.DataSource { return &query{Query: q} }
 
-var _ datasource.DataSourceWithValidateConfig = (*query[struct{}])(nil)
+var _ datasource.DataSourceWithValidateConfig = (*query)(nil)
 
 // query is the data source of a Query.
-type query[M any] struct {
+type query struct {
 	DataSource
-	Query[M]
+	Query
 }
 
 // Metadata implements datasource.DataSource.
-func (d *query[M]) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+func (d *query) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + d.Type
 }
 
 // Schema implements datasource.DataSource.
-func (d *query[M]) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+func (d *query) Schema(ctx context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{MarkdownDescription: d.Description, Attributes: d.Attributes()}
 	if d.Takes != "" {
 		resp.Schema.Blocks = map[string]schema.Block{"timeouts": timeouts.BlockWithOpts(ctx, timeouts.Opts{
@@ -81,7 +80,7 @@ func (d *query[M]) Schema(ctx context.Context, _ datasource.SchemaRequest, resp 
 }
 
 // ValidateConfig implements datasource.DataSourceWithValidateConfig.
-func (d *query[M]) ValidateConfig(
+func (d *query) ValidateConfig(
 	ctx context.Context, req datasource.ValidateConfigRequest, resp *datasource.ValidateConfigResponse,
 ) {
 	if d.Validate != nil {
@@ -90,23 +89,16 @@ func (d *query[M]) ValidateConfig(
 }
 
 // Read implements datasource.DataSource.
-func (d *query[M]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+func (d *query) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	if d.Deferred(req, resp) {
 		return
 	}
 	a := &Asking{Hub: d.Hub, Diagnostics: &resp.Diagnostics}
 	var config types.Object
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	model := new(M)
-	values, plain := any(model).(*attribute.Values)
-	if plain {
-		*values = config.Attributes()
-	} else {
-		resp.Diagnostics.Append(req.Config.Get(ctx, model)...)
-	}
+	values := attribute.Values(config.Attributes())
 	if d.Takes != "" {
-		var limits timeouts.Value
-		resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("timeouts"), &limits)...)
+		limits, _ := values["timeouts"].(timeouts.Value)
 		timeout, problems := limits.Read(ctx, d.Timeout)
 		resp.Diagnostics.Append(problems...)
 		var cancel context.CancelFunc
@@ -118,13 +110,7 @@ func (d *query[M]) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	d.Query.Read(ctx, a, model)
-	if resp.Diagnostics.HasError() {
-		return
+	if d.Query.Read(ctx, a, values); !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(resp.State.Set(ctx, types.ObjectValueMust(config.AttributeTypes(ctx), values))...)
 	}
-	var state any = model
-	if plain {
-		state = types.ObjectValueMust(config.AttributeTypes(ctx), *values)
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -148,4 +149,57 @@ func (w *Wait) Describe(ctx context.Context, early *kube.GaveUpError, now time.T
 		lines = append(lines, "  "+command)
 	}
 	return attribute.JoinLines(lines)
+}
+
+// Follow is what comes after an object was written: the wait for it, if the
+// configuration asks for one, and the attributes that the hub fills in.
+type Follow struct {
+	// Attribute is the kind's attribute wait.
+	Attribute WaitAttribute
+	// Wait waits, and returns what to report if it was not met. It is nil where the
+	// configuration asks for no wait.
+	Wait func(waiting context.Context) (summary, problem string)
+	// Settle is optional: it gives the hub a moment to report where there is no wait.
+	Settle func(waiting context.Context)
+	// Report takes over what was seen last, after Wait and after Settle. If nil, that is
+	// what the table reads.
+	Report func()
+}
+
+// begin fills in the attribute ready for as long as the wait is not met, and reports
+// whether to wait: ready is unknown where the plan asks for that.
+func (f Follow) begin(values attribute.Values) bool {
+	due := f.Wait != nil && values["ready"].IsUnknown()
+	switch {
+	case f.Wait == nil:
+		values["ready"] = types.BoolNull()
+	case due:
+		values["ready"] = types.BoolValue(false)
+	}
+	return due
+}
+
+func (f Follow) run(waiting context.Context, values attribute.Values, due bool) (summary, problem string) {
+	switch {
+	case due:
+		summary, problem = f.Wait(waiting)
+		values["ready"] = types.BoolValue(problem == "")
+	case f.Wait == nil && f.Settle != nil:
+		f.Settle(waiting)
+	default:
+		return "", ""
+	}
+	f.Report()
+	return summary, problem
+}
+
+// StayReady brings the attribute ready up to date at a refresh: it is null without a wait,
+// and once the wait was met, it stays so.
+func StayReady(values attribute.Values, met func() bool) {
+	switch {
+	case !values.IsSet("wait"):
+		values["ready"] = types.BoolNull()
+	case !values.Bool("ready"):
+		values["ready"] = types.BoolValue(met())
+	}
 }

@@ -2,6 +2,7 @@ package crud
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -9,11 +10,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // WaitAttribute is the attribute wait of a kind.
@@ -50,8 +54,19 @@ func (w WaitAttribute) Schema() schema.SingleNestedAttribute {
 		MarkdownDescription: strings.TrimSpace(description),
 		Optional:            true,
 		Attributes:          w.Options.Attributes(),
-		Validators:          []validator.Object{waitValidator{attribute.Described(w.Options.words("; ")), w.Options}},
+		Validators:          []validator.Object{attribute.ValidObject(w.Options.words("; "), w.Options.check)},
 	}
+}
+
+// afterCreation says of a wait that was not met what comes of it, and how to have the run
+// fail.
+func (w WaitAttribute) afterCreation() string {
+	text := "The " + w.Kind + " stays as it is, and the next apply waits again. This run succeeds all the same, " +
+		"because Terraform would destroy what an error leaves behind. To make it fail, "
+	if w.Failing != "" {
+		text += "wait with " + w.Failing + ", or "
+	}
+	return text + "add a lifecycle postcondition on self.ready."
 }
 
 // WaitOption is an attribute that says what to wait for.
@@ -116,7 +131,7 @@ func (o WaitOptions) words(separator string) string {
 }
 
 // check refuses a wait for nothing, given the values of its attributes.
-func (o WaitOptions) check(at path.Path, values map[string]attr.Value, diags *diag.Diagnostics) {
+func (o WaitOptions) check(at path.Path, values attribute.Values, diags *diag.Diagnostics) {
 	for _, option := range o {
 		switch value := values[option.Name].(type) {
 		case nil:
@@ -134,15 +149,72 @@ func (o WaitOptions) check(at path.Path, values map[string]attr.Value, diags *di
 		"The wait names nothing that it waits for: set "+o.words(" or ")+", or remove the wait.")
 }
 
-// waitValidator refuses a wait for nothing.
-type waitValidator struct {
-	attribute.Described
-	options WaitOptions
+// WaitResource is a kind of resource that only waits for an object: a failure is an error,
+// which taints nothing but the wait, and is waited for again by the next apply. The
+// resource goes with the object, and nothing imports it.
+type WaitResource[O kube.Object] struct {
+	// Type, Keys, Description and Empty are as in Kind. Noun is what the object is called.
+	Type, Noun, Description string
+	Keys                    []Key
+	Empty                   O
+	// Options are what there is to wait for. Where there are several, the first one is
+	// waited for if none is set.
+	Options WaitOptions
+	// Again are the attributes whose change makes it wait again.
+	Again attribute.Table[O]
+	// Wait waits for c.Object as the options say, and returns what to report if the wait
+	// was not met. It ends with waiting.
+	Wait func(waiting context.Context, c *Change[O], options types.Object) (summary, problem string)
 }
 
-// ValidateObject implements validator.Object.
-func (v waitValidator) ValidateObject(_ context.Context, req validator.ObjectRequest, resp *validator.ObjectResponse) {
-	if !req.ConfigValue.IsNull() && !req.ConfigValue.IsUnknown() {
-		v.options.check(req.Path, req.ConfigValue.Attributes(), &resp.Diagnostics)
+// Kind is the kind.
+func (w WaitResource[O]) Kind() Declared {
+	table, first := w.Again, w.Options[0].Name
+	for name, s := range w.Options.Attributes() {
+		if flag, ok := s.(schema.BoolAttribute); ok && name == first {
+			flag.MarkdownDescription += " Defaults to `true` where nothing else is set to wait for."
+			s = flag
+		}
+		table = append(table, attribute.Local[O](name, s))
 	}
+	return &Kind[O]{
+		Type: w.Type, Keys: w.Keys, Description: w.Description, Empty: w.Empty, Sole: true, Table: table,
+		Timeouts: Timeouts{Create: "the first wait", Update: "a wait for a change"},
+		Part:     &Part[O]{Write: w.wait, NoImport: true},
+		Hooks: Hooks[O]{
+			What: func(keys []string) string {
+				return fmt.Sprintf("the wait for %s %q", w.Noun, strings.Join(keys, "/"))
+			},
+			Validate: func(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+				if values := attribute.ValuesOf(ctx, config, diags); values.IsSet(first) {
+					w.Options.check(path.Root(first), values, diags)
+				}
+			},
+			Plan: func(context.Context, *Resource, resource.ModifyPlanRequest, *resource.ModifyPlanResponse) bool {
+				return false
+			},
+			BeforeDelete: func(context.Context, *Change[O]) bool { return false },
+		},
+	}
+}
+
+// wait waits, unless only a timeout has changed.
+func (w WaitResource[O]) wait(ctx context.Context, c *Change[O]) bool {
+	if c.Prior != nil && !c.Changes.Beyond("timeouts") {
+		return true
+	}
+	kinds, options := map[string]attr.Type{}, map[string]attr.Value{}
+	standard := len(w.Options) > 1
+	for name, s := range w.Options.Attributes() {
+		kinds[name], options[name] = s.GetType(), c.Plan[name]
+		standard = standard && c.Plan[name].IsNull()
+	}
+	if standard {
+		options[w.Options[0].Name] = types.BoolValue(true)
+	}
+	summary, problem := w.Wait(ctx, c, types.ObjectValueMust(kinds, options))
+	if problem != "" {
+		c.Diagnostics.AddError(summary, problem)
+	}
+	return problem == ""
 }

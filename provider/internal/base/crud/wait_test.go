@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
@@ -117,9 +118,8 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ran []string
-			ready := x.ready
+			values := attribute.Values{"ready": x.ready}
 			f := Follow{
-				Ready:  &ready,
 				Settle: func(context.Context) { ran = append(ran, "settle") },
 				Report: func() { ran = append(ran, "report") },
 			}
@@ -129,7 +129,8 @@ func TestFollow(t *testing.T) {
 					return "Not ready", x.problem
 				}
 			}
-			_, problem := f.run(t.Context(), f.begin())
+			_, problem := f.run(t.Context(), values, f.begin(values))
+			ready := values["ready"]
 			if problem != x.problem || !ready.Equal(x.want) || !slices.Equal(ran, x.ran) {
 				t.Errorf("got problem %q, ready = %s and %v; want %q, %s and %v", problem, ready, ran, x.problem, x.want, x.ran)
 			}
