@@ -103,8 +103,9 @@ func (r *listResource[O]) ListResourceConfigSchema(
 	}
 	truth := func(description string) schema.BoolAttribute {
 		return schema.BoolAttribute{
-			MarkdownDescription: "Whether to list " + l.Plural + " that " + description + " If omitted, they are left out.",
-			Optional:            true,
+			MarkdownDescription: "Whether to list " + l.Plural + " that " + description +
+				" If omitted, they are left out.",
+			Optional: true,
 		}
 	}
 	attributes := map[string]schema.Attribute{
@@ -197,7 +198,8 @@ func (w *walk[O]) run(ctx context.Context, client *kube.Client, diags *diag.Diag
 	}
 	options := w.Within
 	options.LabelSelector = w.filter.Text(selectorAttribute)
-	if namespace := w.filter.Text(w.kind.namespaceAttribute()); namespace != "" && !strings.ContainsAny(namespace, `*?[\`) {
+	namespace := w.filter.Text(w.kind.namespaceAttribute())
+	if namespace != "" && !strings.ContainsAny(namespace, `*?[\`) {
 		options.Namespace = namespace
 	}
 	take := func(object kube.Object) bool { return w.take(ctx, object) }

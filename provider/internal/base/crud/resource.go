@@ -192,7 +192,8 @@ func (r *kindResource[O]) write(
 // met only warns then: an error would make Terraform destroy the object and create it
 // again. waiting ends with the timeout.
 func (r *kindResource[O]) settle(
-	ctx, waiting context.Context, c *Change[O], wanted *instance[O], state *tfsdk.State, identity *tfsdk.ResourceIdentity,
+	ctx, waiting context.Context, c *Change[O], wanted *instance[O],
+	state *tfsdk.State, identity *tfsdk.ResourceIdentity,
 ) {
 	save := func() {
 		c.Diagnostics.Append(state.Set(ctx, wanted.stored())...)
@@ -272,9 +273,8 @@ func (r *kindResource[O]) Read(ctx context.Context, req resource.ReadRequest, re
 		return
 	}
 	if r.Hub != nil && r.Hub.IsUnknown() {
-		diags.AddWarning("The hub is not known yet",
-			fmt.Sprintf("The provider block's %s will only be known after apply, so the state was not compared with the "+
-				"hub.", strings.Join(r.Hub.Unknown, ", ")))
+		diags.AddWarning("The hub is not known yet", fmt.Sprintf("The provider block's %s will only be known after "+
+			"apply, so the state was not compared with the hub.", strings.Join(r.Hub.Unknown, ", ")))
 		return
 	}
 	client := r.Hub.ReadClient(diags)
