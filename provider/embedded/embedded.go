@@ -6,6 +6,8 @@ package embedded
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,20 +18,13 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 )
 
-// server is what the framework's server can do.
-type server interface {
-	tfprotov6.ProviderServer
-	tfprotov6.ListResourceServer
-	tfprotov6.ActionServer
-}
-
 // Provider is a configured provider. It is safe for concurrent use.
 type Provider struct {
 	// Warn, which may be nil, gets the provider's warnings. Set it before the first
 	// call.
 	Warn func(Diagnostic)
 
-	server     server
+	server     provider.Server
 	schemas    *tfprotov6.GetProviderSchemaResponse
 	identities map[string]*tfprotov6.ResourceIdentitySchema
 }
@@ -38,19 +33,15 @@ type Provider struct {
 // bools, numbers, slices, and maps by text. Attributes that are left out come from
 // the environment, as they do for Terraform. It contacts nobody.
 func New(ctx context.Context, version string, config map[string]any) (*Provider, error) {
-	made, err := provider.NewServer(version)
+	server, err := provider.NewServer(version)
 	if err != nil {
 		return nil, err
 	}
-	full, ok := made.(server)
-	if !ok {
-		return nil, fmt.Errorf("start the provider: its server %T has no lists or actions", made)
-	}
-	p := &Provider{server: full}
-	if p.schemas, err = full.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{}); err != nil {
+	p := &Provider{server: server}
+	if p.schemas, err = server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{}); err != nil {
 		return nil, fmt.Errorf("read the provider's schema: %w", err)
 	}
-	identities, err := full.GetResourceIdentitySchemas(ctx, &tfprotov6.GetResourceIdentitySchemasRequest{})
+	identities, err := server.GetResourceIdentitySchemas(ctx, &tfprotov6.GetResourceIdentitySchemasRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("read the provider's identities: %w", err)
 	}
@@ -62,20 +53,20 @@ func New(ctx context.Context, version string, config map[string]any) (*Provider,
 }
 
 func (p *Provider) configure(ctx context.Context, config map[string]any) error {
-	values, err := dynamic(p.schemas.Provider.ValueType(), config)
+	values, err := dynamic(p.schemas.Provider, config)
 	if err != nil {
 		return fmt.Errorf("configure the provider: %w", err)
 	}
 	valid, err := p.server.ValidateProviderConfig(ctx, &tfprotov6.ValidateProviderConfigRequest{Config: values})
-	if err != nil {
-		return fmt.Errorf("validate the provider's configuration: %w", err)
+	if err == nil {
+		err = p.report(valid.Diagnostics)
 	}
-	if err := p.report(valid.Diagnostics); err != nil {
+	if err != nil {
 		return err
 	}
 	configured, err := p.server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{Config: values})
 	if err != nil {
-		return fmt.Errorf("configure the provider: %w", err)
+		return err
 	}
 	return p.report(configured.Diagnostics)
 }
@@ -83,11 +74,7 @@ func (p *Provider) configure(ctx context.Context, config map[string]any) error {
 // Schema is that of a resource, such as "muster_placement". Its blocks and
 // attributes tell what of a state a configuration sets.
 func (p *Provider) Schema(resource string) (*tfprotov6.Schema, error) {
-	schema, ok := p.schemas.ResourceSchemas[resource]
-	if !ok {
-		return nil, unknown("resource", resource, p.schemas.ResourceSchemas)
-	}
-	return schema, nil
+	return named("resource", resource, p.schemas.ResourceSchemas)
 }
 
 // Listed are the types of the resources that ListResources can list, in
@@ -107,11 +94,117 @@ func (p *Provider) Filters(resource string) []string {
 	return names
 }
 
-// unknown is the error about a name that the provider does not have.
-func unknown[V any](what, name string, all map[string]V) error {
-	names := slices.Sorted(maps.Keys(all))
-	if len(names) == 0 {
-		return fmt.Errorf("the provider has no %s %q: it has none at all", what, name)
+// named is one of all by its name. The error about one that the provider does not have
+// lists those that it has.
+func named[V any](what, name string, all map[string]V) (V, error) {
+	found, ok := all[name]
+	if !ok {
+		return found, fmt.Errorf("the provider has no %s %q: it has %s", what, name,
+			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
-	return fmt.Errorf("the provider has no %s %q: it has %s", what, name, strings.Join(names, ", "))
+	return found, nil
+}
+
+// dynamic is a configuration on the wire. Attributes that are left out are null.
+func dynamic(schema *tfprotov6.Schema, config map[string]any) (*tfprotov6.DynamicValue, error) {
+	if config == nil {
+		config = map[string]any{}
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode the configuration: %w", err)
+	}
+	kind := schema.ValueType()
+	value, err := tfprotov6.DynamicValue{JSON: text}.Unmarshal(kind)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := tfprotov6.NewDynamicValue(kind, value)
+	return &encoded, err
+}
+
+// InvokeAction runs an action with the attributes of its `config` block, and
+// returns when it has ended. progress, which may be nil, is told how it goes on.
+func (p *Provider) InvokeAction(
+	ctx context.Context, action string, config map[string]any, progress func(message string),
+) error {
+	schema, err := named("action", action, p.schemas.ActionSchemas)
+	if err != nil {
+		return err
+	}
+	values, err := dynamic(schema.Schema, config)
+	if err != nil {
+		return fmt.Errorf("invoke %s: %w", action, err)
+	}
+	valid, err := p.server.ValidateActionConfig(ctx,
+		&tfprotov6.ValidateActionConfigRequest{ActionType: action, Config: values})
+	if err == nil {
+		err = p.report(valid.Diagnostics)
+	}
+	if err != nil {
+		return err
+	}
+	planned, err := p.server.PlanAction(ctx, &tfprotov6.PlanActionRequest{ActionType: action, Config: values})
+	if err == nil {
+		err = p.report(planned.Diagnostics)
+	}
+	if err != nil {
+		return err
+	}
+	stream, err := p.server.InvokeAction(ctx, &tfprotov6.InvokeActionRequest{ActionType: action, Config: values})
+	if err != nil {
+		return fmt.Errorf("invoke %s: %w", action, err)
+	}
+	var ended error
+	for event := range stream.Events {
+		switch event := event.Type.(type) {
+		case tfprotov6.ProgressInvokeActionEventType:
+			if progress != nil {
+				progress(event.Message)
+			}
+		case tfprotov6.CompletedInvokeActionEventType:
+			ended = p.report(event.Diagnostics)
+		}
+	}
+	return ended
+}
+
+// Diagnostic is an error or a warning of the provider. As an error it is found
+// with errors.As.
+type Diagnostic struct { //nolint:errname // as often a warning as an error
+	// Summary says in a few words what is wrong; Detail says why, and what to do.
+	Summary, Detail string
+	// Attribute is the path of the attribute that it is about; empty if it is about
+	// none.
+	Attribute string
+}
+
+// Error implements error.
+func (d Diagnostic) Error() string {
+	text := d.Summary
+	if d.Attribute != "" {
+		text += " (" + d.Attribute + ")"
+	}
+	if d.Detail != "" {
+		text += ": " + d.Detail
+	}
+	return text
+}
+
+// report hands warnings on and returns the errors as one.
+func (p *Provider) report(diagnostics []*tfprotov6.Diagnostic) error {
+	var failed []error
+	for _, d := range diagnostics {
+		reported := Diagnostic{Summary: d.Summary, Detail: d.Detail}
+		if d.Attribute != nil && len(d.Attribute.Steps()) > 0 {
+			reported.Attribute = d.Attribute.String()
+		}
+		switch {
+		case d.Severity == tfprotov6.DiagnosticSeverityError:
+			failed = append(failed, reported)
+		case p.Warn != nil:
+			p.Warn(reported)
+		}
+	}
+	return errors.Join(failed...)
 }

@@ -74,10 +74,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		return last
 	}
 	_, unknownKey := embedded.New(t.Context(), "test", map[string]any{"hots": "x"})
-	_, wrongType := embedded.New(t.Context(), "test", map[string]any{"host": 5})
+	_, wrongType := embedded.New(t.Context(), "test", map[string]any{"insecure": "maybe"})
 	for want, err := range map[string]error{
-		`there is no attribute "hots": there are `:           unknownKey,
-		"the value of host has to be a text, and is a int":   wrongType,
+		`unsupported attribute "hots"`:                       unknownKey,
+		`AttributeName("insecure"): unsupported type string`: wrongType,
 		`the provider has no list resource "muster_nothing"`: last("muster_nothing", nil),
 		`the provider has no action "muster_nothing"`:        provider.InvokeAction(t.Context(), "muster_nothing", nil, nil),
 	} {

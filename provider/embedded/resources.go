@@ -29,8 +29,7 @@ type Resource struct {
 func (r Resource) ID() string {
 	var where, which []string
 	for _, name := range slices.Sorted(maps.Keys(r.Identity)) {
-		alone := len(r.Identity) == 1
-		if !alone && (name == "namespace" || name == "managed_cluster") {
+		if len(r.Identity) > 1 && (name == "namespace" || name == "managed_cluster") {
 			where = append(where, r.Identity[name])
 		} else {
 			which = append(which, r.Identity[name])
@@ -52,16 +51,15 @@ func (p *Provider) ListResources(
 			return
 		}
 		for result := range stream.Results {
+			var listed Resource
 			err := p.report(result.Diagnostics)
-			if err != nil {
-				yield(Resource{}, err)
-				return
-			}
-			if result.Resource == nil {
+			if err == nil && result.Resource == nil {
 				continue // There was only a warning.
 			}
-			listed, err := p.resource(resource, result.Resource, result.Identity)
-			listed.Name = result.DisplayName
+			if err == nil {
+				listed, err = p.resource(resource, result.Resource, result.Identity)
+				listed.Name = result.DisplayName
+			}
 			if !yield(listed, err) || err != nil {
 				return
 			}
@@ -72,41 +70,37 @@ func (p *Provider) ListResources(
 func (p *Provider) list(
 	ctx context.Context, resource string, config map[string]any, limit int64,
 ) (*tfprotov6.ListResourceServerStream, error) {
-	schema, ok := p.schemas.ListResourceSchemas[resource]
-	if !ok {
-		return nil, unknown("list resource", resource, p.schemas.ListResourceSchemas)
+	schema, err := named("list resource", resource, p.schemas.ListResourceSchemas)
+	if err != nil {
+		return nil, err
 	}
-	values, err := dynamic(schema.ValueType(), config)
+	values, err := dynamic(schema, config)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", resource, err)
 	}
 	valid, err := p.server.ValidateListResourceConfig(ctx,
 		&tfprotov6.ValidateListResourceConfigRequest{TypeName: resource, Config: values})
-	if err != nil {
-		return nil, fmt.Errorf("validate how to list %s: %w", resource, err)
+	if err == nil {
+		err = p.report(valid.Diagnostics)
 	}
-	if err := p.report(valid.Diagnostics); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if limit == 0 {
 		limit = 1 << 62
 	}
-	stream, err := p.server.ListResource(ctx,
+	return p.server.ListResource(ctx,
 		&tfprotov6.ListResourceRequest{TypeName: resource, Config: values, IncludeResource: true, Limit: limit})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", resource, err)
-	}
-	return stream, nil
 }
 
 // Import reads an object of the hub by its import ID.
 func (p *Provider) Import(ctx context.Context, resource, id string) (Resource, error) {
 	imported, err := p.server.ImportResourceState(ctx,
 		&tfprotov6.ImportResourceStateRequest{TypeName: resource, ID: id})
-	if err != nil {
-		return Resource{}, fmt.Errorf("import %s %s: %w", resource, id, err)
+	if err == nil {
+		err = p.report(imported.Diagnostics)
 	}
-	if err := p.report(imported.Diagnostics); err != nil {
+	if err != nil {
 		return Resource{}, err
 	}
 	if len(imported.ImportedResources) != 1 {
@@ -116,10 +110,10 @@ func (p *Provider) Import(ctx context.Context, resource, id string) (Resource, e
 	read, err := p.server.ReadResource(ctx, &tfprotov6.ReadResourceRequest{
 		TypeName: resource, CurrentState: found.State, Private: found.Private, CurrentIdentity: found.Identity,
 	})
-	if err != nil {
-		return Resource{}, fmt.Errorf("read %s %s: %w", resource, id, err)
+	if err == nil {
+		err = p.report(read.Diagnostics)
 	}
-	if err := p.report(read.Diagnostics); err != nil {
+	if err != nil {
 		return Resource{}, err
 	}
 	return p.resource(resource, read.NewState, read.NewIdentity)
@@ -143,22 +137,20 @@ func (p *Provider) resource(
 	if identity == nil || identity.IdentityData == nil {
 		return r, nil
 	}
-	names, err := identity.IdentityData.Unmarshal(p.identities[kind].ValueType())
-	if err != nil {
-		return Resource{}, fmt.Errorf("decode the identity of a %s: %w", kind, err)
-	}
 	attributes := map[string]tftypes.Value{}
-	if err := names.As(&attributes); err != nil {
-		return Resource{}, fmt.Errorf("decode the identity of a %s: %w", kind, err)
+	names, err := identity.IdentityData.Unmarshal(p.identities[kind].ValueType())
+	if err == nil {
+		err = names.As(&attributes)
 	}
 	for name, value := range attributes {
-		var text *string
-		if err := value.As(&text); err != nil {
-			return Resource{}, fmt.Errorf("decode the identity of a %s: %w", kind, err)
+		var text string
+		if err == nil && !value.IsNull() {
+			err = value.As(&text)
+			r.Identity[name] = text
 		}
-		if text != nil {
-			r.Identity[name] = *text
-		}
+	}
+	if err != nil {
+		return Resource{}, fmt.Errorf("decode the identity of a %s: %w", kind, err)
 	}
 	return r, nil
 }

@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
@@ -76,11 +77,105 @@ func Write(ctx context.Context, p *embedded.Provider, o Options) ([]Exported, er
 	return exported, save(o.Dir, files)
 }
 
+// read finds what is to be exported, in the order of types and import IDs.
+func read(ctx context.Context, p *embedded.Provider, o Options) ([]embedded.Resource, error) {
+	kinds := o.Kinds
+	if len(kinds) == 0 {
+		kinds = DefaultKinds(p)
+	}
+	var found []embedded.Resource
+	for _, kind := range kinds {
+		resource := prefix + strings.TrimPrefix(kind, prefix)
+		if !slices.Contains(p.Listed(), resource) {
+			return nil, unknownKind(p, kind)
+		}
+		config, ok := o.filters(resource, p.Filters(resource))
+		if !ok {
+			if len(o.Kinds) > 0 {
+				return nil, fmt.Errorf("%s have neither a namespace nor a cluster set to be chosen by: leave the "+
+					"filter or the kind out", kind)
+			}
+			continue
+		}
+		for listed, err := range p.ListResources(ctx, resource, config, 0) {
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, listed)
+		}
+	}
+	if len(o.Kinds) == 0 {
+		found = withNeededNamespaces(found)
+	}
+	slices.SortFunc(found, func(a, b embedded.Resource) int {
+		return strings.Compare(a.Type+" "+a.ID(), b.Type+" "+b.ID())
+	})
+	return found, nil
+}
+
+func unknownKind(p *embedded.Provider, kind string) error {
+	var names []string
+	for _, name := range p.Listed() {
+		names = append(names, strings.TrimPrefix(name, prefix))
+	}
+	hint := ""
+	if strings.TrimPrefix(kind, prefix) == "klusterlet" {
+		hint = ". A klusterlet is in its cluster, which the hub does not know how to reach: import it with terraform " +
+			"import"
+	}
+	return fmt.Errorf("there is no kind %q to export: there are %s%s", kind, strings.Join(names, ", "), hint)
+}
+
+// filters are the configuration of a kind's list. ok is false if the kind can't be
+// chosen in the way that is asked for. Namespaces follow from what is in them.
+func (o Options) filters(resource string, has []string) (config map[string]any, ok bool) {
+	config = map[string]any{}
+	if o.Selector != "" && resource != "muster_namespace" {
+		config["label_selector"] = o.Selector
+	}
+	if o.ClusterSet != "" {
+		switch {
+		case slices.Contains(has, "cluster_set"):
+			config["cluster_set"] = o.ClusterSet
+		case resource == "muster_managed_cluster_set":
+			config["name"] = o.ClusterSet
+		case resource != "muster_namespace":
+			return nil, false
+		}
+	}
+	if o.Namespace != "" {
+		switch {
+		case slices.Contains(has, "namespace"):
+			config["namespace"] = o.Namespace
+		case slices.Contains(has, "managed_cluster"):
+			config["managed_cluster"] = o.Namespace
+		case resource == "muster_namespace":
+			config["name"] = o.Namespace
+		default:
+			return nil, false
+		}
+	}
+	return config, true
+}
+
+// withNeededNamespaces leaves out the namespaces that hold nothing else that is
+// exported: on a hub that is an ordinary cluster most of them have nothing to do with
+// the fleet.
+func withNeededNamespaces(found []embedded.Resource) []embedded.Resource {
+	needed := map[string]bool{}
+	for _, r := range found {
+		needed[r.Identity["namespace"]] = true
+	}
+	return slices.DeleteFunc(found, func(r embedded.Resource) bool {
+		return r.Type == "muster_namespace" && !needed[r.Identity["name"]]
+	})
+}
+
 // render is the configuration of resources, by file, and what is in it.
 func render(
 	p *embedded.Provider, resources []embedded.Resource,
 ) (files map[string][]byte, exported []Exported, err error) {
-	r := renderer{addresses: addressesOf(resources)}
+	addresses := addressesOf(resources)
 	byKind := map[string]*hclwrite.File{}
 	counts := map[string]int{}
 	imports := hclwrite.NewEmptyFile()
@@ -90,28 +185,25 @@ func render(
 		if err != nil {
 			return nil, nil, err
 		}
-		name := r.addresses[key{resource.Type, resource.ID()}]
-		block, err := r.block(schema, resource, name)
+		name := addresses[key{resource.Type, resource.ID()}]
+		block, err := addresses.block(schema, resource, name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("write %s %s: %w", resource.Type, resource.ID(), err)
 		}
 		kind := strings.TrimPrefix(resource.Type, prefix)
-		file, ok := byKind[kind]
-		if !ok {
-			file = hclwrite.NewEmptyFile()
-			byKind[kind] = file
+		if counts[kind]++; byKind[kind] == nil {
+			byKind[kind] = hclwrite.NewEmptyFile()
 		} else {
-			file.Body().AppendNewline()
+			byKind[kind].Body().AppendNewline()
 		}
-		file.Body().AppendBlock(block)
-		counts[kind]++
+		byKind[kind].Body().AppendBlock(block)
 		imports.Body().AppendNewline()
 		imported := imports.Body().AppendNewBlock("import", nil).Body()
 		imported.SetAttributeRaw("to", hclwrite.TokensForIdentifier(resource.Type+"."+name))
 		imported.SetAttributeValue("id", cty.StringVal(resource.ID()))
 	}
 	files = map[string][]byte{"imports.tf": hclwrite.Format(imports.Bytes())}
-	for _, kind := range sortedKeys(byKind) {
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
 		files[kind+".tf"] = hclwrite.Format(byKind[kind].Bytes())
 		exported = append(exported, Exported{Kind: kind, Count: counts[kind]})
 	}
@@ -126,7 +218,7 @@ func providers(attributes map[string]string) []byte {
 		SetAttributeValue("muster", cty.ObjectVal(map[string]cty.Value{"source": cty.StringVal("muster-fleet/muster")}))
 	file.Body().AppendNewline()
 	provider := file.Body().AppendNewBlock("provider", []string{"muster"}).Body()
-	for _, name := range sortedKeys(attributes) {
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		provider.SetAttributeValue(name, cty.StringVal(attributes[name]))
 	}
 	return hclwrite.Format(file.Bytes())
@@ -160,7 +252,8 @@ Values that may be secret are not in these files; comments say where. The agents
 // save writes all files or, if one of them exists, none.
 func save(dir string, files map[string][]byte) error {
 	var there []string
-	for _, name := range sortedKeys(files) {
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = append(there, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -174,24 +267,15 @@ func save(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the folder for the configuration: %w", err)
 	}
-	for _, name := range sortedKeys(files) {
+	for _, name := range names {
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if err != nil {
-			return fmt.Errorf("write the configuration: %w", err)
+		if err == nil {
+			_, err = file.Write(files[name])
+			err = errors.Join(err, file.Close())
 		}
-		_, err = file.Write(files[name])
-		if err := errors.Join(err, file.Close()); err != nil {
+		if err != nil {
 			return fmt.Errorf("write the configuration: %w", err)
 		}
 	}
 	return nil
-}
-
-// comments are lines of comment.
-func comments(lines ...string) hclwrite.Tokens {
-	var tokens hclwrite.Tokens
-	for _, line := range lines {
-		tokens = append(tokens, &hclwrite.Token{Type: hclsyntax.TokenComment, Bytes: []byte("# " + line + "\n")})
-	}
-	return tokens
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // attributeErrors checks the arguments of modules. Terraform drops attributes that a
@@ -38,23 +39,19 @@ func (attributeErrors) Metadata(_ context.Context, _ function.MetadataRequest, r
 func (attributeErrors) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "What is wrong with the attributes of a module's argument",
-		MarkdownDescription: "Compares a value with the attributes that it may have, nested ones included, and " +
-			"returns a list of sentences about those that are not " +
-			"supported and those of another type; the list is empty when there are none. It is for the `validation` " +
-			"of a module's variable of the type `any`: " +
-			"where a variable has the type `object(…)`, and where a value is given to an attribute of a resource, " +
-			"Terraform drops attributes that it does not know, " +
-			"so that a misspelt one has no effect and no error.\n\n" +
-			"What is unknown while planning is checked when it is known. Attributes that are null, or left out, are " +
-			"not errors. The sentences name attributes and never values, " +
-			"so that `nonsensitive` of the result discloses no secret.",
+		MarkdownDescription: "Compares a value with the attributes that it may have, nested ones included, and returns a " +
+			"list of sentences about those that are not supported and those of another type; the list is empty when there " +
+			"are none. It is for the `validation` of a module's variable of the type `any`: where a variable has the type " +
+			"`object(…)`, and where a value is given to an attribute of a resource, Terraform drops attributes that it does " +
+			"not know, so that a misspelt one has no effect and no error.\n\n" +
+			"What is unknown while planning is checked when it is known. Attributes that are null, or left out, are not " +
+			"errors. The sentences name attributes and never values, so that `nonsensitive` of the result discloses no secret.",
 		Parameters: []function.Parameter{
 			function.DynamicParameter{
 				Name: "shape",
-				MarkdownDescription: "What the value may have: the name of a resource with that of an attribute, " +
-					"such as `\"muster_klusterlet.cluster_connection\"`; " +
-					"`\"string\"`, `\"number\"`, `\"bool\"` or `\"any\"`; an object with a shape for each attribute; " +
-					"`{ \"*\" = shape }` for a map; or `[shape]` for a list.",
+				MarkdownDescription: "What the value may have: the name of a resource with that of an attribute, such as " +
+					"`\"muster_klusterlet.cluster_connection\"`; `\"string\"`, `\"number\"`, `\"bool\"` or `\"any\"`; an object " +
+					"with a shape for each attribute; `{ \"*\" = shape }` for a map; or `[shape]` for a list.",
 			},
 			function.DynamicParameter{
 				Name:                "value",
@@ -168,6 +165,8 @@ func (f attributeErrors) named(ctx context.Context, name string) (attr.Type, err
 // findings are what a comparison has found.
 type findings struct {
 	errors []string
+	// all lists all attributes where one is misspelt, in place of those that may be meant.
+	all bool
 	// unknown says that a part of the value was unknown.
 	unknown bool
 }
@@ -192,10 +191,13 @@ func (f *findings) compare(ctx context.Context, at string, wanted attr.Type, val
 		return
 	}
 	fields, isObject := fieldsIn(value)
-	elements, isList := elementsIn(value)
+	sequence, isList := value.(attribute.Elements)
 	switch wanted := wanted.(type) {
 	case types.ObjectType:
-		f.compareObject(ctx, at, wanted.AttrTypes, fields, isObject, value)
+		if !isObject {
+			f.add(at, "this has to be an object, and is %s", kindOf(value))
+		}
+		f.compareObject(ctx, at, wanted.AttrTypes, fields)
 	case types.MapType:
 		if !isObject {
 			f.add(at, "this has to be a map, and is %s", kindOf(value))
@@ -206,8 +208,9 @@ func (f *findings) compare(ctx context.Context, at string, wanted attr.Type, val
 	case attr.TypeWithElementType:
 		if !isList {
 			f.add(at, "this has to be a list, and is %s", kindOf(value))
+			return
 		}
-		for i, element := range elements {
+		for i, element := range sequence.Elements() {
 			f.compareElement(ctx, fmt.Sprintf("%s[%d]", at, i), wanted.ElementType(), element)
 		}
 	default:
@@ -226,21 +229,17 @@ func (f *findings) compareElement(ctx context.Context, at string, wanted attr.Ty
 	f.compare(ctx, at, wanted, value)
 }
 
+// compareObject compares the attributes of an object with those that it may have.
 func (f *findings) compareObject(
-	ctx context.Context, at string, known map[string]attr.Type, fields map[string]attr.Value, isObject bool,
-	value attr.Value,
+	ctx context.Context, at string, known map[string]attr.Type, fields map[string]attr.Value,
 ) {
-	if !isObject {
-		f.add(at, "this has to be an object, and is %s", kindOf(value))
-		return
-	}
 	names := slices.Sorted(maps.Keys(known))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if known[name] != nil {
 			f.compare(ctx, under(at, name), known[name], fields[name])
 			continue
 		}
-		if near := suggest.Name(name, names); near != "" {
+		if near := suggest.Name(name, names); near != "" && !f.all {
 			f.add(under(at, name), "there is no such attribute. Did you mean %s?", near)
 		} else {
 			f.add(under(at, name), "there is no such attribute. There are: %s.", strings.Join(names, ", "))
@@ -266,14 +265,6 @@ func fieldsIn(value attr.Value) (map[string]attr.Value, bool) {
 		return v.Attributes(), true
 	case types.Map:
 		return v.Elements(), true
-	}
-	return nil, false
-}
-
-// elementsIn are the elements of a list, tuple or set.
-func elementsIn(value attr.Value) ([]attr.Value, bool) {
-	if sequence, ok := value.(interface{ Elements() []attr.Value }); ok {
-		return sequence.Elements(), true
 	}
 	return nil, false
 }

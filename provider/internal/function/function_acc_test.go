@@ -108,12 +108,12 @@ func TestAccFunctionErrors(t *testing.T) {
 	w := acctest.NewTerraform(t)
 	for call, want := range map[string]string{
 		`manifests_from_yaml({ "a.yaml" = "kind: X" })`:               `Invalid value for "text" parameter: a.yaml: document 1, line 1: it has no apiVersion`,
-		`kubeconfig({ host = "https://a", tokn = "x" })`:              `Invalid value for "connection" parameter: it has no attribute tokn`,
+		`kubeconfig({ host = "https://a", tokn = "x" })`:              `Invalid value for "connection" parameter: tokn: there is no such attribute. There are: client_certificate, `,
 		`cluster_name("---")`:                                         `Invalid value for "text" parameter: "---" has no letter from a to z`,
 		`label_selector({ match_labels = { "a b" = "c" } })`:          `Invalid value for "selector" parameter: match_labels: `,
 		`parse_label_selector("a in")`:                                `Invalid value for "text" parameter: "a in" is not a label selector`,
 		`klusterlet_manifests({ cluster_name = "default" })`:          `Invalid value for "klusterlet" parameter: cluster_name: `,
-		`klusterlet_manifests({ cluster_name = "a", image = ["x"] })`: `parameter: image has to be a text, and is a list.`,
+		`klusterlet_manifests({ cluster_name = "a", image = ["x"] })`: `parameter: image: this has to be a text, and is a list.`,
 	} {
 		acctest.Says(t, w.Plan("output \"x\" { value = provider::muster::"+call+" }\n"), want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -135,42 +136,41 @@ func TestLabelSelector(t *testing.T) {
 		"operator":         {argument: `{"match_expressions":[{"key":"a","operator":"Exists"},{"key":"a","operator":"Like"}]}`, refused: `match_expressions[1]: "Like" is not a valid label selector operator`},
 		"missing values":   {argument: `{"match_expressions":[{"key":"a","operator":"In"}]}`, refused: "match_expressions[0]: "},
 		"label":            {argument: `{"match_labels":{"a b":"c"}}`, refused: "match_labels: "},
-		"attribute":        {argument: `{"matchLabels":{"a":"b"}}`, refused: "no attribute matchLabels; the attributes are match_labels, match_expressions"},
-		"nested attribute": {argument: `{"match_expressions":[{"key":"a","op":"In"}]}`, refused: "match_expressions[0]: it has no attribute op; the attributes are key, operator, values"},
-		"type":             {argument: `{"match_expressions":[{"key":"a","operator":"In","values":"b"}]}`, refused: "values has to be a list, and is a text"},
-		"no object":        {argument: `"env=prod"`, refused: "it has to be an object with attributes of match_labels, match_expressions"},
+		"attribute":        {argument: `{"matchLabels":{"a":"b"}}`, refused: "matchLabels: there is no such attribute. There are: match_expressions, match_labels"},
+		"nested attribute": {argument: `{"match_expressions":[{"key":"a","op":"In"}]}`, refused: "match_expressions[0].op: there is no such attribute. There are: key, operator, values"},
+		"type":             {argument: `{"match_expressions":[{"key":"a","operator":"In","values":"b"}]}`, refused: "match_expressions[0].values: this has to be a list, and is a text"},
+		"no object":        {argument: `"env=prod"`, refused: "this has to be an object, and is a text"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := selectorText(value(t, test.argument))
+			got, err := selectorText(t.Context(), value(t, test.argument))
 			compare(t, got, err, test.want, test.refused)
 			if test.refused != "" {
 				return
 			}
 			// And back.
-			labels, expressions, err := parseSelector(got)
+			parsed, err := parsedSelector(t.Context(), got)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := json.Marshal(selectorArgument{MatchLabels: labels, MatchExpressions: expressions})
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := selectorText(value(t, string(text)))
+			again, err := selectorText(t.Context(), types.DynamicValue(parsed.(attr.Value)))
 			compare(t, again, err, got, "")
 		})
 	}
 }
 
 func TestParseLabelSelector(t *testing.T) {
+	requirement := func(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
+	}
 	for text, test := range map[string]struct {
 		labels      map[string]string
-		expressions []requirementArgument
+		expressions []metav1.LabelSelectorRequirement
 		refused     string
 	}{
-		"":                      {labels: map[string]string{}, expressions: []requirementArgument{}},
-		"a=1,b==2":              {labels: map[string]string{"a": "1", "b": "2"}, expressions: []requirementArgument{}},
-		"a=1,a=2":               {labels: map[string]string{"a": "1"}, expressions: []requirementArgument{{"a", "In", []string{"2"}}}},
-		"a in (y, x),b!=1,!c,d": {labels: map[string]string{}, expressions: []requirementArgument{{"a", "In", []string{"x", "y"}}, {"b", "NotIn", []string{"1"}}, {"c", "DoesNotExist", nil}, {"d", "Exists", nil}}},
+		"":                      {labels: map[string]string{}, expressions: []metav1.LabelSelectorRequirement{}},
+		"a=1,b==2":              {labels: map[string]string{"a": "1", "b": "2"}, expressions: []metav1.LabelSelectorRequirement{}},
+		"a=1,a=2":               {labels: map[string]string{"a": "1"}, expressions: []metav1.LabelSelectorRequirement{requirement("a", "In", "2")}},
+		"a in (y, x),b!=1,!c,d": {labels: map[string]string{}, expressions: []metav1.LabelSelectorRequirement{requirement("a", "In", "x", "y"), requirement("b", "NotIn", "1"), requirement("c", "DoesNotExist"), requirement("d", "Exists")}},
 		"a>5":                   {refused: "is not possible in the label selector of an object"},
 		"a in":                  {refused: "found"},
 	} {
@@ -196,14 +196,14 @@ func TestKubeconfig(t *testing.T) {
 		"nobody":      {argument: `{"host":"https://a:6443","impersonate":{"user":"jane","groups":["g"]}}`, want: "https://a:6443 as jane  muster"},
 		"no host":     {argument: `{"token":"t"}`, refused: "Nothing says where the API server is"},
 		"bad host":    {argument: `{"host":"a:6443","token":"t"}`, refused: `host: "a:6443" is not a URL`},
-		"misspelt":    {argument: `{"host":"https://a","tokn":"t"}`, refused: "no attribute tokn; the attributes are host, "},
+		"misspelt":    {argument: `{"host":"https://a","tokn":"t"}`, refused: "tokn: there is no such attribute. There are: client_certificate, "},
 		"two":         {argument: `{"host":"https://a","token":"t","username":"u","password":"p"}`, refused: "token and username are both set"},
 		"half":        {argument: `{"host":"https://a","client_key":"-----BEGIN X-----\nAAAA\n-----END X-----\n"}`, refused: "client_key is set and client_certificate is not"},
 		"not PEM":     {argument: `{"host":"https://a","cluster_ca_certificate":"LS0tLS1CRUdJTg=="}`, refused: "base64decode"},
 		"no command":  {argument: `{"host":"https://a","exec":{"api_version":"client.authentication.k8s.io/v1"}}`, refused: "exec.command is missing"},
 		"old program": {argument: `{"host":"https://a","exec":{"api_version":"v1","command":"x"}}`, refused: "exec.api_version: "},
-		"nested":      {argument: `{"host":"https://a","exec":{"cmd":"x"}}`, refused: "exec: it has no attribute cmd"},
-		"type":        {argument: `{"host":"https://a","insecure":"yes"}`, refused: "insecure has to be true or false, and is a text"},
+		"nested":      {argument: `{"host":"https://a","exec":{"cmd":"x"}}`, refused: "exec.cmd: there is no such attribute. There are: api_version, args, command, env"},
+		"type":        {argument: `{"host":"https://a","insecure":"yes"}`, refused: "insecure: this has to be true or false, and is a text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := renderKubeconfig(t.Context(), value(t, test.argument))
@@ -253,7 +253,7 @@ func TestKlusterletManifests(t *testing.T) {
 		"namespace":        {argument: `{"cluster_name":"paris","namespace":"A"}`, refused: `namespace: "A" cannot be used`},
 		"label":            {argument: `{"cluster_name":"paris","labels":{"a b":"c"}}`, refused: "labels: "},
 		"kubeconfig":       {argument: `{"cluster_name":"paris","bootstrap_kubeconfig":"/some/path"}`, refused: "bootstrap_kubeconfig: read the kubeconfig content: \"/some/path\" is the path of a file"},
-		"attribute":        {argument: `{"name":"paris"}`, refused: "no attribute name; the attributes are cluster_name, namespace"},
+		"attribute":        {argument: `{"name":"paris"}`, refused: "name: there is no such attribute. There are: affinity, annotations, args, bootstrap_kubeconfig, cluster_name, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := renderKlusterlet(t.Context(), value(t, test.argument))

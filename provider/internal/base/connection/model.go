@@ -85,27 +85,6 @@ func (m Model) Object() types.Object {
 	return value
 }
 
-// SetExec sets the program that prints credentials.
-func (m *Model) SetExec(version, command string, args []string, env map[string]string) {
-	m.Exec = types.ObjectValueMust(m.Exec.AttributeTypes(context.Background()), map[string]attr.Value{
-		"api_version": attribute.OptionalString(version), "command": attribute.OptionalString(command),
-		"args": attribute.StringListValue(args), "env": attribute.StringMapValue(env),
-	})
-}
-
-// SetImpersonate sets the identity to act as.
-func (m *Model) SetImpersonate(user, uid string, groups []string, extra map[string][]string) {
-	values := map[string]attr.Value{}
-	for key, list := range extra {
-		values[key] = attribute.StringListValue(list)
-	}
-	m.Impersonate = types.ObjectValueMust(m.Impersonate.AttributeTypes(context.Background()), map[string]attr.Value{
-		"user": attribute.OptionalString(user), "uid": attribute.OptionalString(uid),
-		"groups": attribute.StringListValue(groups),
-		"extra":  types.MapValueMust(types.ListType{ElemType: types.StringType}, values),
-	})
-}
-
 // Path is the path of the kubeconfig, by whichever of its names it is set.
 func (m Model) Path() types.String { return either(m.KubeconfigPath, m.ConfigPath) }
 

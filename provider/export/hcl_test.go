@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/embedded"
@@ -30,11 +29,7 @@ func TestTextsSurviveBeingWritten(t *testing.T) {
 		"a single line with an end": "a\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			kind := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"x y": tftypes.String}}
-			tokens, err := expression(tftypes.NewValue(kind, map[string]tftypes.Value{"x y": tftypes.NewValue(tftypes.String, in)}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			tokens := expression(cty.ObjectVal(map[string]cty.Value{"x y": cty.StringVal(in)}))
 			expr, problems := hclsyntax.ParseExpression(tokens.Bytes(), "", hcl.InitialPos)
 			if problems.HasErrors() {
 				t.Fatalf("%v in %s", problems, tokens.Bytes())
