@@ -1,9 +1,16 @@
+// Package action has the actions of the provider: what administrators do to a fleet
+// from day to day, and Terraform 1.14 and later on request. They wait until clusters
+// have joined, deny or detach one, have an agent renew its certificate, revoke
+// bootstrap tokens, have a work applied once more, and resume a rollout that has
+// stopped.
+//
+// All of them write nothing when nothing is to be done, so that they can be
+// repeated. What is asked of an agent is an annotation that the agent removes when
+// it has done it: two who ask at the same time ask once, and both learn of it.
 package action
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
@@ -14,7 +21,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // All are the actions of the provider.
@@ -45,17 +51,6 @@ type declaration struct {
 	doing string
 	to    []string
 	do    func(ctx context.Context, r *run) error
-}
-
-// run is one run of an action.
-type run struct {
-	*reporter
-	// Values are the configuration, and cluster is its managed_cluster.
-	attribute.Values
-	cluster string
-	hub     *hub.Hub
-	client  *kube.Client
-	timeout time.Duration
 }
 
 var (
@@ -90,57 +85,6 @@ func (a *declared) Configure(_ context.Context, req action.ConfigureRequest, res
 
 // ConfigValidators implements action.ActionWithConfigValidators.
 func (a *declared) ConfigValidators(context.Context) []action.ConfigValidator { return a.validators }
-
-// Invoke implements action.Action.
-func (a *declared) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
-	var config types.Object
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	client := a.hub.Client(&resp.Diagnostics)
-	if client == nil {
-		return
-	}
-	r := &run{Values: config.Attributes(), hub: a.hub, client: client, reporter: newReporter(
-		func(text string) { resp.SendProgress(action.InvokeProgressEvent{Message: text}) },
-		func(summary, detail string) { resp.Diagnostics.AddWarning(summary, detail) },
-	)}
-	r.cluster, r.timeout = r.Text(clusterName), r.duration("timeout", a.timeout)
-	if err := a.do(ctx, r); err != nil {
-		doing, names := a.doing, []string{}
-		for _, name := range a.to {
-			names = append(names, r.Text(name))
-		}
-		if len(names) > 0 {
-			doing += fmt.Sprintf(" %q", strings.Join(names, "/"))
-		}
-		hub.AddAPIError(&resp.Diagnostics, client, doing, err)
-	}
-}
-
-// duration is the value of an attribute that is validated, or the standard.
-func (r *run) duration(name string, standard time.Duration) time.Duration {
-	if d, err := time.ParseDuration(r.Text(name)); err == nil {
-		return d
-	}
-	return standard
-}
-
-// wait waits with the timeout of the action, and beside that looks at regular intervals;
-// look may be nil. late is the error about a wait whose time is up, and leaves says what
-// an interruption leaves.
-func (r *run) wait(
-	ctx context.Context, look func(context.Context), wait func(context.Context) error, late func() error, leaves string,
-) error {
-	waiting, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	err := r.looking(waiting, look, wait)
-	if hub.IsTimeout(err) && ctx.Err() == nil {
-		return late()
-	}
-	return interrupted(ctx, err, leaves)
-}
 
 // required is a text that has to be set.
 func required(description string, valid validator.String) schema.StringAttribute {

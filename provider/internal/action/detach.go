@@ -2,7 +2,10 @@ package action
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
@@ -20,9 +24,11 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -49,15 +55,12 @@ func detachCluster() declaration {
 				"by itself. Defaults to `1m`.", attribute.ValidDuration(0)),
 			"delete_namespace": flag("Whether to delete the cluster's namespace on the hub as well, with all that " +
 				"others have put there. Hubs keep it by default, for a cluster that comes back."),
-			"cluster_kubeconfig": optional("Path of a kubeconfig of the cluster. In the end the action removes from "+
-				"there all that was installed with the agent: its Deployment, roles, bindings, Secrets and "+
-				"namespaces. "+
-				"It lists what it leaves, and why, and can be run again. It leaves an agent of a "+
-				"`muster_klusterlet`, and one that serves another name, and begins nothing while the hub imports the "+
-				"cluster.", attribute.NotEmpty()),
+			"cluster_kubeconfig": optional("Path of a kubeconfig of the cluster. In the end the action removes from there "+
+				"all that was installed with the agent: its Deployment, roles, bindings, Secrets and namespaces. It lists what "+
+				"it leaves, and why, and can be run again. It leaves an agent of a `muster_klusterlet`, and one that serves "+
+				"another name, and begins nothing while the hub imports the cluster.", attribute.NotEmpty()),
 			"cluster_context": optional("Context in `cluster_kubeconfig`. Defaults to its current one.",
-				stringvalidator.AlsoRequires(path.MatchRoot(
-					"cluster_kubeconfig"))),
+				stringvalidator.AlsoRequires(path.MatchRoot("cluster_kubeconfig"))),
 		},
 		takes: "all of it", timeout: attribute.DefaultDelete,
 		doing: "detach managed cluster", to: []string{clusterName},
@@ -66,9 +69,7 @@ func detachCluster() declaration {
 			if err != nil {
 				return err
 			}
-			return (&detaching{
-				run: r, managed: managed, forced: r.Bool("force"), grace: r.duration("force_after", time.Minute),
-			}).detach(ctx)
+			return (&detaching{run: r, managed: managed, reported: map[string]bool{}}).detach(ctx)
 		},
 	}
 }
@@ -157,17 +158,13 @@ type detaching struct {
 	// managed is the cluster itself, from which the agent is removed in the end, with all
 	// that was installed with it. Nil leaves the agent there.
 	managed *kube.Client
-	// forced takes away what only the cluster's agent could take away: the finalizers of
-	// works and add-ons. It begins at once when the hub no longer hears from the agent, and
-	// else after grace.
-	forced bool
-	grace  time.Duration
 
 	mu     sync.Mutex
 	silent bool // the hub does not hear from the agent
-	works  map[string]*workv1.ManifestWork
-	addOns map[string]*addonv1alpha1.ManagedClusterAddOn
-	// left are the objects that stay in the cluster, and reported the errors of force.
+	works  []*workv1.ManifestWork
+	addOns []*addonv1alpha1.ManagedClusterAddOn
+	// left are the objects that stay in the cluster, and reported the errors of force, which
+	// runs in one goroutine.
 	left     []string
 	reported map[string]bool
 }
@@ -212,16 +209,9 @@ func (d *detaching) seeWorks(objects map[string]kube.Object) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := len(d.works)
-	d.works = map[string]*workv1.ManifestWork{}
-	for _, object := range objects {
-		if w, ok := object.(*workv1.ManifestWork); ok {
-			d.works[w.Name] = w
-		}
-	}
-	if len(d.works) > 0 {
-		d.say("%s left: %s", plural(len(d.works), "work"), describeWorks(d.works, d.silent))
-	} else if before > 0 {
-		d.say("No work is left.")
+	d.works = sorted[*workv1.ManifestWork](objects)
+	if len(d.works) > 0 || before > 0 {
+		d.say("%s", d.worksLeft())
 	}
 	return false, nil
 }
@@ -229,19 +219,60 @@ func (d *detaching) seeWorks(objects map[string]kube.Object) (bool, error) {
 func (d *detaching) seeAddOns(objects map[string]kube.Object) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.addOns = map[string]*addonv1alpha1.ManagedClusterAddOn{}
-	var reported []string
-	for _, object := range objects {
-		if a, ok := object.(*addonv1alpha1.ManagedClusterAddOn); ok {
-			d.addOns[a.Name] = a
-			reported = append(reported, strings.TrimSuffix(a.Name+" (finalizers: "+strings.Join(a.Finalizers, ", ")+
-				")", " (finalizers: )"))
-		}
-	}
-	if len(reported) > 0 {
-		d.say("%s left: %s", plural(len(reported), "add-on"), text.List(sorted(reported), 5))
+	d.addOns = sorted[*addonv1alpha1.ManagedClusterAddOn](objects)
+	if len(d.addOns) > 0 {
+		d.say("%s", d.addOnsLeft())
 	}
 	return false, nil
+}
+
+// sorted are objects by their names.
+func sorted[O kube.Object](objects map[string]kube.Object) []O {
+	var list []O
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		if object, ok := objects[key].(O); ok {
+			list = append(list, object)
+		}
+	}
+	return list
+}
+
+// worksLeft lists the works and what each waits for. The caller holds the lock.
+func (d *detaching) worksLeft() string {
+	var reported []string
+	for _, w := range d.works {
+		said := w.Name + finalizersOf(w)
+		deleting := meta.FindStatusCondition(w.Status.Conditions, work.ConditionDeleting)
+		switch {
+		case w.DeletionTimestamp == nil:
+			said = w.Name + " (the hub has not begun to delete it)"
+		case d.silent && slices.Contains(w.Finalizers, work.ManifestWorkFinalizer):
+			said = w.Name + " (waits for the agent, which the hub does not hear from)"
+		case deleting != nil:
+			said = w.Name + " (" + deleting.Message + ")"
+		}
+		reported = append(reported, said)
+	}
+	if len(reported) == 0 {
+		return "No work is left."
+	}
+	return fmt.Sprintf("%s left: %s", crud.Count(len(reported), "work"), text.List(reported, 5))
+}
+
+// addOnsLeft lists the add-ons. The caller holds the lock.
+func (d *detaching) addOnsLeft() string {
+	var reported []string
+	for _, a := range d.addOns {
+		reported = append(reported, a.Name+finalizersOf(a))
+	}
+	return fmt.Sprintf("%s left: %s", crud.Count(len(reported), "add-on"), text.List(reported, 5))
+}
+
+func finalizersOf(object kube.Object) string {
+	if len(object.GetFinalizers()) == 0 {
+		return ""
+	}
+	return " (finalizers: " + strings.Join(object.GetFinalizers(), ", ") + ")"
 }
 
 // absent is the end for a cluster that the hub does not have. That is what was
@@ -256,7 +287,7 @@ func (d *detaching) absent(ctx context.Context) error {
 			"The hub %s has no ManagedCluster of this name, and no namespace that shows that it had one, so nothing "+
 				"was detached. %s\n"+
 				"If the cluster was detached before together with its namespace, nothing is left to do.",
-			d.client.Host(), orElse(d.cluster, "managed cluster", clusterNames(ctx, d.client)))
+			d.client.Host(), orElse(d.cluster, "managed cluster", d.clusterNames(ctx)))
 	}
 	d.say("The hub has no managed cluster %s. Nothing is to be detached.", d.cluster)
 	return d.finish(ctx, &clusterv1.ManagedCluster{}, func(context.Context) error { return nil })
@@ -292,26 +323,107 @@ func (d *detaching) namespace(ctx context.Context) error {
 	return err
 }
 
+// force does in the place of a lost cluster's agent what the hub waits for.
+func (d *detaching) force(ctx context.Context) {
+	d.mu.Lock()
+	silent, works, addOns := d.silent, d.works, d.addOns
+	d.mu.Unlock()
+	patient := time.Since(d.begun) < d.duration("force_after", time.Minute)
+	if !d.Bool("force") || patient && !silent {
+		return
+	}
+	for _, a := range addOns {
+		d.push(ctx, "add-on", a, &addonv1alpha1.ManagedClusterAddOn{}, a.Finalizers, patient)
+	}
+	for _, w := range works {
+		if d.push(ctx, "work", w, &workv1.ManifestWork{}, []string{work.ManifestWorkFinalizer}, patient) {
+			d.left = append(d.left, fmt.Sprintf("%s: %s", w.Name, describeObjects(w)))
+		}
+	}
+}
+
+// push deletes an object if the hub has not, and removes finalizers from it. It
+// reports whether it has removed any. What the hub may still come to is left to it
+// for a while.
+func (d *detaching) push(
+	ctx context.Context, what string, object, empty kube.Object, finalizers []string, patient bool,
+) bool {
+	if object.GetDeletionTimestamp() == nil {
+		if !patient {
+			_, err := d.client.Delete(ctx, empty, d.cluster, object.GetName(), object.GetUID())
+			d.warnOnce(ctx, fmt.Sprintf("delete the %s %s", what, object.GetName()), err)
+		}
+		return false
+	}
+	err := crud.RemoveFinalizers(ctx, d.client, object, empty, finalizers...)
+	if apierrors.IsConflict(err) || kube.IsNotFound(err, object.GetName()) {
+		return false // it has none of them, or it changed: the next look has the news
+	}
+	d.warnOnce(ctx, fmt.Sprintf("remove the finalizer of the %s %s", what, object.GetName()), err)
+	if err == nil {
+		d.say("The %s %s goes without its agent.", what, object.GetName())
+	}
+	return err == nil
+}
+
+// warnOnce says once that something of force failed.
+func (d *detaching) warnOnce(ctx context.Context, doing string, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if text := hub.Explain(d.client.Host(), doing, err); !d.reported[text] {
+		d.reported[text] = true
+		d.warn("Cannot "+doing, "%s", text)
+	}
+}
+
+// warnOfLeftObjects explains what force has left in the cluster.
+func (d *detaching) warnOfLeftObjects() {
+	if len(d.left) == 0 {
+		return
+	}
+	d.warn(fmt.Sprintf("Objects are left in the cluster %q", d.cluster),
+		"The agent did not clean up, so the hub no longer knows of what these works have made there, and nothing "+
+			"will remove it:\n  %s\n\n"+
+			"If the cluster still exists, remove from it these objects, the agent (kubectl delete namespace %s) and "+
+			"the agent's records (kubectl get appliedmanifestworks; they carry the finalizer %s).",
+		strings.Join(d.left, "\n  "), cluster.AgentNamespace, work.AppliedManifestWorkFinalizer)
+}
+
+// describeObjects lists the objects of a work.
+func describeObjects(w *workv1.ManifestWork) string {
+	var reported []string
+	for _, m := range w.Spec.Workload.Manifests {
+		var object struct {
+			Kind     string `json:"kind"`
+			Metadata struct{ Namespace, Name string }
+		}
+		if json.Unmarshal(m.Raw, &object) != nil {
+			continue
+		}
+		of := workload.Qualified(object.Metadata.Namespace, object.Metadata.Name)
+		reported = append(reported, object.Kind+" "+of)
+	}
+	return text.List(reported, 10)
+}
+
 // tooLate describes what keeps the cluster.
 func (d *detaching) tooLate(object *clusterv1.ManagedCluster) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	detail := []string{hub.DescribeDeletion(object, d.Clock.Now())}
+	detail := []string{hub.DescribeDeletion(object, time.Now())}
 	if len(d.works) > 0 {
-		detail = append(detail, fmt.Sprintf("  %s left: %s", plural(len(d.works), "work"),
-			describeWorks(d.works, d.silent)))
+		detail = append(detail, "  "+d.worksLeft())
 	}
-	for name, a := range d.addOns {
-		detail = append(detail, fmt.Sprintf("  The add-on %s is left, with the finalizers: %s", name,
-			strings.Join(a.Finalizers,
-				", ")))
+	if len(d.addOns) > 0 {
+		detail = append(detail, "  "+d.addOnsLeft())
 	}
 	next := "Its agent has to run and to reach the hub, to clean up. If the cluster is lost, detach it with force, " +
 		"which leaves in it what the works have made."
-	if d.forced {
+	if d.Bool("force") {
 		next = "Force only takes away what the agent would: the finalizers of works and add-ons. Look at what is left."
 	}
 	return refuse(fmt.Sprintf("Managed cluster %q is not detached within %s", d.cluster, d.timeout),
 		"It is still being deleted:\n%s\n\n%s Next:\n  kubectl describe managedcluster %s\n  kubectl get "+
-			"manifestworks,managedclusteraddons -n %s", lines(detail...), next, d.cluster, d.cluster)
+			"manifestworks,managedclusteraddons -n %s", attribute.JoinLines(detail), next, d.cluster, d.cluster)
 }

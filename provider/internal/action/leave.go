@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -21,15 +23,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
-
-// leaving is the removal of the agent from a cluster that has left the fleet.
-type leaving struct {
-	*reporter
-	cluster string
-	managed *kube.Client
-	// kept is what stays in the cluster, and why.
-	kept []string
-}
 
 // checkLeaving refuses, before anything is done, what could not be finished: an import
 // that would install the agent again, or an agent that is somebody else's to remove.
@@ -40,8 +33,7 @@ func (d *detaching) checkLeaving(ctx context.Context) error {
 	err := d.client.Get(ctx, &v1alpha1.ClusterImport{}, "", d.cluster)
 	if err == nil {
 		return refuse(fmt.Sprintf("The hub imports cluster %q", d.cluster),
-			"Nothing was changed. The import would install the agent again: delete it first, and then run the "+
-				"same again. "+
+			"Nothing was changed. The import would install the agent again: delete it first, and then run the same again. "+
 				"Next:\n  kubectl delete clusterimport %s", d.cluster)
 	}
 	if !kube.IsNotFound(err, d.cluster) && !kube.IsKindNotServed(err) {
@@ -107,23 +99,23 @@ func (d *detaching) leave(ctx context.Context) error {
 		return refuse(fmt.Sprintf("The agent of managed cluster %q was not removed", d.cluster),
 			"In the cluster at %s %s.", d.managed.Host(), why)
 	}
-	l := &leaving{reporter: d.reporter, cluster: d.cluster, managed: d.managed}
-	if err := l.remove(ctx, namespace); err != nil {
+	kept, err := d.remove(ctx, namespace)
+	if err != nil {
 		return err
 	}
-	l.account(ctx)
-	if len(l.kept) == 0 {
+	if kept = append(kept, d.recordsKept(ctx)...); len(kept) == 0 {
 		d.say("Nothing of the hub is left in the cluster %s.", d.cluster)
 		return nil
 	}
 	d.warn(fmt.Sprintf("Left in the cluster %q", d.cluster),
-		"The agent, its rights and its Secrets are removed. These stay:\n  %s", strings.Join(l.kept, "\n  "))
+		"The agent, its rights and its Secrets are removed. These stay:\n  %s", strings.Join(kept, "\n  "))
 	return nil
 }
 
-// remove deletes the agent's objects, the Deployment first and the namespaces last.
-func (l *leaving) remove(ctx context.Context, namespace string) error {
-	options := klusterlet.Options{ClusterName: l.cluster}
+// remove deletes the agent's objects, the Deployment first and the namespaces last. kept is
+// what stays of them, and why.
+func (d *detaching) remove(ctx context.Context, namespace string) (kept []string, err error) {
+	options := klusterlet.Options{ClusterName: d.cluster}
 	options.Namespace = namespace
 	objects := klusterlet.Objects(options)
 	slices.Reverse(objects)
@@ -133,45 +125,43 @@ func (l *leaving) remove(ctx context.Context, namespace string) error {
 	identity.Namespace, identity.Name = namespace, cluster.HubKubeconfigSecret
 	identity.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	objects = slices.Insert(objects, 1, klusterlet.Object(identity))
-	removed := 0
 	for _, object := range objects {
 		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
 		if kind == "Namespace" {
-			if why := l.occupied(ctx, name); why != "" {
-				l.kept = append(l.kept, fmt.Sprintf("Namespace %s: %s", name, why))
+			if why := d.occupied(ctx, name); why != "" {
+				kept = append(kept, fmt.Sprintf("Namespace %s: %s", name, why))
 				continue
 			}
 		}
-		deletion, err := l.managed.Delete(ctx, object, object.GetNamespace(), name, "")
+		deletion, err := d.managed.Delete(ctx, object, object.GetNamespace(), name, "")
 		if err == nil && !deletion.Gone {
-			removed++
-			err = l.managed.WaitGone(ctx, object, object.GetNamespace(), name, deletion.UID)
+			err = d.managed.WaitGone(ctx, object, object.GetNamespace(), name, deletion.UID)
 		}
 		switch {
 		case kube.IsNamespaceNotFound(err, object.GetNamespace()):
 		case hub.IsTimeout(err):
-			return refuse(fmt.Sprintf("The agent is not removed from cluster %q yet", l.cluster),
+			return nil, refuse(fmt.Sprintf("The agent is not removed from cluster %q yet", d.cluster),
 				"%s %s is still being deleted. Run the same again to go on.\n%s", kind, name,
-				hub.DescribeDeletion(object, l.Clock.Now()))
+				hub.DescribeDeletion(object, time.Now()))
 		case err != nil:
-			return refuse(fmt.Sprintf("Cannot remove %s %s from cluster %q", kind, name, l.cluster),
-				"%s\n\nRun the same again to go on.", hub.Explain(l.managed.Host(), "remove it", err))
+			return nil, refuse(fmt.Sprintf("Cannot remove %s %s from cluster %q", kind, name, d.cluster),
+				"%s\n\nRun the same again to go on.", hub.Explain(d.managed.Host(), "remove it", err))
 		}
 	}
-	l.say("The agent, its roles and its namespaces are removed from the cluster %s.", l.cluster)
-	return nil
+	d.say("The agent, its roles and its namespaces are removed from the cluster %s.", d.cluster)
+	return kept, nil
 }
 
 // occupied says whose a namespace is as well; empty when nobody else's.
-func (l *leaving) occupied(ctx context.Context, namespace string) string {
+func (d *detaching) occupied(ctx context.Context, namespace string) string {
 	deployments := &appsv1.DeploymentList{}
-	if err := l.managed.List(ctx, deployments, kube.ListOptions{Namespace: namespace}); err != nil {
+	if err := d.managed.List(ctx, deployments, kube.ListOptions{Namespace: namespace}); err != nil {
 		return "its contents can't be read: " + err.Error()
 	}
 	var others []string
-	for _, d := range deployments.Items {
-		if d.Name != klusterlet.Name {
-			others = append(others, "Deployment "+d.Name)
+	for _, other := range deployments.Items {
+		if other.Name != klusterlet.Name {
+			others = append(others, "Deployment "+other.Name)
 		}
 	}
 	if len(others) == 0 {
@@ -180,24 +170,25 @@ func (l *leaving) occupied(ctx context.Context, namespace string) string {
 	return "others have objects in it: " + text.List(attribute.Sorted(others), 5)
 }
 
-// account lists what the agent has made in the cluster, and what stays of it.
-func (l *leaving) account(ctx context.Context) {
+// recordsKept lists what the agent has made in the cluster, and what stays of it.
+func (d *detaching) recordsKept(ctx context.Context) (kept []string) {
 	works := &workv1.AppliedManifestWorkList{}
-	err := l.managed.List(ctx, works, kube.ListOptions{})
+	err := d.managed.List(ctx, works, kube.ListOptions{})
 	if err != nil && !kube.IsKindNotServed(err) && !kube.IsNotFound(err, "") {
-		l.kept = append(l.kept, "AppliedManifestWorks: they can't be read: "+err.Error())
+		kept = append(kept, "AppliedManifestWorks: they can't be read: "+err.Error())
 	}
 	for _, w := range works.Items {
-		l.kept = append(l.kept, fmt.Sprintf("AppliedManifestWork %s, and %s of its work: no agent has removed them, "+
+		kept = append(kept, fmt.Sprintf("AppliedManifestWork %s, and %s of its work: no agent has removed them, "+
 			"or they are another hub's. Without its finalizers, deleting it deletes these objects", w.Name,
-			plural(len(w.Status.AppliedResources), "object")))
+			crud.Count(len(w.Status.AppliedResources), "object")))
 	}
 	for _, name := range []string{"appliedmanifestworks.work.open-cluster-management.io",
 		"clusterclaims.cluster.open-cluster-management.io"} {
 		definition := &metav1.PartialObjectMetadata{}
-		if l.managed.GetPath(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, definition) == nil {
-			l.kept = append(l.kept, fmt.Sprintf("CustomResourceDefinition %s: other agents and your own objects may "+
+		if d.managed.GetPath(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, definition) == nil {
+			kept = append(kept, fmt.Sprintf("CustomResourceDefinition %s: other agents and your own objects may "+
 				"use it. If none do: kubectl delete crd %[1]s", name))
 		}
 	}
+	return kept
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,6 +50,7 @@ func resumeRollout() declaration {
 			return (&resuming{
 				run: r, namespace: r.Text("namespace"), set: r.Text("name"), clusters: r.Texts("managed_clusters"),
 				recreate: r.Bool("recreate"), rolledOut: r.Bool("rolled_out"), reported: map[string]string{},
+				object: &workv1alpha1.ManifestWorkReplicaSet{},
 			}).resume(ctx)
 		},
 	}
@@ -57,8 +59,13 @@ func resumeRollout() declaration {
 // resume tries the works of a replica set again that have failed, which is what a
 // rollout stops at, and waits until none of them fails any more.
 func (r *resuming) resume(ctx context.Context) error {
-	if err := r.find(ctx); err != nil {
+	list := &workv1alpha1.ManifestWorkReplicaSetList{}
+	if err := r.find(ctx, r.object, list, "replica set", r.namespace, r.set); err != nil {
 		return err
+	}
+	if r.object.DeletionTimestamp != nil {
+		return refuse(fmt.Sprintf("The replica set %q is being deleted", r.name()), "Its works are removed from all "+
+			"clusters.\n%s", hub.DescribeDeletion(r.object, time.Now()))
 	}
 	works, err := replicaset.Works(ctx, r.client, r.namespace, r.set)
 	if err != nil {
@@ -109,22 +116,6 @@ type resuming struct {
 
 func (r *resuming) name() string { return r.namespace + "/" + r.set }
 
-// find reads the replica set, which has to exist.
-func (r *resuming) find(ctx context.Context) error {
-	r.object = &workv1alpha1.ManifestWorkReplicaSet{}
-	err := r.client.Get(ctx, r.object, r.namespace, r.set)
-	if !kube.IsNotFound(err, r.set) {
-		if err == nil && r.object.DeletionTimestamp != nil {
-			return refuse(fmt.Sprintf("The replica set %q is being deleted", r.name()), "Its works are removed from "+
-				"all clusters.\n%s", hub.DescribeDeletion(r.object, r.Clock.Now()))
-		}
-		return err
-	}
-	names := namesIn(ctx, r.client, &workv1alpha1.ManifestWorkReplicaSetList{}, kube.ListOptions{})
-	return refuse(fmt.Sprintf("There is no replica set %q", r.name()), "The hub %s has no ManifestWorkReplicaSet of "+
-		"this name. %s", r.client.Host(), orElse(r.name(), "replica set", names))
-}
-
 // choose finds the works that are to be tried again.
 func (r *resuming) choose(works []workv1.ManifestWork) error {
 	var clusters []string
@@ -168,7 +159,7 @@ func (r *resuming) failed(w *workv1.ManifestWork) bool {
 			continue
 		}
 		deadline, limited, err := rollout.Deadline(ref.RolloutStrategy)
-		return err == nil && limited && r.Clock.Now().Sub(progressing.LastTransitionTime.Time) >= deadline
+		return err == nil && limited && time.Now().Sub(progressing.LastTransitionTime.Time) >= deadline
 	}
 	return false
 }
@@ -185,9 +176,8 @@ func (r *resuming) retry(ctx context.Context) error {
 			}
 			continue
 		}
-		r.say("The agent of %s is asked to apply the work %s once more (%s).", w.Namespace, w.Name,
-			replicaset.WorkTrouble(w))
-		if _, err := r.ask(ctx, w, work.ReplayAnnotation); err != nil {
+		what := fmt.Sprintf("apply the work %s once more (%s)", w.Name, replicaset.WorkTrouble(w))
+		if err := r.ask(ctx, w, work.ReplayAnnotation, w.Namespace, what); err != nil {
 			return err
 		}
 	}
@@ -267,10 +257,9 @@ func (r *resuming) over() (bool, string) {
 func (r *resuming) tooLate(ctx context.Context) error {
 	advice := "The failures may need another manifest: apply a corrected one, and the rollout begins again with it."
 	if !r.recreate {
-		advice += " Objects that can't recover, such as a Job that has used up its attempts, are created again with " +
-			"recreate."
+		advice += " Objects that can't recover, such as a Job that has used up its attempts, are created again with recreate."
 	}
 	detail := replicaset.DescribeHeldUp(ctx, r.client, r.object)
 	return refuse(fmt.Sprintf("The rollout of replica set %q has not gone on within %s", r.name(), r.timeout),
-		"%s\n\n%s", lines(detail...), advice)
+		"%s\n\n%s", attribute.JoinLines(detail), advice)
 }

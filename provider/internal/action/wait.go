@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/actionvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -15,27 +16,31 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
 )
 
 // waitJoined is muster_wait_joined.
 func waitJoined() declaration {
-	names, set, selector := path.MatchRoot("managed_clusters"), path.MatchRoot("cluster_set"), path.MatchRoot(
-		"label_selector")
+	names, set := path.MatchRoot("managed_clusters"), path.MatchRoot("cluster_set")
+	selector := path.MatchRoot("label_selector")
 	return declaration{
 		name: "wait_joined",
-		description: "Waits until clusters have joined the hub and are available, and tells meanwhile how far each " +
-			"of them is: whether it is accepted, which certificate request waits for approval, and what the hub says " +
-			"about it. " +
+		description: "Waits until clusters have joined the hub and are available, and tells meanwhile how far each of " +
+			"them is: whether it is accepted, which certificate request waits for approval, and what the hub says about it. " +
 			"It changes nothing. It ends early when a cluster is denied or deleted.\n\n" +
 			"What needs running clusters in the same configuration is better served by the resource " +
 			"`muster_cluster_registration`, on which other resources can depend.",
@@ -199,7 +204,7 @@ func (w *joining) look(ctx context.Context) {
 		w.say("No cluster is selected yet.")
 	}
 	if ask {
-		all := append([]string{}, clusterNames(ctx, w.client)...)
+		all := append([]string{}, w.clusterNames(ctx)...)
 		w.mu.Lock()
 		w.all = all
 		w.mu.Unlock()
@@ -225,7 +230,7 @@ func (w *joining) hopeless(names []string) error {
 	}
 	return refuse(fmt.Sprintf("%s can't join", text.List(names, 3)),
 		"Waiting on would be of no use:\n%s\n\nAccept a denied cluster again with muster_cluster_acceptance or "+
-			"clusteradm accept, or take it out of what is waited for.", lines(reported...))
+			"clusteradm accept, or take it out of what is waited for.", attribute.JoinLines(reported))
 }
 
 // tooLate describes the clusters that have not reached the goal.
@@ -246,7 +251,7 @@ func (w *joining) tooLate(ctx context.Context) error {
 			w.timeout, w.client.Host(), w.selection())
 	}
 	if w.minimum > len(w.standings) {
-		late = append(late, fmt.Sprintf("(%s, of %d that are waited for)", plural(len(w.standings), "cluster"),
+		late = append(late, fmt.Sprintf("(%s, of %d that are waited for)", crud.Count(len(w.standings), "cluster"),
 			w.minimum))
 	}
 	var reported []string
@@ -270,14 +275,111 @@ func (w *joining) describe(ctx context.Context, name string, s standing) string 
 	if object == nil {
 		object = &clusterv1.ManagedCluster{}
 	}
-	text := registration.DescribeRegistration(object, name, w.Clock.Now())
+	text := registration.DescribeRegistration(object, name, time.Now())
 	if near := suggest.Names(name, w.all); s.missing && len(near) > 0 {
 		text += fmt.Sprintf("\nDid you mean %s?", strings.Join(near, ", "))
 	}
 	if s.joining {
 		looking, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 		defer cancel()
-		text += "\n\n" + lines(registration.DescribeWaitingRequests(looking, w.client, name, w.Clock.Now())...)
+		text += "\n\n" + attribute.JoinLines(registration.DescribeWaitingRequests(looking, w.client, name, time.Now()))
 	}
 	return text
+}
+
+// standing is how far a cluster is on its way into the fleet.
+type standing struct {
+	object *clusterv1.ManagedCluster
+	// text goes on after the cluster's name.
+	text string
+	// reached says that the wait for it is over, and hopeless that it is of no use.
+	reached, hopeless bool
+	// missing says that the hub has no such cluster, and joining that only its
+	// agent is missing.
+	missing, joining bool
+}
+
+// standingOf judges a cluster; nil is one that the hub does not have.
+func standingOf(object *clusterv1.ManagedCluster, joinedOnly bool) standing {
+	s := standing{object: object}
+	if object == nil {
+		s.text, s.missing = "is not on the hub yet", true
+		return s
+	}
+	conditions := object.Status.Conditions
+	accepted := meta.FindStatusCondition(conditions, cluster.ConditionHubAccepted)
+	available := meta.FindStatusCondition(conditions, cluster.ConditionAvailable)
+	switch {
+	case object.DeletionTimestamp != nil:
+		s.text, s.hopeless = "is being deleted", true
+	case !object.Spec.AcceptsClient() && accepted != nil && accepted.Status == metav1.ConditionFalse:
+		s.text, s.hopeless = "was denied: hubAcceptsClient is false", true
+	case !object.Spec.AcceptsClient():
+		s.text = "waits to be accepted: hubAcceptsClient is not true"
+	case accepted == nil || accepted.Status != metav1.ConditionTrue:
+		s.text = "is accepted, and the hub has not given it its rights yet"
+		if accepted != nil && accepted.Reason != cluster.ReasonHubDenied {
+			s.text += ": " + accepted.Message
+		}
+	case !meta.IsStatusConditionTrue(conditions, cluster.ConditionJoined):
+		s.text, s.joining = "is accepted, and its agent has not joined yet", true
+	case joinedOnly:
+		s.text, s.reached = "has joined", true
+	case available == nil:
+		s.text = "has joined, and its agent has not reported on it yet"
+	case available.Status != metav1.ConditionTrue:
+		s.text = fmt.Sprintf("has joined, and is not available: %s (%s)", available.Message, available.Reason)
+	default:
+		s.text, s.reached = "is available", true
+		if version := object.Status.Version.Kubernetes; version != "" {
+			s.text += ", with Kubernetes " + version
+		}
+	}
+	return s
+}
+
+// selected is what to list of the hub's clusters.
+func (w *joining) selected(ctx context.Context) (kube.ListOptions, error) {
+	switch {
+	case len(w.clusters) == 1:
+		return kube.ListOptions{FieldSelector: "metadata.name=" + w.clusters[0]}, nil
+	case len(w.clusters) > 1:
+		return kube.ListOptions{}, nil
+	}
+	selector := labels.Everything()
+	if w.selector != nil {
+		selector = w.selector
+	}
+	if w.set != "" {
+		ofSet, err := w.membersOf(ctx, w.set)
+		if err != nil {
+			return kube.ListOptions{}, err
+		}
+		requirements, _ := ofSet.Requirements()
+		selector = selector.Add(requirements...)
+	}
+	return kube.ListOptions{LabelSelector: selector.String()}, nil
+}
+
+// selection is it in words.
+func (w *joining) selection() string {
+	switch {
+	case w.set != "" && w.selector != nil:
+		return fmt.Sprintf("is in the set %q and has the labels %s", w.set, w.selector.String())
+	case w.set != "":
+		return fmt.Sprintf("is in the set %q", w.set)
+	case w.selector != nil:
+		return "has the labels " + w.selector.String()
+	default:
+		return "could be waited for"
+	}
+}
+
+// membersOf selects the clusters of a set.
+func (w *joining) membersOf(ctx context.Context, name string) (labels.Selector, error) {
+	set := &clusterv1beta2.ManagedClusterSet{}
+	if err := w.find(ctx, set, &clusterv1beta2.ManagedClusterSetList{}, "cluster set", "", name); err != nil {
+		return nil, err
+	}
+	return membership.Selector(set)
 }
