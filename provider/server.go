@@ -102,8 +102,8 @@ func problemOf(at *tftypes.AttributePath, value tftypes.Value) (summary, detail 
 		default:
 			return "", ""
 		}
-		return "Null in a " + collection, fmt.Sprintf("%s is null, and this %s takes no null. Leave the value out, for "+
-			"example with %s.", name, collection, remedy)
+		return "Null in a " + collection, fmt.Sprintf("%s is null, and this %s takes no null. Leave the value out, "+
+			"for example with %s.", name, collection, remedy)
 	}
 	var number big.Float
 	if !value.IsKnown() || !value.Type().Is(tftypes.Number) || value.As(&number) != nil {

@@ -255,7 +255,8 @@ func lines(value cty.Value) (written hclwrite.Tokens, ok bool) {
 		return nil, false
 	}
 	marker := "EOT"
-	for slices.ContainsFunc(strings.Split(in, "\n"), func(line string) bool { return strings.TrimSpace(line) == marker }) {
+	isMarker := func(line string) bool { return strings.TrimSpace(line) == marker }
+	for slices.ContainsFunc(strings.Split(in, "\n"), isMarker) {
 		marker += "T"
 	}
 	escaped := strings.NewReplacer("${", "$${", "%{", "%%{").Replace(in)

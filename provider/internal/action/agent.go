@@ -99,12 +99,13 @@ func rotateCertificate() declaration {
 		description: "Has the agent of a cluster renew its client certificate for the hub now, with a new key, and " +
 			"waits for it. Agents renew by themselves when a fifth of the certificate's life is left; this is for " +
 			"keys that may have leaked, and for hubs whose signer has changed.\n\n" +
-			"The certificate from before **stays valid until it expires**, as API servers take no certificates back. " +
-			"To shut out anyone who has its key, let the cluster join again with another agent (`muster rejoin`): a " +
-			"muster hub then refuses the agent from before.\n\n" +
-			"The action puts the annotation `" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, which the " +
-			"agent removes when it is done. Agents of Open Cluster Management do not know it: the action says so after a " +
-			"while, takes the annotation back and fails.",
+			"The certificate from before **stays valid until it expires**, as API servers take no certificates " +
+			"back. To shut out anyone who has its key, let the cluster join again with another agent (`muster " +
+			"rejoin`): a muster hub then refuses the agent from before.\n\n" +
+			"The action puts the annotation " +
+			"`" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, " +
+			"which the agent removes when it is done. Agents of Open Cluster Management do not know it: the action " +
+			"says so after a while, takes the annotation back and fails.",
 		attributes: map[string]schema.Attribute{
 			clusterName: required("Name of the managed cluster. It has to be accepted and to have joined.",
 				attribute.ValidClusterName()),
@@ -242,12 +243,14 @@ func rotated(object *clusterv1.ManagedCluster) metav1.Condition {
 func replayWork() declaration {
 	return declaration{
 		name: "replay_work",
-		description: "Has the agent apply all manifests of a manifest work once more, now, and waits for its report. The " +
-			"agent forgets what it knows of the objects, and any pause after a quarrel with another controller or a lack of " +
-			"rights. It fails when the manifests still can't be applied, with the reasons.\n\n" +
-			"The action puts the annotation `" + work.ReplayAnnotation + "` on the ManifestWork, which the agent removes " +
-			"when it has reported. Agents of Open Cluster Management apply the work then as well, and do not answer: the " +
-			"action says so after a while, takes the annotation back and fails.",
+		description: "Has the agent apply all manifests of a manifest work once more, now, and waits for its " +
+			"report. The agent forgets what it knows of the objects, and any pause after a quarrel with another " +
+			"controller or a lack of rights. It fails when the manifests still can't be applied, with the " +
+			"reasons.\n\n" +
+			"The action puts the annotation " +
+			"`" + work.ReplayAnnotation + "` on the ManifestWork, which the agent " +
+			"removes when it has reported. Agents of Open Cluster Management apply the work then as well, and do " +
+			"not answer: the action says so after a while, takes the annotation back and fails.",
 		attributes: map[string]schema.Attribute{
 			clusterName: required("Name of the managed cluster.", attribute.ValidClusterName()),
 			"name":      required("Name of the manifest work.", attribute.ValidObjectName("work name")),
@@ -287,15 +290,16 @@ func replay(ctx context.Context, r *run) error {
 	r.reportCluster(ctx)
 	judge := func(exists bool) (bool, error) {
 		if !exists || object.DeletionTimestamp != nil {
-			return false, refuse("The "+of+" is being deleted", "Somebody deleted it while it was to be applied once more.")
+			return false, refuse("The "+of+" is being deleted", "Somebody deleted it while it was to be applied once "+
+				"more.")
 		}
 		return object.Annotations[work.ReplayAnnotation] == "", nil
 	}
 	late := func() error {
 		return refuse(fmt.Sprintf("The agent has not answered for the %s within %s", of, r.timeout),
-			"The request was taken back. Either the agent does not run or can't reach the hub, or it does not know the "+
-				"request. Agents of Open Cluster Management don't answer, and apply each work at every change and every few "+
-				"minutes: what they last said of it:\n%s",
+			"The request was taken back. Either the agent does not run or can't reach the hub, or it does not know "+
+				"the request. Agents of Open Cluster Management don't answer, and apply each work at every change "+
+				"and every few minutes: what they last said of it:\n%s",
 			hub.DescribeConditions(object.Status.Conditions, time.Now()))
 	}
 	leaves := fmt.Sprintf("The request to apply the work %q once more was taken back. The agent may have done so in "+
@@ -310,9 +314,9 @@ func replay(ctx context.Context, r *run) error {
 func (r *run) lift(ctx context.Context, object *workv1.ManifestWork) error {
 	if !r.Bool("lift_complete") {
 		return refuse(fmt.Sprintf("The work %q of managed cluster %q is complete", object.Name, r.cluster),
-			"A condition rule says that it has done what it is for, so the agent leaves its objects alone, and would apply "+
-				"nothing. To apply it all the same, set lift_complete. A finished Job that still exists stays finished: delete "+
-				"it in the cluster first to run it again.")
+			"A condition rule says that it has done what it is for, so the agent leaves its objects alone, and "+
+				"would apply nothing. To apply it all the same, set lift_complete. A finished Job that still exists "+
+				"stays finished: delete it in the cluster first to run it again.")
 	}
 	object = object.DeepCopy()
 	meta.RemoveStatusCondition(&object.Status.Conditions, work.ConditionComplete)

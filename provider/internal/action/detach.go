@@ -55,10 +55,11 @@ func detachCluster() declaration {
 				"by itself. Defaults to `1m`.", attribute.ValidDuration(0)),
 			"delete_namespace": flag("Whether to delete the cluster's namespace on the hub as well, with all that " +
 				"others have put there. Hubs keep it by default, for a cluster that comes back."),
-			"cluster_kubeconfig": optional("Path of a kubeconfig of the cluster. In the end the action removes from there "+
-				"all that was installed with the agent: its Deployment, roles, bindings, Secrets and namespaces. It lists what "+
-				"it leaves, and why, and can be run again. It leaves an agent of a `muster_klusterlet`, and one that serves "+
-				"another name, and begins nothing while the hub imports the cluster.", attribute.NotEmpty()),
+			"cluster_kubeconfig": optional("Path of a kubeconfig of the cluster. In the end the action removes from "+
+				"there all that was installed with the agent: its Deployment, roles, bindings, Secrets and "+
+				"namespaces. It lists what it leaves, and why, and can be run again. It leaves an agent of a "+
+				"`muster_klusterlet`, and one that serves another name, and begins nothing while the hub imports "+
+				"the cluster.", attribute.NotEmpty()),
 			"cluster_context": optional("Context in `cluster_kubeconfig`. Defaults to its current one.",
 				stringvalidator.AlsoRequires(path.MatchRoot("cluster_kubeconfig"))),
 		},

@@ -33,8 +33,8 @@ func (d *detaching) checkLeaving(ctx context.Context) error {
 	err := d.client.Get(ctx, &v1alpha1.ClusterImport{}, "", d.cluster)
 	if err == nil {
 		return refuse(fmt.Sprintf("The hub imports cluster %q", d.cluster),
-			"Nothing was changed. The import would install the agent again: delete it first, and then run the same again. "+
-				"Next:\n  kubectl delete clusterimport %s", d.cluster)
+			"Nothing was changed. The import would install the agent again: delete it first, and then run the same "+
+				"again. Next:\n  kubectl delete clusterimport %s", d.cluster)
 	}
 	if !kube.IsNotFound(err, d.cluster) && !kube.IsKindNotServed(err) {
 		return err

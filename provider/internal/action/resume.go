@@ -257,7 +257,8 @@ func (r *resuming) over() (bool, string) {
 func (r *resuming) tooLate(ctx context.Context) error {
 	advice := "The failures may need another manifest: apply a corrected one, and the rollout begins again with it."
 	if !r.recreate {
-		advice += " Objects that can't recover, such as a Job that has used up its attempts, are created again with recreate."
+		advice += " Objects that can't recover, such as a Job that has used up its attempts, are created again with " +
+			"recreate."
 	}
 	detail := replicaset.DescribeHeldUp(ctx, r.client, r.object)
 	return refuse(fmt.Sprintf("The rollout of replica set %q has not gone on within %s", r.name(), r.timeout),

@@ -34,15 +34,16 @@ import (
 func denyCluster() declaration {
 	return declaration{
 		name: "deny_cluster",
-		description: "Denies a cluster: sets `hubAcceptsClient` to false and waits until the hub has withdrawn the rights " +
-			"of its agent. What runs in the cluster keeps running, and its works stay on the hub. A denied cluster stays " +
-			"denied until it is accepted again; its agent then goes on with the certificate that it has.\n\n" +
-			"A cluster that a `muster_cluster_acceptance` accepts is better denied there, with `accepted = false`: its next " +
-			"apply would accept the cluster again, so the action refuses.",
+		description: "Denies a cluster: sets `hubAcceptsClient` to false and waits until the hub has withdrawn the " +
+			"rights of its agent. What runs in the cluster keeps running, and its works stay on the hub. A denied " +
+			"cluster stays denied until it is accepted again; its agent then goes on with the certificate that it " +
+			"has.\n\n" +
+			"A cluster that a `muster_cluster_acceptance` accepts is better denied there, with `accepted = false`: " +
+			"its next apply would accept the cluster again, so the action refuses.",
 		attributes: map[string]schema.Attribute{
 			clusterName: required("Name of the managed cluster.", attribute.ValidClusterName()),
-			"force_conflicts": flag("Whether to deny the cluster also when a `muster_cluster_acceptance` accepts it, for " +
-				"emergencies. Change that resource before its next apply."),
+			"force_conflicts": flag("Whether to deny the cluster also when a `muster_cluster_acceptance` accepts " +
+				"it, for emergencies. Change that resource before its next apply."),
 		},
 		takes: "the hub", timeout: 2 * time.Minute,
 		doing: "deny managed cluster", to: []string{clusterName}, do: deny,
@@ -63,10 +64,10 @@ func deny(ctx context.Context, r *run) error {
 	case object.Spec.AcceptsClient() && !r.Bool("force_conflicts") &&
 		crud.FieldsOf(object, hub.AcceptanceManager).Has("spec", "hubAcceptsClient"):
 		return refuse(fmt.Sprintf("Terraform accepts managed cluster %q", r.cluster),
-			"A muster_cluster_acceptance has set hubAcceptsClient, and the next apply of its configuration would accept the "+
-				"cluster again. Set accepted = false in that resource and apply, or remove it with its next apply. To deny the "+
-				"cluster at once, for example because its credentials have leaked, set force_conflicts, and change the "+
-				"configuration before its next apply.")
+			"A muster_cluster_acceptance has set hubAcceptsClient, and the next apply of its configuration would "+
+				"accept the cluster again. Set accepted = false in that resource and apply, or remove it with its "+
+				"next apply. To deny the cluster at once, for example because its credentials have leaked, set "+
+				"force_conflicts, and change the configuration before its next apply.")
 	case object.Spec.AcceptsClient():
 		patch := map[string]any{
 			"metadata": map[string]any{"uid": object.UID}, "spec": map[string]any{"hubAcceptsClient": false},
@@ -96,9 +97,9 @@ func (r *run) awaitDenial(ctx context.Context, object *clusterv1.ManagedCluster)
 		return r.client.Wait(ctx, object, "", r.cluster, func(exists bool) (bool, error) {
 			if exists && object.Spec.AcceptsClient() {
 				return false, refuse(fmt.Sprintf("Managed cluster %q is accepted again", r.cluster),
-					"Somebody has set hubAcceptsClient to true since it was denied: a person, a muster_cluster_acceptance of "+
-						"another configuration, or a controller that accepts clusters. Its managers are in: kubectl get "+
-						"managedcluster %s -o yaml --show-managed-fields", r.cluster)
+					"Somebody has set hubAcceptsClient to true since it was denied: a person, a "+
+						"muster_cluster_acceptance of another configuration, or a controller that accepts clusters. "+
+						"Its managers are in: kubectl get managedcluster %s -o yaml --show-managed-fields", r.cluster)
 			}
 			return !exists || !grantedRights(object), nil
 		})
@@ -110,8 +111,8 @@ func (r *run) awaitDenial(ctx context.Context, object *clusterv1.ManagedCluster)
 				"  kubectl describe managedcluster %s",
 			r.timeout, hub.DescribeConditions(object.Status.Conditions, time.Now()), r.cluster)
 	}
-	return r.wait(ctx, nil, wait, late, fmt.Sprintf("Managed cluster %q is denied. The hub withdraws the rights of its "+
-		"agent, which nobody waits for any more.", r.cluster))
+	return r.wait(ctx, nil, wait, late, fmt.Sprintf("Managed cluster %q is denied. The hub withdraws the rights of "+
+		"its agent, which nobody waits for any more.", r.cluster))
 }
 
 func grantedRights(object *clusterv1.ManagedCluster) bool {
@@ -148,11 +149,11 @@ func validTokenID() validator.String {
 			case id.MatchString(text):
 				return "", ""
 			case whole.MatchString(text):
-				return "A token and not its ID", "The value is a whole token, with its secret half. Give only the six " +
-					"characters before the dot."
+				return "A token and not its ID", "The value is a whole token, with its secret half. Give only the " +
+					"six characters before the dot."
 			}
-			return "Invalid token ID", "The value is not the ID of a bootstrap token, which has six lower-case letters and " +
-				"digits. To revoke the tokens of a cluster, use managed_cluster."
+			return "Invalid token ID", "The value is not the ID of a bootstrap token, which has six lower-case " +
+				"letters and digits. To revoke the tokens of a cluster, use managed_cluster."
 		})
 }
 

@@ -39,9 +39,9 @@ func waitJoined() declaration {
 	selector := path.MatchRoot("label_selector")
 	return declaration{
 		name: "wait_joined",
-		description: "Waits until clusters have joined the hub and are available, and tells meanwhile how far each of " +
-			"them is: whether it is accepted, which certificate request waits for approval, and what the hub says about it. " +
-			"It changes nothing. It ends early when a cluster is denied or deleted.\n\n" +
+		description: "Waits until clusters have joined the hub and are available, and tells meanwhile how far each " +
+			"of them is: whether it is accepted, which certificate request waits for approval, and what the hub " +
+			"says about it. It changes nothing. It ends early when a cluster is denied or deleted.\n\n" +
 			"What needs running clusters in the same configuration is better served by the resource " +
 			"`muster_cluster_registration`, on which other resources can depend.",
 		attributes: map[string]schema.Attribute{

@@ -39,20 +39,21 @@ type (
 func AddOn() crud.Declared {
 	return &crud.Kind[fleetAddOn]{
 		Type: "addon", Noun: "add-on", Empty: &v1alpha1.ClusterManagementAddOn{},
-		Description: "An add-on: what it consists of, and in which clusters it is installed (a ClusterManagementAddOn). " +
-			"With `template` the hub itself deploys it, from a `muster_addon_template`; other add-ons have a manager of " +
-			"their own on the hub, written with Open Cluster Management's framework.\n\n" +
-			"With `placements` the hub installs it in the clusters that they select, **and removes it everywhere else**, " +
-			"also where somebody has installed it by hand. A placement that does not exist selects nothing: name one by a " +
-			"reference to its resource, so that it is there first. Without `placements` the add-on is where a " +
-			"`muster_cluster_addon` puts it.\n\n" +
-			"A plan that changes where the add-on is installed warns of the clusters that would get and lose it, as the " +
-			"hub's scheduling library predicts them from the fleet at that moment. They are not planned values, because the " +
-			"fleet may change before the apply; to have them in the plan, set `planned_clusters` to what " +
-			"`muster_placement_preview` predicts.\n\n" +
-			"A change reaches the clusters by the `rollout_strategy` of each placement. Give each version of a template a " +
-			"name of its own, with `create_before_destroy`, as the module addon does: then clusters that the rollout has not " +
-			"reached keep the former version, and a former version can come back.",
+		Description: "An add-on: what it consists of, and in which clusters it is installed (a " +
+			"ClusterManagementAddOn). With `template` the hub itself deploys it, from a `muster_addon_template`; " +
+			"other add-ons have a manager of their own on the hub, written with Open Cluster Management's " +
+			"framework.\n\n" +
+			"With `placements` the hub installs it in the clusters that they select, **and removes it everywhere " +
+			"else**, also where somebody has installed it by hand. A placement that does not exist selects nothing: " +
+			"name one by a reference to its resource, so that it is there first. Without `placements` the add-on is " +
+			"where a `muster_cluster_addon` puts it.\n\n" +
+			"A plan that changes where the add-on is installed warns of the clusters that would get and lose it, as " +
+			"the hub's scheduling library predicts them from the fleet at that moment. They are not planned values, " +
+			"because the fleet may change before the apply; to have them in the plan, set `planned_clusters` to " +
+			"what `muster_placement_preview` predicts.\n\n" +
+			"A change reaches the clusters by the `rollout_strategy` of each placement. Give each version of a " +
+			"template a name of its own, with `create_before_destroy`, as the module addon does: then clusters that " +
+			"the rollout has not reached keep the former version, and a former version can come back.",
 		Keys: []crud.Key{{
 			Name: "name", DataDescription: "Name of the add-on.",
 			Description: "Name of the add-on on the hub, and in each cluster. Changing it replaces the add-on.",

@@ -187,10 +187,12 @@ func referentAttribute(description string, namespaced bool) schema.SingleNestedA
 func supportedConfigsField() attribute.Field[fleetAddOn] {
 	return attribute.Objects("supported_configs",
 		schema.ListNestedAttribute{
-			MarkdownDescription: "Kinds of configuration that the add-on understands, each with an optional default. The hub " +
-				"refuses to configure an add-on with any other kind. `template` and `deployment_config` are short for the kinds " +
-				"`" + addon.TemplateResource + "` and `" + addon.DeploymentConfigResource + "` with a default. To give each " +
-				"placement a template of its own, name the kind `" + addon.TemplateResource + "` here without a default.",
+			MarkdownDescription: "Kinds of configuration that the add-on understands, each with an optional " +
+				"default. The hub refuses to configure an add-on with any other kind. `template` and " +
+				"`deployment_config` are short for the kinds " +
+				"`" + addon.TemplateResource + "` and `" + addon.DeploymentConfigResource + "` with a default. To " +
+				"give each placement a template of its own, name the kind " +
+				"`" + addon.TemplateResource + "` here without a default.",
 			Optional:   true,
 			Validators: []validator.List{listvalidator.SizeAtLeast(1), validSupported()},
 		},
@@ -213,8 +215,9 @@ func placementsField() attribute.Field[fleetAddOn] {
 	type placement = *v1alpha1.PlacementStrategy
 	return attribute.Objects("placements",
 		schema.ListNestedAttribute{
-			MarkdownDescription: "Placements that select the clusters. A cluster that several of them select goes by the " +
-				"last of these in the list. If omitted, the add-on is installed by hand, with `muster_cluster_addon`.",
+			MarkdownDescription: "Placements that select the clusters. A cluster that several of them select goes " +
+				"by the last of these in the list. If omitted, the add-on is installed by hand, with " +
+				"`muster_cluster_addon`.",
 			Optional:   true,
 			Validators: []validator.List{validPlacements()},
 		},

@@ -36,11 +36,12 @@ type (
 func InCluster() crud.Declared {
 	return &crud.Kind[clusterAddOn]{
 		Type: "cluster_addon", Empty: &v1alpha1.ManagedClusterAddOn{}, InCluster: true,
-		Description: "An add-on in one managed cluster (a ManagedClusterAddOn): it installs the add-on there, or gives " +
-			"one that a placement installs there configurations of its own.\n\n" +
-			"The add-on itself is a `muster_addon`, or comes with a manager of its own. If it is installed by placements, " +
-			"**the hub removes it from every cluster that they do not select**, and installs it again where they select the " +
-			"cluster. A plan says so, and the apply refuses to create what the hub would remove.\n\n" +
+		Description: "An add-on in one managed cluster (a ManagedClusterAddOn): it installs the add-on there, or " +
+			"gives one that a placement installs there configurations of its own.\n\n" +
+			"The add-on itself is a `muster_addon`, or comes with a manager of its own. If it is installed by " +
+			"placements, **the hub removes it from every cluster that they do not select**, and installs it again " +
+			"where they select the cluster. A plan says so, and the apply refuses to create what the hub would " +
+			"remove.\n\n" +
 			"Destroying waits until the add-on's pre-delete jobs have run in the cluster and its objects are gone.",
 		Keys: []crud.Key{
 			{
@@ -49,14 +50,16 @@ func InCluster() crud.Declared {
 				Valid:       attribute.ValidClusterName(),
 			},
 			{
-				Name:        "name",
-				Description: "Name of the add-on, that of its `muster_addon`. Changing it replaces the add-on in the cluster.",
-				Valid:       attribute.ValidObjectName("add-on name"),
+				Name: "name",
+				Description: "Name of the add-on, that of its `muster_addon`. Changing it replaces the add-on in the " +
+					"cluster.",
+				Valid: attribute.ValidObjectName("add-on name"),
 			},
 		},
 		Table: clusterAddOnTable(),
 		Timeouts: crud.Timeouts{
-			Create: "creating, with `wait`,", Update: "changing, with `wait`,", Delete: "removing the add-on from the cluster",
+			Create: "creating, with `wait`,", Update: "changing, with `wait`,",
+			Delete: "removing the add-on from the cluster",
 		},
 		Waits: &crud.Waits{Again: []string{"triggers"}},
 		Hooks: crud.Hooks[clusterAddOn]{
@@ -109,8 +112,8 @@ func clusterAddOnTable() attribute.Table[clusterAddOn] {
 		attribute.AnnotationField[clusterAddOn]("hosting_cluster",
 			attribute.Optional("Name of the managed cluster in which the add-on's agent runs, where that is another "+
 				"one than its own. It is the annotation `"+addon.HostingClusterAnnotation+
-				"`. If omitted, the annotation is left as it is: the hub copies that of the managed cluster when it installs an "+
-				"add-on for a placement. The add-on has to support it.", attribute.ValidClusterName()),
+				"`. If omitted, the annotation is left as it is: the hub copies that of the managed cluster when it "+
+				"installs an add-on for a placement. The add-on has to support it.", attribute.ValidClusterName()),
 			addon.HostingClusterAnnotation),
 		attribute.Text("install_namespace",
 			schema.StringAttribute{
@@ -123,12 +126,14 @@ func clusterAddOnTable() attribute.Table[clusterAddOn] {
 			func(object clusterAddOn) *string { return &object.Spec.InstallNamespace }),
 		attribute.Local[clusterAddOn]("wait", clusterAddOnWaitAttribute().Schema()),
 		attribute.Local[clusterAddOn]("triggers", schema.MapAttribute{
-			MarkdownDescription: "Values whose change makes it wait again, where nothing of this resource changes, such as " +
-				"`{ settings = jsonencode(muster_addon_deployment_config.paris.customized_variables) }`. Needs `wait`.",
+			MarkdownDescription: "Values whose change makes it wait again, where nothing of this resource changes, " +
+				"such as `{ settings = jsonencode(muster_addon_deployment_config.paris.customized_variables) }`. " +
+				"Needs `wait`.",
 			Optional: true, ElementType: types.StringType,
 			Validators: []validator.Map{mapvalidator.AlsoRequires(path.MatchRoot("wait"))},
 		}),
-		attribute.Local[clusterAddOn]("ready", attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")),
+		attribute.Local[clusterAddOn]("ready", attribute.Ready("Whether what `wait` asks for was met; null without "+
+			"`wait`.")),
 	}, clusterAddOnStatus()...)
 }
 
@@ -203,7 +208,8 @@ func observedTable() attribute.Table[clusterAddOn] {
 				"not report it.",
 			func(x clusterAddOn) metav1.ConditionStatus { return statusOf(x, addon.ConditionProgressing) }),
 		attribute.ReportedText("problem",
-			"What keeps it from being available with its present configuration, in a sentence; empty when nothing does.",
+			"What keeps it from being available with its present configuration, in a sentence; empty when nothing "+
+				"does.",
 			addOnProblem),
 		configReferences("configs", "The configurations that count for it, out of the add-on's defaults, its "+
 			"placement's and the cluster's own."),
@@ -236,7 +242,8 @@ func configReferences(name, description string) attribute.Field[clusterAddOn] {
 		attribute.ReportedText("name", "Name of the object.",
 			func(r reference) string { return r.DesiredConfig.Name }),
 		attribute.ReportedText("spec_hash",
-			"Hash of its content that the cluster is to have; empty while it is not known, as when the object does not exist.",
+			"Hash of its content that the cluster is to have; empty while it is not known, as when the object does "+
+				"not exist.",
 			func(r reference) string { return r.DesiredConfig.SpecHash }),
 		attribute.ReportedFlag("applied", "Whether the cluster has it.",
 			func(r reference) bool { return !isMissing(r) }))
@@ -287,8 +294,8 @@ func clusterAddOnStatus() attribute.Table[clusterAddOn] {
 			attribute.ReportedTextList("groups", "Groups in the certificate.",
 				func(r registration) []string { return r.Subject.Groups })),
 		attribute.ReportedObjects("conditions",
-			"Conditions of the add-on in the cluster, such as `Available`, `Progressing` and `RegistrationApplied`, as last "+
-				"read. They keep changing after an apply; `wait` waits for some of them.",
+			"Conditions of the add-on in the cluster, such as `Available`, `Progressing` and `RegistrationApplied`, "+
+				"as last read. They keep changing after an apply; `wait` waits for some of them.",
 			conditionsOf,
 			attribute.ReportedText("type", "Type of the condition, such as `Available`.",
 				func(c condition) string { return c.Type }),

@@ -98,9 +98,10 @@ func (o *obstacles) lacks(ctx context.Context, object kube.Object, namespace, na
 // cluster warns of a cluster that does not exist.
 func (o *obstacles) cluster(ctx context.Context, at, name string) {
 	if name != "" && o.lacks(ctx, &clusterv1.ManagedCluster{}, "", name) {
-		o.diags.AddAttributeWarning(path.Root(at), "No such managed cluster", fmt.Sprintf("%s is %q, and the hub %s has "+
-			"no managed cluster of this name. Refer to the resource that makes it (muster_managed_cluster.NAME.name), so "+
-			"that it is there first, or correct the name.", at, name, o.client.Host()))
+		o.diags.AddAttributeWarning(path.Root(at), "No such managed cluster", fmt.Sprintf("%s is %q, and the hub %s "+
+			"has no managed cluster of this name. Refer to the resource that makes it "+
+			"(muster_managed_cluster.NAME.name), so that it is there first, or correct the "+
+			"name.", at, name, o.client.Host()))
 	}
 }
 
@@ -135,8 +136,9 @@ func (o *obstacles) configuration(
 		for _, s := range definition.Spec.SupportedConfigs {
 			kinds = append(kinds, s.Resource+" of the group \""+s.Group+"\"")
 		}
-		o.diags.AddAttributeWarning(at, "Configuration that the add-on does not understand", fmt.Sprintf("%s is of the "+
-			"kind %s of the group %q, and the add-on %q understands %s. The hub would report the reason %s and go no further.",
+		o.diags.AddAttributeWarning(at, "Configuration that the add-on does not understand", fmt.Sprintf("%s is of "+
+			"the kind %s of the group %q, and the add-on %q understands %s. The hub would report the reason %s and "+
+			"go no further.",
 			attribute.Place(at), c.Resource, c.Group, definition.Name,
 			cmp.Or(strings.Join(kinds, ", "), "no configuration"), addon.ReasonConfigurationUnsupported))
 	}

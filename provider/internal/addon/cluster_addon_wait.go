@@ -97,7 +97,8 @@ func (m *waitModel) untilInCluster(c *clusterAddOnChange) *crud.Wait {
 	hashes, client, object := hashesOf{}, c.Client, c.Object
 	return &crud.Wait{
 		Client: client, What: c.What, Resource: "managedclusteraddon", Object: object, Timeout: c.Timeout,
-		Gone: "it was deleted meanwhile, as the hub does where placements install the add-on and don't select the cluster",
+		Gone: "it was deleted meanwhile, as the hub does where placements install the add-on and don't select the " +
+			"cluster",
 		Prepare: func(ctx context.Context) error {
 			if object.DeletionTimestamp != nil {
 				return errors.New("it is being deleted")

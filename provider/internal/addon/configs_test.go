@@ -77,7 +77,8 @@ func TestKindsOfConfigurationsAreNamedAsTheAPIHasThem(t *testing.T) {
 		{validGroup(), "", ""},
 		{validGroup(), addon.GroupName, ""},
 		{validGroup(), addon.GroupName + "/v1alpha1", `Write "addon.open-cluster-management.io"; the version v1alpha1 is not needed.`},
-		{validGroup(), "v1", `configs.x is "v1", but it takes an API group such as addon.open-cluster-management.io, without a version, or "" for the core group. Write "" for the core group.`},
+		{validGroup(), "v1", `configs.x is "v1", but it takes an API group such as `},
+		{validGroup(), "v1", `without a version, or "" for the core group. Write "" for the core group.`},
 		{validGroup(), "Example.com", `configs.x is "Example.com", but it takes an API group`},
 	} {
 		resp := validator.StringResponse{}

@@ -37,11 +37,12 @@ type (
 func DeploymentConfig() crud.Declared {
 	return &crud.Kind[agentConfig]{
 		Type: "addon_deployment_config", Noun: "deployment configuration", Empty: &v1alpha1.AddOnDeploymentConfig{},
-		Description: "How the agents of add-ons run: values for variables of a template, nodes, registries, a proxy, the " +
-			"namespace, and resources. It takes effect where `configs` of a `muster_addon` or of a `muster_cluster_addon` " +
-			"names it; a change then reaches the clusters as the rollout strategy of their placement says.\n\n" +
-			"Destroying waits until no add-on in a cluster uses it any more, because an add-on that is being removed may " +
-			"still need it.",
+		Description: "How the agents of add-ons run: values for variables of a template, nodes, registries, a " +
+			"proxy, the namespace, and resources. It takes effect where `configs` of a `muster_addon` or of a " +
+			"`muster_cluster_addon` names it; a change then reaches the clusters as the rollout strategy of their " +
+			"placement says.\n\n" +
+			"Destroying waits until no add-on in a cluster uses it any more, because an add-on that is being " +
+			"removed may still need it.",
 		Keys: []crud.Key{
 			{
 				Name: "namespace",
@@ -96,8 +97,9 @@ func deploymentConfigTable() attribute.Table[agentConfig] {
 			nodePlacementTable()...).EmptyIsNone(),
 		attribute.Objects("registries",
 			schema.ListNestedAttribute{
-				MarkdownDescription: "Registries from which the agents' images are pulled in place of others. Where several " +
-					"entries fit an image, the last one counts. They go before those of the managed cluster's annotation.",
+				MarkdownDescription: "Registries from which the agents' images are pulled in place of others. Where " +
+					"several entries fit an image, the last one counts. They go before those of the managed " +
+					"cluster's annotation.",
 				Optional: true,
 			},
 			func(config agentConfig) *[]v1alpha1.ImageMirror { return &config.Spec.Registries },
@@ -112,9 +114,10 @@ func deploymentConfigTable() attribute.Table[agentConfig] {
 			proxyTable()...).At("spec.proxyConfig"),
 		attribute.TextPointer("agent_install_namespace",
 			schema.StringAttribute{
-				MarkdownDescription: "Namespace of the agents in the clusters: all objects of a template that have a namespace " +
-					"get this one. `\"\"` is not the same as leaving it out: with `\"\"` the objects keep the namespaces that the " +
-					"template gives them. Defaults to `" + addon.DefaultInstallNamespace + "`.",
+				MarkdownDescription: "Namespace of the agents in the clusters: all objects of a template that have " +
+					"a namespace get this one. `\"\"` is not the same as leaving it out: with `\"\"` the objects " +
+					"keep the namespaces that the template gives them. Defaults to " +
+					"`" + addon.DefaultInstallNamespace + "`.",
 				Optional: true, Computed: true, Default: stringdefault.StaticString(addon.DefaultInstallNamespace),
 				Validators: []validator.String{validInstallNamespace()},
 			},
@@ -122,8 +125,9 @@ func deploymentConfigTable() attribute.Table[agentConfig] {
 			Standard(types.StringValue(addon.DefaultInstallNamespace)),
 		attribute.Objects("resource_requirements",
 			schema.ListNestedAttribute{
-				MarkdownDescription: "CPU and memory of containers. Where several entries fit a container, the last one counts.",
-				Optional:            true,
+				MarkdownDescription: "CPU and memory of containers. Where several entries fit a container, the last " +
+					"one counts.",
+				Optional: true,
 			},
 			func(config agentConfig) *[]v1alpha1.ContainerResourceRequirements {
 				return &config.Spec.ResourceRequirements
@@ -183,7 +187,8 @@ func proxyTable() attribute.Table[*v1alpha1.ProxyConfig] {
 			},
 			func(p proxy) types.List { return attribute.StringListValue(noProxyOf(p.NoProxy)) }),
 		attribute.Code("ca_bundle",
-			attribute.Optional("Certificates, as PEM, of the authorities that vouch for the proxy.", attribute.ValidPEM()),
+			attribute.Optional("Certificates, as PEM, of the authorities that vouch for the "+
+				"proxy.", attribute.ValidPEM()),
 			func(value types.String, p proxy) { p.CABundle = []byte(value.ValueString()) },
 			func(p proxy) types.String {
 				return attribute.OptionalString(strings.ToValidUTF8(string(p.CABundle), "\uFFFD"))

@@ -42,8 +42,9 @@ func registrationField() attribute.Field[*v1alpha1.AddOnTemplate] {
 			Sets(func(r registration) { r.Type = v1alpha1.RegistrationTypeKubeClient }),
 		attribute.ObjectPointer("custom_signer",
 			schema.SingleNestedAttribute{
-				MarkdownDescription: "A client certificate for a service of the add-on's own, signed by the add-on's authority.",
-				Optional:            true,
+				MarkdownDescription: "A client certificate for a service of the add-on's own, signed by the add-on's " +
+					"authority.",
+				Optional: true,
 			},
 			func(r registration) **v1alpha1.CustomSignerRegistrationConfig { return &r.CustomSigner },
 			customSignerTable()...).
@@ -127,12 +128,14 @@ func customSignerTable() attribute.Table[customSigner] {
 		}
 	}
 	return attribute.Table[customSigner]{
-		attribute.Text("signer_name", attribute.Required("Name of the signer, such as `example.com/metrics`.", validSigner()),
+		attribute.Text("signer_name", attribute.Required("Name of the signer, such as "+
+			"`example.com/metrics`.", validSigner()),
 			func(c customSigner) *string { return &c.SignerName }),
 		attribute.ObjectPointer("subject",
 			schema.SingleNestedAttribute{
-				MarkdownDescription: "Who the certificate is for. If omitted, the agent of the add-on in its cluster, and its " +
-					"groups. If set, it counts as a whole: what it leaves out is not in the certificate.",
+				MarkdownDescription: "Who the certificate is for. If omitted, the agent of the add-on in its " +
+					"cluster, and its groups. If set, it counts as a whole: what it leaves out is not in the " +
+					"certificate.",
 				Optional: true,
 			},
 			func(c customSigner) **v1alpha1.Subject { return &c.Subject },
@@ -193,7 +196,8 @@ func validSigner() validator.String {
 		},
 		func(text string) string {
 			if text == addon.KubeClientSigner {
-				return "It is the hub's own. For a credential for the hub's API set kube_client in place of custom_signer."
+				return "It is the hub's own. For a credential for the hub's API set kube_client in place of " +
+					"custom_signer."
 			}
 			return ""
 		})

@@ -32,15 +32,16 @@ import (
 func Template() crud.Declared {
 	return &crud.Kind[addOnTemplate]{
 		Type: "addon_template", Noun: "add-on template", Empty: &v1alpha1.AddOnTemplate{},
-		Description: "An add-on without code: the objects of its agent, and the credentials and rights that the agent " +
-			"needs on the hub. A `muster_addon` uses it by naming it in `template`, or in `configs` of a placement.\n\n" +
+		Description: "An add-on without code: the objects of its agent, and the credentials and rights that the " +
+			"agent needs on the hub. A `muster_addon` uses it by naming it in `template`, or in `configs` of a " +
+			"placement.\n\n" +
 			"Texts in the objects may have variables such as `{{CLUSTER_NAME}}`, without spaces inside the braces. " +
 			"`CLUSTER_NAME` is the cluster, `INSTALL_NAMESPACE` the namespace of the agent, where a " +
-			"`muster_addon_deployment_config` gives one, and `HUB_KUBECONFIG` the path of the kubeconfig for the hub, where " +
-			"there is a registration for it. All others are `customized_variables` of a `muster_addon_deployment_config`; " +
-			"one that has no value is left out of the text. `metadata.namespace` and `metadata.labels` of an object can't " +
-			"have variables. All containers of Deployments and DaemonSets get these three as environment variables, and the " +
-			"credentials as files.\n\n" +
+			"`muster_addon_deployment_config` gives one, and `HUB_KUBECONFIG` the path of the kubeconfig for the " +
+			"hub, where there is a registration for it. All others are `customized_variables` of a " +
+			"`muster_addon_deployment_config`; one that has no value is left out of the text. `metadata.namespace` " +
+			"and `metadata.labels` of an object can't have variables. All containers of Deployments and DaemonSets " +
+			"get these three as environment variables, and the credentials as files.\n\n" +
 			"A Job or Pod with the annotation `" + addon.PreDeleteAnnotation + "` runs when the add-on is removed " +
 			"from a cluster, before its objects go. " +
 			"An object with the annotation `" + addon.DeletionOrphanAnnotation + "` stays then.\n\n" +
@@ -49,8 +50,9 @@ func Template() crud.Declared {
 			"run nor be removed.",
 		Keys: []crud.Key{{
 			Name: "name",
-			Description: "Name of the template. Changing it replaces the template: to change the objects of an add-on " +
-				"cluster by cluster, create another template beside this one, and let the `muster_addon` name that.",
+			Description: "Name of the template. Changing it replaces the template: to change the objects of an " +
+				"add-on cluster by cluster, create another template beside this one, and let the `muster_addon` " +
+				"name that.",
 			Valid: attribute.ValidObjectName("template name"),
 		}},
 		Table:    append(templateContent().Table(), templateTable()...),

@@ -39,19 +39,22 @@ func (attributeErrors) Metadata(_ context.Context, _ function.MetadataRequest, r
 func (attributeErrors) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "What is wrong with the attributes of a module's argument",
-		MarkdownDescription: "Compares a value with the attributes that it may have, nested ones included, and returns a " +
-			"list of sentences about those that are not supported and those of another type; the list is empty when there " +
-			"are none. It is for the `validation` of a module's variable of the type `any`: where a variable has the type " +
-			"`object(…)`, and where a value is given to an attribute of a resource, Terraform drops attributes that it does " +
-			"not know, so that a misspelt one has no effect and no error.\n\n" +
-			"What is unknown while planning is checked when it is known. Attributes that are null, or left out, are not " +
-			"errors. The sentences name attributes and never values, so that `nonsensitive` of the result discloses no secret.",
+		MarkdownDescription: "Compares a value with the attributes that it may have, nested ones included, and " +
+			"returns a list of sentences about those that are not supported and those of another type; the list is " +
+			"empty when there are none. It is for the `validation` of a module's variable of the type `any`: where " +
+			"a variable has the type `object(…)`, and where a value is given to an attribute of a resource, " +
+			"Terraform drops attributes that it does not know, so that a misspelt one has no effect and no " +
+			"error.\n\n" +
+			"What is unknown while planning is checked when it is known. Attributes that are null, or left out, are " +
+			"not errors. The sentences name attributes and never values, so that `nonsensitive` of the result " +
+			"discloses no secret.",
 		Parameters: []function.Parameter{
 			function.DynamicParameter{
 				Name: "shape",
-				MarkdownDescription: "What the value may have: the name of a resource with that of an attribute, such as " +
-					"`\"muster_klusterlet.cluster_connection\"`; `\"string\"`, `\"number\"`, `\"bool\"` or `\"any\"`; an object " +
-					"with a shape for each attribute; `{ \"*\" = shape }` for a map; or `[shape]` for a list.",
+				MarkdownDescription: "What the value may have: the name of a resource with that of an attribute, " +
+					"such as `\"muster_klusterlet.cluster_connection\"`; `\"string\"`, `\"number\"`, `\"bool\"` or " +
+					"`\"any\"`; an object with a shape for each attribute; `{ \"*\" = shape }` for a map; or " +
+					"`[shape]` for a list.",
 			},
 			function.DynamicParameter{
 				Name:                "value",

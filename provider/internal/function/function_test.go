@@ -159,18 +159,19 @@ func TestLabelSelector(t *testing.T) {
 }
 
 func TestParseLabelSelector(t *testing.T) {
-	requirement := func(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
-		return metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
+	type all = []metav1.LabelSelectorRequirement
+	one := func(key, operator string, values ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: values}
 	}
 	for text, test := range map[string]struct {
 		labels      map[string]string
-		expressions []metav1.LabelSelectorRequirement
+		expressions all
 		refused     string
 	}{
-		"":                      {labels: map[string]string{}, expressions: []metav1.LabelSelectorRequirement{}},
-		"a=1,b==2":              {labels: map[string]string{"a": "1", "b": "2"}, expressions: []metav1.LabelSelectorRequirement{}},
-		"a=1,a=2":               {labels: map[string]string{"a": "1"}, expressions: []metav1.LabelSelectorRequirement{requirement("a", "In", "2")}},
-		"a in (y, x),b!=1,!c,d": {labels: map[string]string{}, expressions: []metav1.LabelSelectorRequirement{requirement("a", "In", "x", "y"), requirement("b", "NotIn", "1"), requirement("c", "DoesNotExist"), requirement("d", "Exists")}},
+		"":                      {labels: map[string]string{}, expressions: all{}},
+		"a=1,b==2":              {labels: map[string]string{"a": "1", "b": "2"}, expressions: all{}},
+		"a=1,a=2":               {labels: map[string]string{"a": "1"}, expressions: all{one("a", "In", "2")}},
+		"a in (y, x),b!=1,!c,d": {labels: map[string]string{}, expressions: all{one("a", "In", "x", "y"), one("b", "NotIn", "1"), one("c", "DoesNotExist"), one("d", "Exists")}},
 		"a>5":                   {refused: "is not possible in the label selector of an object"},
 		"a in":                  {refused: "found"},
 	} {

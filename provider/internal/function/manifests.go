@@ -41,14 +41,14 @@ func NewManifestsFromYAML() function.Function {
 			return hcl(objects, err)
 		}, definition: function.Definition{
 			Summary: "The Kubernetes objects in YAML or JSON texts",
-			MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, and returns " +
-				"them as a list of HCL objects, in order: for `objects` of `muster_manifest_work`, for `for` expressions, and " +
-				"to add labels with `merge`. Empty documents are left out, and the items of a `List` are returned one by one. " +
-				"An object without `apiVersion`, `kind` or `metadata.name`, and a key that is there twice, are errors that name " +
-				"file, document and line.\n\n" +
-				"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` and `file` " +
-				"make; the files are then read in the order of their names. The function itself reads no files, because " +
-				"Terraform expects functions to depend on their arguments alone.",
+			MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, " +
+				"and returns them as a list of HCL objects, in order: for `objects` of `muster_manifest_work`, for " +
+				"`for` expressions, and to add labels with `merge`. Empty documents are left out, and the items of " +
+				"a `List` are returned one by one. An object without `apiVersion`, `kind` or `metadata.name`, and a " +
+				"key that is there twice, are errors that name file, document and line.\n\n" +
+				"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` " +
+				"and `file` make; the files are then read in the order of their names. The function itself reads no " +
+				"files, because Terraform expects functions to depend on their arguments alone.",
 			Parameters: []function.Parameter{function.DynamicParameter{
 				Name:                "text",
 				MarkdownDescription: "One text, a list of texts, or a map from file names to texts.",
@@ -178,17 +178,18 @@ func NewKlusterletManifests() function.Function {
 			return hcl(objects, err)
 		}, definition: function.Definition{
 			Summary: "The objects that muster_klusterlet installs in a cluster",
-			MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be applied, for " +
-				"those who install it by another way than `muster_klusterlet`: GitOps, cloud-init, or the provider that makes " +
-				"the cluster. Write them with `yamlencode`.\n\n" +
-				"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. Otherwise " +
-				"create the Secret `bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's namespace.",
+			MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be " +
+				"applied, for those who install it by another way than `muster_klusterlet`: GitOps, cloud-init, or " +
+				"the provider that makes the cluster. Write them with `yamlencode`.\n\n" +
+				"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. " +
+				"Otherwise create the Secret `bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's " +
+				"namespace.",
 			Parameters: []function.Parameter{function.DynamicParameter{
 				Name: "klusterlet",
 				MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is " +
 					"required, `namespace`, and those that say how the agent runs: " +
-					"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, the text of a " +
-					"kubeconfig, which is a secret: the result is sensitive or ephemeral when it is.",
+					"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, " +
+					"the text of a kubeconfig, which is a secret: the result is sensitive or ephemeral when it is.",
 			}},
 			Return: function.DynamicReturn{},
 		}}
@@ -207,7 +208,8 @@ func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error
 	if err != nil {
 		return nil, err
 	}
-	name, namespace, bootstrap := given.Text("cluster_name"), given.Text("namespace"), given.Text("bootstrap_kubeconfig")
+	name, namespace := given.Text("cluster_name"), given.Text("namespace")
+	bootstrap := given.Text("bootstrap_kubeconfig")
 	if name == "" {
 		return nil, errors.New("cluster_name is missing; it is the cluster's name on the hub")
 	}

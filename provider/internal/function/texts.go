@@ -30,10 +30,10 @@ func NewClusterName() function.Function {
 		return nameOf(text)
 	}, definition: function.Definition{
 		Summary: "A valid name for a managed cluster",
-		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a path. A " +
-			"text that is a valid name already stays as it is. Any other one is reduced to lower-case letters, digits and " +
-			"hyphens, shortened to 63 characters, and gets a hash of the whole text at its end, so that two different texts " +
-			"do not get the same name. The same text always gets the same name.\n\n" +
+		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a " +
+			"path. A text that is a valid name already stays as it is. Any other one is reduced to lower-case " +
+			"letters, digits and hyphens, shortened to 63 characters, and gets a hash of the whole text at its end, " +
+			"so that two different texts do not get the same name. The same text always gets the same name.\n\n" +
 			"A text without any letter or digit of ASCII, and a reserved name such as `default`, are errors.",
 		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "Any text that " +
 			"identifies the cluster."}},
@@ -72,21 +72,20 @@ func nameOf(text string) (string, error) {
 
 // NewKubeconfig is kubeconfig.
 func NewKubeconfig() function.Function {
-	return declared[types.Dynamic]{name: "kubeconfig", run: func(ctx context.Context, argument types.Dynamic) (any, error) {
-		return renderKubeconfig(ctx, argument)
-	}, definition: function.Definition{
+	run := func(ctx context.Context, argument types.Dynamic) (any, error) { return renderKubeconfig(ctx, argument) }
+	return declared[types.Dynamic]{name: "kubeconfig", run: run, definition: function.Definition{
 		Summary: "A kubeconfig",
 		MarkdownDescription: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of " +
-			"whatever made the cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. What does " +
-			"not go together, such as two credentials, and what is not PEM, is an error. A result with sensitive or " +
-			"ephemeral values in it is sensitive or ephemeral, too.",
+			"whatever made the cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. " +
+			"What does not go together, such as two credentials, and what is not PEM, is an error. A result with " +
+			"sensitive or ephemeral values in it is sensitive or ephemeral, too.",
 		Parameters: []function.Parameter{function.DynamicParameter{
 			Name: "connection",
 			MarkdownDescription: "An object with the attributes of `cluster_connection`: `host`, which is required, " +
 				"`cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, one credential of `token`, " +
-				"`client_certificate` with `client_key`, `username` with `password`, and `exec`; and `impersonate`. Further " +
-				"`name`, which the cluster, the user and the context get, and which defaults to `muster`, and `namespace`, the " +
-				"context's.",
+				"`client_certificate` with `client_key`, `username` with `password`, and `exec`; and `impersonate`. " +
+				"Further `name`, which the cluster, the user and the context get, and which defaults to `muster`, " +
+				"and `namespace`, the context's.",
 		}},
 		Return: function.StringReturn{},
 	}}
@@ -126,14 +125,15 @@ func NewLabelSelector() function.Function {
 			return selectorText(ctx, argument)
 		}, definition: function.Definition{
 			Summary: "A label selector as text",
-			MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as `env=prod,region " +
-				"in (eu,us)`: for the `label_selector` of data sources, for tools, and for outputs. The result does not depend " +
-				"on the order of labels and values. A selector without conditions, which selects everything, is the empty text. " +
-				"`parse_label_selector` is the reverse.",
+			MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as " +
+				"`env=prod,region in (eu,us)`: for the `label_selector` of data sources, for tools, and for " +
+				"outputs. The result does not depend on the order of labels and values. A selector without " +
+				"conditions, which selects everything, is the empty text. `parse_label_selector` is the reverse.",
 			Parameters: []function.Parameter{function.DynamicParameter{
 				Name: "selector",
-				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with " +
-					"`key`, `operator` (`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both may be left out.",
+				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of " +
+					"objects with `key`, `operator` (`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both " +
+					"may be left out.",
 			}},
 			Return: function.StringReturn{},
 		}}
@@ -169,10 +169,10 @@ func NewParseLabelSelector() function.Function {
 		Summary: "A label selector out of its text",
 		MarkdownDescription: "Reads a label selector in the notation of kubectl, such as `env=prod,region in " +
 			"(eu,us),!legacy`, and returns an object with `match_labels` and `match_expressions`, as the attribute " +
-			"`label_selector` of cluster sets and placements takes it. The comparisons `>` and `<` are an error, because " +
-			"label selectors of objects do not have them.",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. The " +
-			"empty text selects everything."}},
+			"`label_selector` of cluster sets and placements takes it. The comparisons `>` and `<` are an error, " +
+			"because label selectors of objects do not have them.",
+		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. " +
+			"The empty text selects everything."}},
 		Return: function.ObjectReturn{AttributeTypes: selectorTypes()},
 	}}
 }
