@@ -16,9 +16,9 @@ if "$TF_ACC_TERRAFORM_PATH" version | grep -q '^OpenTofu'; then
     export TF_ACC_PROVIDER_HOST=registry.opentofu.org
 fi
 
-# The tests that run muster as a process share one binary.
-go build -o bin/muster ./runtime/cmd/muster
-export MUSTER_BIN=$PWD/bin/muster
+# The tests that run muster or a control plane as a process share one binary of each.
+go build -o bin/ ./runtime/cmd/muster ./internal/testkit/testserver
+export MUSTER_BIN=$PWD/bin/muster MUSTER_TESTSERVER_BIN=$PWD/bin/testserver
 
 # make lint vets, and more than go test would.
 exec go test -vet=off -timeout 30m "$@"

@@ -2,7 +2,7 @@
 // needs the standard library alone, so that every test may import it. Below it:
 //
 //   - testworld: a test's objects on an API server.
-//   - testenv: a control plane in the process of the test, which links it.
+//   - testenv: a control plane for the tests of a package, which the program testserver runs.
 //   - testhub: hubs and dev clusters as processes of their own.
 //   - testfleet: real identities on any hub.
 //   - fakewatch: a fake API server that says when it is watched.

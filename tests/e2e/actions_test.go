@@ -19,7 +19,7 @@ func TestActionCommands(t *testing.T) {
 		fails bool
 		says  string
 	}{
-		{[]string{"wait", "paris", "--timeout", "2s"}, true, `The hub has no ManagedCluster "paris"`},
+		{[]string{"wait", "paris", "--timeout", "10s"}, true, `The hub has no ManagedCluster "paris"`},
 		{[]string{"wait"}, true, "--cluster-set"},
 		{[]string{"deny", "paris"}, true, `There is no managed cluster "paris"`},
 		{[]string{"detach", "paris"}, true, `There is no managed cluster "paris"`},

@@ -31,7 +31,7 @@ import (
 
 // endsWithin is how long a program may take that was asked to end. It takes two
 // seconds at the most; what waits for something does so for longer than this.
-const endsWithin = 20 * time.Second
+const endsWithin = time.Minute
 
 // program is a muster that runs.
 type program struct {

@@ -1,4 +1,5 @@
-// Package testenv runs a real control plane for the tests of one package.
+// Package testenv runs a real control plane for the tests of one package, in a process
+// of its own.
 //
 //	var env testenv.Env
 //
@@ -7,38 +8,33 @@ package testenv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 	hubmanager "github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
 )
 
 // Env is a control plane with the kinds of the wire.
 type Env struct {
-	Server *controlplane.Server
-
+	config *rest.Config
 	client client.Client
 	log    logr.Logger
 }
@@ -47,42 +43,29 @@ type Env struct {
 type Option func(*options)
 
 type options struct {
-	controlplane   controlplane.Options
-	managedCluster bool
-	externalSigner bool
-	gated          []kinds.Server
-	prepare        func(ctx context.Context, s *controlplane.Server) (stop func(), err error)
+	flags   []string
+	prepare func(context.Context) (stop func(), err error)
 }
 
 // ManagedCluster makes the control plane one with the ordinary APIs of a
 // cluster, and adds the kinds that agents need there to those of a hub. Tests
 // of an agent use it as both.
 func ManagedCluster() Option {
-	return func(o *options) {
-		o.managedCluster = true
-		o.controlplane.Flavour = controlplane.Full
-	}
+	return func(o *options) { o.flags = append(o.flags, "--managed-cluster") }
 }
 
 // ExternalSigner leaves the signing of approved certificate requests to the tests.
 func ExternalSigner() Option {
-	return func(o *options) { o.externalSigner = true }
+	return func(o *options) { o.flags = append(o.flags, "--external-signer") }
 }
 
-// ControlPlane gives the control plane further options, such as admission
-// plugins.
-func ControlPlane(change func(*controlplane.Options)) Option {
-	return func(o *options) { change(&o.controlplane) }
+// Gated serves the kinds of a feature gate, too, such as kinds.HubWithUserAccess.
+func Gated(server kinds.Server) Option {
+	return func(o *options) { o.flags = append(o.flags, "--gated", string(server)) }
 }
 
-// Gated serves the kinds of feature gates, too, such as kinds.HubWithUserAccess.
-func Gated(servers ...kinds.Server) Option {
-	return func(o *options) { o.gated = append(o.gated, servers...) }
-}
-
-// With runs start once the definitions are installed, and what it returns
-// after the tests.
-func With(start func(ctx context.Context, s *controlplane.Server) (stop func(), err error)) Option {
+// With runs start once the control plane is ready, and what it returns after the tests.
+func With(start func(context.Context) (stop func(), err error)) Option {
 	return func(o *options) { o.prepare = start }
 }
 
@@ -97,56 +80,35 @@ func Main(m *testing.M, env *Env, opts ...Option) {
 }
 
 func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
-	o := newOptions(opts)
-	env.log = logging.Library(logging.Setup(context.Background(), logWriter(), 4, false))
-	path, err := os.MkdirTemp("", "muster-test-")
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	// Logs are written nowhere, or with MUSTER_TEST_LOGS to the standard error.
+	logs, verbosity := io.Discard, 0
+	if os.Getenv("MUSTER_TEST_LOGS") != "" {
+		logs, verbosity = os.Stderr, 4
+	}
+	env.log = logging.Library(logging.Setup(context.Background(), logs, verbosity, false))
+	dir, err := os.MkdirTemp("", "muster-test-")
 	if err != nil {
 		return 1, err
 	}
-	defer func() { _ = os.RemoveAll(path) }()
-	dir, err := datadir.Open(path, "muster test")
+	defer func() { _ = os.RemoveAll(dir) }()
+	program, err := program(dir)
 	if err != nil {
 		return 1, err
 	}
-	defer dir.Close()
-	o.controlplane.Dir = dir
-
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	env.Server, err = controlplane.Start(ctx, o.controlplane)
+	server, err := testhub.StartControlPlane(program, filepath.Join(dir, "server"), o.flags...)
 	if err != nil {
 		return 1, err
 	}
-	defer func() { _ = env.Server.Stop() }()
-	if err := env.Server.WaitReady(ctx); err != nil {
-		return 1, err
-	}
-	controllers := make(chan error, 1)
-	controllersCtx, stopControllers := context.WithCancel(ctx)
-	go func() {
-		controllers <- env.Server.RunControllers(controllersCtx, controlplane.ControllerOptions{
-			PlainNamespaces: "!" + cluster.NameLabel, ExternalSigner: o.externalSigner,
-		})
-	}()
-	defer func() {
-		stopControllers()
-		if stopErr := <-controllers; err == nil {
-			err = stopErr
-		}
-	}()
-	served, err := o.definitions()
-	if err != nil {
-		return 1, err
-	}
-	if err := definitions.Install(ctx, env.Config("muster-test"), served); err != nil {
-		return 1, err
-	}
-	env.client, err = newClient(env.Config("muster-test"))
-	if err != nil {
+	defer func() { _ = server.Kill() }() // nobody needs its state
+	if err := env.connect(server.Kubeconfig); err != nil {
 		return 1, err
 	}
 	if o.prepare != nil {
-		stop, err := o.prepare(ctx, env.Server)
+		stop, err := o.prepare(context.Background())
 		if err != nil {
 			return 1, err
 		}
@@ -155,39 +117,29 @@ func run(m *testing.M, env *Env, opts []Option) (code int, err error) {
 	return m.Run(), nil
 }
 
-func newOptions(opts []Option) options {
-	o := options{controlplane: controlplane.Options{
-		Name:        "muster-test",
-		Conversions: []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
-	}}
-	for _, opt := range opts {
-		opt(&o)
+// program is the path of the command testserver, which is built in dir unless the
+// environment names one.
+func program(dir string) (string, error) {
+	if path := os.Getenv("MUSTER_TESTSERVER_BIN"); path != "" {
+		return path, nil
 	}
-	return o
+	path := filepath.Join(dir, "testserver")
+	build := exec.Command("go", "build", "-o", path, "github.com/muster-fleet/terraform-provider-muster/internal/testkit/testserver")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as everything that links the control plane
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build testserver: %w\n%s", err, out)
+	}
+	return path, nil
 }
 
-// definitions are those of a hub, those of its gates, and those of a managed cluster
-// where the server is both.
-func (o options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	served, err := crds.Hub()
-	if o.managedCluster {
-		more, failed := crds.ManagedCluster()
-		served, err = append(served, more...), errors.Join(err, failed)
+func (e *Env) connect(kubeconfig string) (err error) {
+	e.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
 	}
-	for _, server := range o.gated {
-		more, failed := crds.Gated(server)
-		served, err = append(served, more...), errors.Join(err, failed)
-	}
-	return served, err
-}
-
-// logWriter is where the servers' logs go: nowhere, or with MUSTER_TEST_LOGS
-// set, to the standard error.
-func logWriter() io.Writer {
-	if os.Getenv("MUSTER_TEST_LOGS") != "" {
-		return os.Stderr
-	}
-	return io.Discard
+	e.config.QPS = -1
+	e.client, err = newClient(e.config)
+	return err
 }
 
 func newClient(config *rest.Config) (client.Client, error) {
@@ -198,12 +150,12 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme, Mapper: restmapper.Static()})
 }
 
-// Config has all rights and no rate limit, and reaches the control plane
-// without a socket.
-func (e *Env) Config(userAgent string) *rest.Config { return e.Server.RESTConfig(userAgent) }
-
-// Kubeconfig is the administrator's kubeconfig file, for access by TLS.
-func (e *Env) Kubeconfig() string { return e.Server.Kubeconfig }
+// Config has all rights and no rate limit.
+func (e *Env) Config(userAgent string) *rest.Config {
+	config := rest.CopyConfig(e.config)
+	config.UserAgent = userAgent
+	return config
+}
 
 // Client reads from and writes to the control plane directly.
 func (e *Env) Client() client.Client { return e.client }

@@ -57,6 +57,12 @@ func StartCluster(program, dir string) (*Process, error) {
 	return start(&Process{program: program, args: []string{"devcluster"}, dir: dir}, "0")
 }
 
+// StartControlPlane starts a control plane of package testenv whose state is in dir.
+// program is the command testserver.
+func StartControlPlane(program, dir string, flags ...string) (*Process, error) {
+	return start(&Process{program: program, args: append([]string{"controlplane"}, flags...), dir: dir}, "0")
+}
+
 // StartAgent starts an agent as a process of its own.
 // It serves no health address and is not waited for.
 func StartAgent(program, name, bootstrapKubeconfig, clusterKubeconfig string, flags ...string) (*Process, error) {

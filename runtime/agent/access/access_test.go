@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -53,9 +54,11 @@ func TestPanicAboutOneCredentialStopsNoOther(t *testing.T) {
 	f := newFixture(t)
 	f.setSigner(f.sign)
 	var odd atomic.Pointer[string]
+	var panics atomic.Int32
 	f.wrapHub = func(next http.RoundTripper) http.RoundTripper {
 		return testkit.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if name := odd.Load(); name != nil && r.Method != http.MethodGet && strings.Contains(r.URL.Path, *name) {
+				panics.Add(1)
 				panic("odd credential")
 			}
 			return next.RoundTrip(r)
@@ -64,9 +67,18 @@ func TestPanicAboutOneCredentialStopsNoOther(t *testing.T) {
 	first := f.credential(nil)
 	odd.Store(&first.Name)
 	f.start()
+	f.eventually(func() error { // which is what the hub gets to know once the certificate is signed
+		if panics.Load() == 0 {
+			return errors.New("no panic yet")
+		}
+		return nil
+	})
 	f.issued(f.credential(nil))
 	odd.Store(nil)
-	f.step(time.Minute) // the longest pause after a failure
+	f.eventually(func() error {
+		f.clock.Step(time.Second) // the pause after a failure begins at some time after it
+		return f.isIssued(first)
+	})
 	f.issued(first)
 }
 

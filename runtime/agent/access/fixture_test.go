@@ -35,7 +35,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 )
 
 // hubID is the hub of all fixtures.
@@ -50,7 +49,7 @@ var env testenv.Env
 
 func TestMain(m *testing.M) {
 	access := testenv.Gated(kinds.HubWithUserAccess)
-	hub := testenv.With(func(ctx context.Context, _ *controlplane.Server) (func(), error) {
+	hub := testenv.With(func(ctx context.Context) (func(), error) {
 		return func() {}, env.Client().Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
 			Data:       map[string]string{hubinfo.FeaturesKey: "x," + hubinfo.UserAccess, hubinfo.HubIDKey: hubID},

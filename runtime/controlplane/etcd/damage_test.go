@@ -214,7 +214,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			err := startAndStop(ctx, dir)
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("took %s, %v", took, err)
 			}
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
