@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -18,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
@@ -25,7 +25,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
-	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 type (
@@ -138,16 +137,8 @@ func deploymentConfigTable() attribute.Table[agentConfig] {
 
 func nodePlacementTable() attribute.Table[*v1alpha1.NodePlacement] {
 	return attribute.Table[*v1alpha1.NodePlacement]{
-		attribute.TextMap("node_selector", klusterlet.NodeSelector(),
-			func(p *v1alpha1.NodePlacement) *map[string]string { return &p.NodeSelector }),
-		attribute.Code("tolerations", klusterlet.Tolerations(),
-			func(value types.List, p *v1alpha1.NodePlacement) {
-				p.Tolerations = klusterlet.AgentOptionsOf(map[string]attr.Value{"tolerations": value}).Tolerations
-			},
-			func(p *v1alpha1.NodePlacement) types.List {
-				options := musterv1alpha1.AgentOptions{Tolerations: p.Tolerations}
-				return klusterlet.AgentOptionValues(options, "tolerations")["tolerations"].(types.List)
-			}),
+		klusterlet.NodeSelector(func(p *v1alpha1.NodePlacement) *map[string]string { return &p.NodeSelector }),
+		klusterlet.Tolerations(func(p *v1alpha1.NodePlacement) *[]corev1.Toleration { return &p.Tolerations }),
 	}
 }
 
@@ -202,18 +193,13 @@ func requirementsTable() attribute.Table[*v1alpha1.ContainerResourceRequirements
 			attribute.Required("Which containers: `kind:name:container`, with the plural name of the kind, such as "+
 				"`deployments:my-agent:*`. `*` stands for any in each of the three parts.", validContainerID()),
 			func(c *v1alpha1.ContainerResourceRequirements) *string { return &c.ContainerID }),
-		attribute.Code("resources", klusterlet.Resources("What these containers get, in place of what the template "+
-			"gives them.", true),
-			func(value types.Object, c *v1alpha1.ContainerResourceRequirements) {
-				options := klusterlet.AgentOptionsOf(map[string]attr.Value{"resources": value})
-				if options.Resources != nil {
-					c.Resources = *options.Resources
-				}
+		attribute.Object("resources",
+			schema.SingleNestedAttribute{
+				MarkdownDescription: "What these containers get, in place of what the template gives them.",
+				Required:            true,
 			},
-			func(c *v1alpha1.ContainerResourceRequirements) types.Object {
-				options := musterv1alpha1.AgentOptions{Resources: &c.Resources}
-				return klusterlet.AgentOptionValues(options, "resources")["resources"].(types.Object)
-			}),
+			func(c *v1alpha1.ContainerResourceRequirements) *corev1.ResourceRequirements { return &c.Resources },
+			klusterlet.ResourceFields()...),
 	}
 }
 

@@ -1,12 +1,10 @@
 package clusterimport
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
@@ -195,32 +193,19 @@ func endpointTable() attribute.Table[*v1alpha1.HubEndpoint] {
 
 // agentField has the options of muster_klusterlet.
 func agentField() attribute.Field[clusterImport] {
-	attributes := maps.Clone(klusterlet.AgentAttributes())
-	attributes["namespace"] = attribute.Optional("Namespace for the agent. It can't be changed later: the agent "+
-		"would stay in the namespace "+
-		"from before. Defaults to `"+cluster.AgentNamespace+"`.", attribute.ValidName("namespace"))
-	agent := schema.SingleNestedAttribute{
-		MarkdownDescription: "How the agent runs, as in `muster_klusterlet`. A change is a rolling update, and the " +
-			"cluster does not register again.",
-		Optional:   true,
-		Attributes: attributes,
-	}
-	fields := map[string]attr.Type{}
-	for name, a := range attributes {
-		fields[name] = a.GetType()
-	}
-	return attribute.Code("agent", agent,
-		func(value types.Object, i clusterImport) {
-			i.Spec.Agent = klusterlet.AgentOptionsOf(value.Attributes())
+	type options = *v1alpha1.AgentOptions
+	namespace := attribute.Text("namespace",
+		attribute.Optional("Namespace for the agent. It can't be changed later: the agent would stay in the namespace "+
+			"from before. Defaults to `"+cluster.AgentNamespace+"`.", attribute.ValidName("namespace")),
+		func(o options) *string { return &o.Namespace })
+	return attribute.Object("agent",
+		schema.SingleNestedAttribute{
+			MarkdownDescription: "How the agent runs, as in `muster_klusterlet`. A change is a rolling update, and the " +
+				"cluster does not register again.",
+			Optional: true,
 		},
-		func(i clusterImport) types.Object {
-			if attribute.Same(i.Spec.Agent, v1alpha1.AgentOptions{}) {
-				return types.ObjectNull(fields)
-			}
-			values := klusterlet.AgentOptionValues(i.Spec.Agent, klusterlet.AgentOptionNames()...)
-			values["namespace"] = attribute.OptionalString(i.Spec.Agent.Namespace)
-			return types.ObjectValueMust(fields, values)
-		})
+		func(i clusterImport) options { return &i.Spec.Agent },
+		append(klusterlet.AgentTable(), namespace)...)
 }
 
 // invalidAuthority says what is wrong with what a hub calls the authority of a cluster.

@@ -4,20 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
@@ -26,27 +24,21 @@ import (
 
 // agent is the agent of one managed cluster, seen from outside.
 type agent struct {
-	client  *kube.Client
-	name    string
-	options klusterlet.Options
-	// annotations are those of the Secret with the bootstrap kubeconfig.
-	annotations map[string]string
-	// keepsBootstrap says that this Secret is the provider's to keep, and takesForeign
-	// that one of somebody else is as good.
-	keepsBootstrap, takesForeign bool
-	// own says that the configuration brings the bootstrap kubeconfig.
-	own      bool
+	model
+	client   *kube.Client
+	name     string
+	options  klusterlet.Options
 	patience patience
 }
 
 // agent prepares the connection to the managed cluster. budget is how long the
 // cluster may be away.
-func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, diags *diag.Diagnostics) *agent {
-	to := connection.Of(m.Connection)
+func (r *klusterletResource) agent(m model, budget time.Duration, diags *diag.Diagnostics) *agent {
+	to := m.connection()
 	if to == nil {
 		return nil
 	}
-	name, version := m.ClusterName.ValueString(), ""
+	name, version := m.Text("cluster_name"), ""
 	if r.Hub != nil {
 		version = r.Hub.Version
 	}
@@ -57,19 +49,10 @@ func (r *klusterletResource) agent(m *klusterletModel, budget time.Duration, dia
 		return nil
 	}
 	options := klusterlet.Options{
-		ClusterName: name, AgentOptions: m.Options(), InstalledBy: muster.InstalledByTerraform,
+		ClusterName: name, AgentOptions: optionsOf(m.Values), InstalledBy: muster.InstalledByTerraform,
 	}
-	options.Namespace = m.Namespace.ValueString()
-	return &agent{
-		client:         client,
-		name:           name,
-		annotations:    m.annotations(),
-		keepsBootstrap: m.ownsKubeconfig() || m.makesKubeconfig(),
-		takesForeign:   !m.insists(),
-		own:            m.ownsKubeconfig(),
-		options:        options,
-		patience:       r.patience,
-	}
+	options.Namespace = m.Text("namespace")
+	return &agent{model: m, client: client, name: name, options: options, patience: r.patience}
 }
 
 // objects are the agent's objects, in the order to apply them. Without a bootstrap
@@ -89,28 +72,27 @@ func (a *agent) marked(rendered []klusterlet.Object) []kube.Object {
 	objects := make([]kube.Object, 0, len(rendered))
 	for _, object := range rendered {
 		if secret, ok := object.(*corev1.Secret); ok {
-			secret.Annotations = a.annotations
+			secret.Annotations = a.annotations()
 		}
 		objects = append(objects, object)
 	}
 	return objects
 }
 
-func (a *agent) Apply(ctx context.Context, object kube.Object, diags *diag.Diagnostics) bool {
-	kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+// apply writes an object. What can't be changed in one, such as a binding's role, takes a
+// new object.
+func (a *agent) apply(ctx context.Context, object kube.Object) error {
 	again := object.DeepCopyObject().(kube.Object)
-	err := a.client.Apply(ctx, object, kube.ApplyOptions{Manager: hub.FieldManager, Force: true})
-	if apierrors.IsInvalid(err) && slices.Contains([]string{"RoleBinding", "ClusterRoleBinding", "Deployment"}, kind) {
-		// What can't be changed, such as a binding's role, takes a new object.
-		if err = a.client.DeleteAndWait(ctx, kube.Fresh(object), object.GetNamespace(), name); err == nil {
-			err = a.client.Apply(ctx, again, kube.ApplyOptions{Manager: hub.FieldManager, Force: true})
-		}
+	options := kube.ApplyOptions{Manager: hub.FieldManager, Force: true}
+	err := a.client.Apply(ctx, object, options)
+	if !apierrors.IsInvalid(err) ||
+		!slices.Contains([]string{"RoleBinding", "ClusterRoleBinding", "Deployment"}, kindOf(object)) {
+		return err
 	}
-	if err != nil {
-		hub.AddAPIError(diags, a.client, fmt.Sprintf("install %s %s in cluster %q", kind, name, a.name), err)
-		return false
+	if err := a.client.DeleteAndWait(ctx, kube.Fresh(object), again.GetNamespace(), again.GetName()); err != nil {
+		return err
 	}
-	return true
+	return a.client.Apply(ctx, again, options)
 }
 
 // restoreAttempts is how often an object is replaced that somebody else, such as its
@@ -147,94 +129,44 @@ func (a *agent) restore(ctx context.Context, wanted kube.Object, diags *diag.Dia
 func (a *agent) warnOfReturned(wanted, updated kube.Object, diags *diag.Diagnostics) {
 	if again := additions(wanted, updated); len(again) > 0 {
 		diags.AddWarning(fmt.Sprintf("Additions to the agent in cluster %q come back", a.name),
-			fmt.Sprintf("They were removed from %s %s, and the cluster's admission has added them again at "+
-				"once:\n%s\n\n"+
+			fmt.Sprintf("They were removed from %s, and the cluster's admission has added them again at once:\n%s\n\n"+
 				"The next plan shows them, too. If a webhook adds them, exempt the namespace %s from it.",
-				kindOf(wanted), wanted.GetName(), attribute.JoinLines(indented(again)), a.options.Namespace))
+				nameOf(wanted), indented(again), a.options.Namespace))
 	}
 }
 
-// endpointOf is where a kubeconfig's current context leads.
-func endpointOf(kubeconfig []byte) (registration.Endpoint, bool) {
+// currentContext are the cluster and the user of a kubeconfig's current context; empty
+// where there are none.
+func currentContext(kubeconfig []byte) (to clientcmdapi.Cluster, by clientcmdapi.AuthInfo) {
 	config, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		return registration.Endpoint{}, false
+	if err != nil || config.Contexts[config.CurrentContext] == nil {
+		return to, by
 	}
-	current, ok := config.Contexts[config.CurrentContext]
-	if !ok || config.Clusters[current.Cluster] == nil {
-		return registration.Endpoint{}, false
+	current := config.Contexts[config.CurrentContext]
+	if found := config.Clusters[current.Cluster]; found != nil {
+		to = *found
 	}
-	to := config.Clusters[current.Cluster]
-	return registration.Endpoint{Server: to.Server, CA: to.CertificateAuthorityData}, true
+	if found := config.AuthInfos[current.AuthInfo]; found != nil {
+		by = *found
+	}
+	return to, by
 }
 
-// serverOf is the server of a kubeconfig's current context.
-func serverOf(kubeconfig []byte) (string, bool) {
-	to, ok := endpointOf(kubeconfig)
-	return to.Server, ok
-}
-
-// observe brings the state up to date.
-func (m *klusterletModel) observe(seen observation) {
-	m.Installed = types.BoolValue(seen.complete())
-	m.Ready, m.Joined = types.BoolNull(), types.BoolValue(seen.certified)
-	if m.Offline.IsNull() { // in a state of a version without it
-		m.Offline = types.BoolValue(false)
-	}
-	if m.WaitForBootstrap.ValueBool() {
-		m.Ready = types.BoolValue(seen.ready())
-	}
-	if m.ownsKubeconfig() && seen.bootstrap && !seen.number.IsNull() {
-		m.BootstrapKubeconfigNumber = seen.number
-	}
-	if m.Bootstrap != nil && !m.Bootstrap.Version.IsNull() && seen.bootstrap && !seen.version.IsNull() {
-		m.Bootstrap.Version = seen.version
-	}
-}
-
-// adopt fills the state in from what is there.
-func (m *klusterletModel) adopt(seen observation) {
-	m.BootstrapKubeconfigNumber = seen.number
-	if !seen.version.IsNull() {
-		m.Bootstrap = &registration.BootstrapModel{Version: seen.version}
-	}
-	m.OptionsModel = OptionsModelOf(klusterlet.OptionsOf(seen.deployment))
-	m.Installed, m.Ready, m.Problems = types.BoolValue(true), types.BoolValue(seen.ready()), noProblems()
-	m.Joined, m.Offline = types.BoolValue(seen.certified), types.BoolValue(false)
-}
-
-// parseKlusterletID takes [NAMESPACE/]CLUSTER_NAME@KUBECONFIG_PATH[#CONTEXT]
-// apart.
-func parseKlusterletID(text string, diags *diag.Diagnostics) klusterletIdentity {
-	name, location, found := strings.Cut(text, "@")
-	namespace, rest, namespaced := strings.Cut(name, "/")
-	if namespaced {
-		name = rest
-	} else {
-		namespace = ""
-	}
-	kubeconfig, context, _ := strings.Cut(location, "#")
-	if !found || name == "" || kubeconfig == "" || (namespaced && namespace == "") {
-		diags.AddError("Invalid import ID",
-			fmt.Sprintf("%q does not say which agent and where: the ID has the form CLUSTER_NAME@KUBECONFIG_PATH, "+
-				"such as c1@~/.kube/c1.yaml, with #CONTEXT behind it and NAMESPACE/ before it if need be.", text))
-		return klusterletIdentity{}
-	}
-	return klusterletIdentity{
-		ClusterName: types.StringValue(name), Namespace: attribute.OptionalString(namespace),
-		KubeconfigPath: types.StringValue(kubeconfig), Context: attribute.OptionalString(context),
-	}
+// endpointOf is where a kubeconfig's current context leads; empty where it leads nowhere.
+func endpointOf(kubeconfig []byte) registration.Endpoint {
+	to, _ := currentContext(kubeconfig)
+	return registration.Endpoint{Server: to.Server, CA: to.CertificateAuthorityData}
 }
 
 // validKubeconfig admits kubeconfigs with a current context. It never repeats the value.
 func validKubeconfig() validator.String {
-	return attribute.ValidText("a kubeconfig with a "+
-		"current context", func(_ path.Path, text string) (summary, detail string) {
-		if server, ok := serverOf([]byte(text)); ok && server != "" {
-			return "", ""
-		}
-		return "Invalid kubeconfig", "The value is not a kubeconfig whose current context names a server. Use the " +
-			"attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, and the " +
-			"provider makes one."
-	})
+	return attribute.ValidText("a kubeconfig with a current context",
+		func(_ path.Path, text string) (summary, detail string) {
+			if endpointOf([]byte(text)).Server != "" {
+				return "", ""
+			}
+			return "Invalid kubeconfig", "The value is not a kubeconfig whose current context names a server. Use the " +
+				"attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, and the " +
+				"provider makes one."
+		})
 }

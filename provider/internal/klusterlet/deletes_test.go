@@ -21,21 +21,22 @@ func TestADeletedBootstrapSecretIsNotMissed(t *testing.T) {
 		{"--delete-bootstrap-secret=true", false, false},
 		{"--delete-bootstrap-secret=false", true, true},
 	} {
-		a := &agent{name: "c", keepsBootstrap: true, options: klusterlet.Options{ClusterName: "c", AgentOptions: v1alpha1.AgentOptions{Args: []string{x.arg}}}}
+		a := &agent{name: "c", options: klusterlet.Options{ClusterName: "c", AgentOptions: v1alpha1.AgentOptions{Args: []string{x.arg}}}}
 		seen := observation{certified: true, deletes: a.deletesBootstrap()}
 		seen.compare(a, &corev1.Secret{}, nil)
 		if missed := len(seen.drifts) > 0; missed != x.missed {
 			t.Errorf("%s: drifts %q", x.arg, seen.drifts)
 		}
-		h := &handover{makes: true}
-		if got := h.needed(seen); got != x.handedOver {
+		in := &installation{agent: a, seen: seen}
+		if got := in.needsBootstrap(); got != x.handedOver {
 			t.Errorf("%s: another one is needed: %t", x.arg, got)
 		}
-		seen.certified = false
-		if !h.needed(seen) {
+		in.seen.certified = false
+		if !in.needsBootstrap() {
 			t.Errorf("%s: an agent without a certificate gets no bootstrap kubeconfig", x.arg)
 		}
-		if h.renew = true; !h.needed(observation{certified: true, deletes: true}) {
+		in.renew, in.seen = true, observation{certified: true, deletes: true}
+		if !in.needsBootstrap() {
 			t.Errorf("%s: a new one that is asked for is not handed over", x.arg)
 		}
 	}

@@ -83,8 +83,7 @@ func additions(wanted, live kube.Object) (added []string) {
 
 // usable reports whether the Secret has a kubeconfig that leads somewhere.
 func usable(secret *corev1.Secret) bool {
-	server, ok := serverOf(secret.Data[cluster.KubeconfigKey])
-	return ok && server != ""
+	return endpointOf(secret.Data[cluster.KubeconfigKey]).Server != ""
 }
 
 // ours reports whether the provider is the one who wrote the bootstrap kubeconfig

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -45,18 +44,23 @@ func (r *klusterletResource) joining(name string) *joining {
 	return &joining{hub: r.Hub, client: client, name: name}
 }
 
-// cluster is the ManagedCluster; nil when there is none, or the hub does not
-// show it.
-func (j *joining) cluster(ctx context.Context) *clusterv1.ManagedCluster {
+// record is the ManagedCluster; nil after an error, and where there is no hub.
+func (j *joining) record(ctx context.Context) (*clusterv1.ManagedCluster, error) {
 	if j == nil {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 	defer cancel()
 	object := &clusterv1.ManagedCluster{}
 	if err := j.client.Get(ctx, object, "", j.name); err != nil {
-		return nil
+		return nil, err
 	}
+	return object, nil
+}
+
+// cluster is the ManagedCluster; nil when there is none, or the hub does not show it.
+func (j *joining) cluster(ctx context.Context) *clusterv1.ManagedCluster {
+	object, _ := j.record(ctx)
 	return object
 }
 
@@ -74,13 +78,13 @@ func elsewhere(object *clusterv1.ManagedCluster, uid string) (other string, ok b
 // strayed says why the agent that was seen belongs to another hub than this one;
 // empty when it does not, or nobody can know. That is so when its kubeconfig leads
 // elsewhere than a new one would, and this hub does not hear from it.
-func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Bootstrap, seen observation) string {
-	if j == nil || !seen.certified || !a.keepsBootstrap || a.choosesHub() {
+func (j *joining) strayed(ctx context.Context, a *agent, seen observation) string {
+	if j == nil || !seen.certified || !a.keepsBootstrap() || a.choosesHub() {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
-	here, err := kind.Endpoint(ctx, j.hub, j.client)
+	here, err := a.bootstrap("").Endpoint(ctx, j.hub, j.client)
 	if err != nil || here.Equal(seen.where) {
 		return ""
 	}
@@ -91,7 +95,7 @@ func (j *joining) strayed(ctx context.Context, a *agent, kind registration.Boots
 	}
 	standing := "has no ManagedCluster of this name"
 	switch available := meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionAvailable); {
-	case err != nil && a.own:
+	case err != nil && a.ownsKubeconfig():
 		return "" // It may well be another hub's on purpose.
 	case err != nil:
 	case available != nil && available.Status == metav1.ConditionTrue:
@@ -174,14 +178,7 @@ type bearer struct {
 
 // bearerOf reads the credential of a kubeconfig's current context.
 func bearerOf(kubeconfig []byte) bearer {
-	config, err := clientcmd.Load(kubeconfig)
-	if err != nil || config.Contexts[config.CurrentContext] == nil {
-		return bearer{}
-	}
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	if user == nil {
-		return bearer{}
-	}
+	_, user := currentContext(kubeconfig)
 	parts := strings.Split(user.Token, ".")
 	if len(parts) == 2 && len(parts[0]) == registration.TokenIDLength &&
 		len(parts[1]) == registration.TokenSecretLength {

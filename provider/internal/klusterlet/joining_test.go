@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -72,7 +73,8 @@ func TestPlace(t *testing.T) {
 		"nobody knows where it was":     {place{}, place{"https://b", "2"}, null, ""},
 	} {
 		var diags diag.Diagnostics
-		if ok := checkPlace("c1", x.was, x.found, x.wanted, &diags); ok != (x.refused == "") || (!ok && !strings.Contains(diags.Errors()[0].Detail(), x.refused)) {
+		config := model{Values: attribute.Values{"cluster_uid": x.wanted}}
+		if ok := checkPlace("c1", x.was, x.found, config, &diags); ok != (x.refused == "") || (!ok && !strings.Contains(diags.Errors()[0].Detail(), x.refused)) {
 			t.Errorf("%s: got %t, %v", name, ok, diags)
 		}
 	}

@@ -35,9 +35,7 @@ func (a *agent) leaving(ctx context.Context, j *joining, found place, detached b
 	if j == nil {
 		return l
 	}
-	if hash, ok, err := a.hubHash(ctx); err == nil && ok {
-		l.hash = hash
-	}
+	l.hash, _ = a.hubHash(ctx) // without it, works of any hub count
 	if mc := j.cluster(ctx); mc != nil {
 		secret := a.identity()
 		_ = a.client.Get(ctx, secret, secret.Namespace, secret.Name) // without it, the cluster's UID decides

@@ -2,6 +2,7 @@ package klusterlet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,22 +55,6 @@ func (s observation) ready() bool {
 	return s.complete() && s.certified && s.deployment != nil && agentRolledOut(s.deployment)
 }
 
-// A refresh can do without the cluster.
-const (
-	// refreshBudget is how long a cluster may refuse connections meanwhile.
-	refreshBudget = time.Second
-	// refreshTimeout is how long it may take to answer, with the program that prints
-	// credentials, if there is one.
-	refreshTimeout = 8 * time.Second
-)
-
-// glance is visit for a refresh, which can do without.
-func (a *agent) glance(ctx context.Context) (observation, place, error) {
-	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
-	defer cancel()
-	return a.visit(ctx)
-}
-
 // visit looks at the agent and at which cluster it is in. All requests are sent side
 // by side, so that it takes about as long as one.
 func (a *agent) visit(ctx context.Context) (observation, place, error) {
@@ -99,7 +84,7 @@ func (a *agent) look(ctx context.Context) (observation, error) {
 	if secret, ok := live[len(wanted)].(*corev1.Secret); ok {
 		seen.deletes = a.deletesBootstrap()
 		seen.certified = certified(secret, a.name, time.Now())
-		seen.where, _ = endpointOf(secret.Data[cluster.KubeconfigKey])
+		seen.where = endpointOf(secret.Data[cluster.KubeconfigKey])
 	}
 	return seen, nil
 }
@@ -122,17 +107,12 @@ func (a *agent) read(ctx context.Context, objects []kube.Object) ([]kube.Object,
 			case err == nil:
 				live[i] = found
 			case !kube.IsNotFound(err, name):
-				errs[i] = fmt.Errorf("read %s %s: %w", kindOf(object), name, err)
+				errs[i] = fmt.Errorf("read %s: %w", nameOf(object), err)
 			}
 		})
 	}
 	reading.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return live, nil
+	return live, errors.Join(errs...)
 }
 
 func kindOf(object kube.Object) string {
@@ -142,20 +122,22 @@ func kindOf(object kube.Object) string {
 	return "Secret"
 }
 
+// nameOf names an object in messages.
+func nameOf(object kube.Object) string { return kindOf(object) + " " + object.GetName() }
+
 // compare takes one object into the observation. live is nil when it does not exist.
 func (s *observation) compare(a *agent, wanted, live kube.Object) {
 	_, isSecret := wanted.(*corev1.Secret)
 	if a.isObsolete(wanted) {
 		if live != nil {
 			s.obsolete = append(s.obsolete, wanted)
-			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is there, and "+
-				"user_access is off", kindOf(wanted), wanted.GetName()))
+			s.drifts = append(s.drifts, nameOf(wanted)+" is there, and user_access is off")
 		}
 		return
 	}
 	if live == nil {
-		if !isSecret || a.keepsBootstrap && !a.deletesBootstrap() {
-			s.drifts = append(s.drifts, fmt.Sprintf("%s %s is missing", kindOf(wanted), wanted.GetName()))
+		if !isSecret || a.keepsBootstrap() && !a.deletesBootstrap() {
+			s.drifts = append(s.drifts, nameOf(wanted)+" is missing")
 		}
 		return
 	}
@@ -167,9 +149,9 @@ func (s *observation) compare(a *agent, wanted, live kube.Object) {
 	switch object := live.(type) {
 	case *corev1.Secret:
 		s.bootstrap, s.foreign = usable(object), !ours(object)
-		s.server, _ = serverOf(object.Data[cluster.KubeconfigKey])
+		s.server = endpointOf(object.Data[cluster.KubeconfigKey]).Server
 		s.number, s.version = numberIn(object, versionAnnotation), numberIn(object, madeVersionAnnotation)
-		if !a.keepsBootstrap || (s.bootstrap && s.foreign && a.takesForeign && !a.own) {
+		if !a.keepsBootstrap() || (s.bootstrap && s.foreign && !a.insists() && !a.ownsKubeconfig()) {
 			why = ""
 		}
 	case *corev1.Namespace:
@@ -180,11 +162,11 @@ func (s *observation) compare(a *agent, wanted, live kube.Object) {
 		s.deployment = object
 	}
 	if why != "" {
-		s.drifts = append(s.drifts, fmt.Sprintf("%s %s: %s", kindOf(wanted), wanted.GetName(), why))
+		s.drifts = append(s.drifts, nameOf(wanted)+": "+why)
 	}
 	added := additions(wanted, live)
 	for _, what := range added {
-		s.drifts = append(s.drifts, fmt.Sprintf("%s %s: %s", kindOf(wanted), wanted.GetName(), what))
+		s.drifts = append(s.drifts, nameOf(wanted)+": "+what)
 	}
 	if len(added) > 0 {
 		s.added = append(s.added, wanted)

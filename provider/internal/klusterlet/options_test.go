@@ -60,7 +60,7 @@ func everything() v1alpha1.AgentOptions {
 
 func TestOptionsKeepTheirMeaningInTerraform(t *testing.T) {
 	for name, o := range map[string]v1alpha1.AgentOptions{"everything": everything(), "nothing": {}} {
-		if got := OptionsModelOf(o).Options(); !equality.Semantic.DeepEqual(got, o) {
+		if got := optionsOf(AgentTable().Read(&o)); !equality.Semantic.DeepEqual(got, o) {
 			t.Errorf("%s became\n%+v\nwant\n%+v", name, got, o)
 		}
 	}
@@ -71,7 +71,8 @@ func TestOptionsKeepTheirMeaningInTerraform(t *testing.T) {
 			t.Errorf("the test sets no %s", name)
 		}
 	}
-	if !OptionsModelOf(o).Equal(OptionsModelOf(o)) || OptionsModelOf(o).Equal(OptionsModelOf(v1alpha1.AgentOptions{})) {
+	if values := AgentTable().Read(&o); differ(values, AgentTable().Read(&o), AgentOptionNames()...) ||
+		!differ(values, AgentTable().Read(&v1alpha1.AgentOptions{}), AgentOptionNames()...) {
 		t.Error("models are not compared by what they say")
 	}
 }
@@ -92,8 +93,8 @@ func attributesOf(t *testing.T, text string) map[string]attr.Value {
 	t.Helper()
 	given := decoded(t, text)
 	attributes := map[string]attr.Value{}
-	for name, of := range attributeTypes() {
-		value, err := asWritten.decode(name, of, given[name])
+	for name, of := range AgentTable().Types() {
+		value, err := decode(name, of, given[name])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +148,7 @@ func TestWhatIsUnknownIsNotMissing(t *testing.T) {
 	if diags.HasError() {
 		t.Errorf("got %v", diags)
 	}
-	if env := read(attributes).options.Env; len(env) != 0 {
+	if env := optionsOf(attributes).Env; len(env) != 0 {
 		t.Errorf("variables without a value became %v", env)
 	}
 }

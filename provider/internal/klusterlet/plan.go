@@ -2,12 +2,16 @@ package klusterlet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -28,83 +32,54 @@ func (r *klusterletResource) ModifyPlan(
 		r.warnOfWorks(ctx, req, &resp.Diagnostics)
 		return
 	}
-	var plan, state, config klusterletModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	}
+	creates, state := req.State.Raw.IsNull(), modelOf(ctx, req.State, &resp.Diagnostics)
+	plan, config := modelOf(ctx, req.Plan, &resp.Diagnostics), modelOf(ctx, req.Config, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if req.State.Raw.IsNull() && config.ownsKubeconfig() && config.BootstrapKubeconfig.IsNull() {
-		needsKubeconfig(config.ClusterName.ValueString(), &resp.Diagnostics)
+	if creates && config.ownsKubeconfig() && !config.IsSet("bootstrap_kubeconfig_wo") {
+		needsKubeconfig(config.Text("cluster_name"), &resp.Diagnostics)
 		return
 	}
-	r.planAttempt(ctx, req, resp, &plan, &state, &config)
-}
-
-// planAttempt plans what comes of an attempt to install or to change the agent, and of
-// another one after one that failed.
-func (r *klusterletResource) planAttempt(
-	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
-	plan, state, config *klusterletModel,
-) {
-	creates := req.State.Raw.IsNull()
-	ready, uid := types.BoolUnknown(), config.ClusterUID
-	if uid.IsNull() {
-		uid = types.StringUnknown()
+	var ready, uid, joined attr.Value = types.BoolUnknown(), types.StringUnknown(), types.BoolUnknown()
+	if config.IsSet("cluster_uid") {
+		uid = config.Values["cluster_uid"]
 	}
-	if !creates {
-		was := placeIn(ctx, req.Private, &resp.Diagnostics)
-		moved := r.moved(ctx, was, plan, state, config, &resp.Diagnostics)
-		if !moved && !plan.touchesCluster(state) {
-			ready = state.Ready
-			if config.ClusterUID.IsNull() {
-				uid = state.ClusterUID
-			}
+	if !creates && !r.moved(ctx, req, plan, state, config, &resp.Diagnostics) && !plan.touchesCluster(state) {
+		ready = state.Values["ready"]
+		if !config.IsSet("cluster_uid") {
+			uid = state.Values["cluster_uid"]
 		}
 	}
-	if plan.WaitForBootstrap.Equal(types.BoolValue(false)) {
+	if plan.Values["wait_for_bootstrap"].Equal(types.BoolValue(false)) {
 		ready = types.BoolNull()
 	}
-	set := func(attribute string, value any) {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(attribute), value)...)
-	}
-	set("ready", ready)
-	set("cluster_uid", uid)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	plan.ClusterUID = uid
+	plan.Values["ready"], plan.Values["cluster_uid"] = ready, uid
 	attempt := creates || state.failed() || ready.IsUnknown() || uid.IsUnknown() || plan.touchesCluster(state)
-	joined := state.Joined
-	if attempt {
-		joined = types.BoolUnknown()
+	if !attempt {
+		joined = state.Values["joined"]
 	}
-	set("joined", joined)
-	if !attempt || (plan.OnFailure.ValueString() != onFailureContinue && !plan.OnFailure.IsUnknown()) {
-		set("problems", noProblems())
-		set("offline", false)
-		return
+	plan.Values["joined"] = joined
+	if attempt && (plan.continues() || plan.Values["on_failure"].IsUnknown()) {
+		plan.Values["offline"], plan.Values["installed"] = types.BoolUnknown(), types.BoolUnknown()
+		plan.Values["problems"] = types.ListUnknown(types.StringType)
+	} else {
+		plan.Values["offline"] = types.BoolValue(false)
+		plan.Values["problems"] = attribute.StringListValue([]string{})
 	}
-	set("offline", types.BoolUnknown())
-	set("problems", types.ListUnknown(types.StringType))
-	set("installed", types.BoolUnknown())
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan.object())...)
 }
 
 // warnOfWorks names the works for which the removal of the agent will wait, and which
 // neither a Terraform resource nor the hub is going to delete.
 func (r *klusterletResource) warnOfWorks(ctx context.Context, req resource.ModifyPlanRequest, diags *diag.Diagnostics) {
-	var state klusterletModel
-	client := r.Hub.PlanClient()
-	if client == nil || r.Hub.HasWritten() || req.State.Get(ctx, &state).HasError() ||
-		state.KeepWorksOnDestroy.ValueBool() {
+	client, state := r.Hub.PlanClient(), modelOf(ctx, req.State, diags)
+	if client == nil || r.Hub.HasWritten() || state.Bool("keep_works_on_destroy") {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
-	name, works := state.ClusterName.ValueString(), &workv1.ManifestWorkList{}
+	name, works := state.Text("cluster_name"), &workv1.ManifestWorkList{}
 	if err := client.List(ctx, works, kube.ListOptions{Namespace: name}); err != nil {
 		r.Hub.DidNotAnswer(err)
 		return
@@ -131,27 +106,14 @@ func foreignWorks(works []workv1.ManifestWork) []string {
 	return attribute.Sorted(names)
 }
 
-// touchesCluster reports whether going from the state to the plan takes anything
-// in the managed cluster.
-func (m *klusterletModel) touchesCluster(state *klusterletModel) bool {
-	same := m.ClusterName.Equal(state.ClusterName) && m.Namespace.Equal(state.Namespace) &&
-		m.OptionsModel.Equal(state.OptionsModel) && m.Installed.Equal(state.Installed)
-	if !same || m.renewsBootstrap(state) || (m.insists() && !state.insists()) {
-		return true
-	}
-	if !m.ClusterUID.IsUnknown() && !m.ClusterUID.Equal(state.ClusterUID) {
-		return true
-	}
-	return m.WaitForBootstrap.ValueBool() && !state.Ready.ValueBool()
-}
-
 // moved reports whether the planned connection has another address than the one
 // by which the agent was installed, and refuses one that leads to another
 // cluster. A cluster that is away is asked again when the plan is carried out.
 func (r *klusterletResource) moved(
-	ctx context.Context, was place, plan, state, config *klusterletModel, diags *diag.Diagnostics,
+	ctx context.Context, req resource.ModifyPlanRequest, plan, state, config model, diags *diag.Diagnostics,
 ) bool {
-	if !attribute.Known(plan.Connection) || was.UID == "" {
+	was := placeIn(ctx, req.Private, diags)
+	if !attribute.Known(plan.Values["cluster_connection"]) || was.UID == "" {
 		return false
 	}
 	var ignored diag.Diagnostics
@@ -162,11 +124,81 @@ func (r *klusterletResource) moved(
 	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 	defer cancel()
 	found, err := agent.place(ctx)
-	if err == nil {
-		checkPlace(agent.name, was, found, config.ClusterUID, diags)
-	}
 	if err != nil {
-		return !plan.Connection.Equal(state.Connection)
+		return differ(plan.Values, state.Values, "cluster_connection")
 	}
+	checkPlace(agent.name, was, found, config, diags)
 	return found.UID != was.UID
+}
+
+// place is which cluster an agent is in, and where that cluster was reached. A
+// cluster that was rebuilt has another UID at its old address; one at another
+// address with another UID counts as another cluster.
+type place struct {
+	Host string `json:"host"`
+	UID  string `json:"uid"`
+}
+
+// privatePlace is the key of the place in a resource's private state.
+const privatePlace = "place"
+
+// placeIn reads the place that is kept with a resource; empty when there is none.
+func placeIn(ctx context.Context, private crud.PrivateReader, diags *diag.Diagnostics) place {
+	var p place
+	raw, problems := private.GetKey(ctx, privatePlace)
+	diags.Append(problems...)
+	if raw != nil {
+		_ = json.Unmarshal(raw, &p) // what can't be read is as if it were not there
+	}
+	return p
+}
+
+// keep stores the place with a resource.
+func (p place) keep(ctx context.Context, private crud.PrivateWriter, diags *diag.Diagnostics) {
+	raw, err := json.Marshal(p)
+	if err == nil {
+		diags.Append(private.SetKey(ctx, privatePlace, raw)...)
+	}
+}
+
+// other reports whether found is another cluster than p, and not p after it was
+// rebuilt.
+func (p place) other(found place) bool {
+	return p.UID != "" && found.UID != p.UID && found.Host != p.Host
+}
+
+// place asks the cluster that the connection leads to who it is.
+func (a *agent) place(ctx context.Context) (place, error) {
+	namespace := &corev1.Namespace{}
+	if err := a.client.Get(ctx, namespace, "", metav1.NamespaceSystem); err != nil {
+		return place{}, fmt.Errorf("telling which cluster it is by its namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return place{Host: a.client.Host(), UID: string(namespace.UID)}, nil
+}
+
+// checkPlace refuses a connection that leads to another cluster than it should.
+// was is where the agent was.
+func checkPlace(name string, was, found place, config model, diags *diag.Diagnostics) bool {
+	wanted := config.Text("cluster_uid")
+	switch {
+	case wanted != "" && wanted != found.UID:
+		diags.AddAttributeError(path.Root("cluster_uid"), fmt.Sprintf("cluster_connection does not lead to the "+
+			"cluster of cluster_uid, for %q", name),
+			fmt.Sprintf("cluster_uid is %q, and the cluster at %s is %q by the UID of its namespace kube-system. "+
+				"Correct cluster_connection; or, if that is the cluster which has the name %q from now on, set "+
+				"cluster_uid to its UID.", wanted, found.Host, found.UID, name))
+		return false
+	case !config.IsSet("cluster_uid") && was.other(found):
+		diags.AddAttributeError(path.Root("cluster_connection"), fmt.Sprintf("cluster_connection of %q leads to "+
+			"another cluster", name),
+			fmt.Sprintf("The agent of %q was installed in the cluster at %s, whose namespace kube-system has the UID "+
+				"%q. The connection now leads to %s, which has %q. Two clusters can't share a name: the hub serves "+
+				"one agent for each name. "+
+				"To add that cluster, give it a name and a resource of its own. If it replaces the other one, for "+
+				"example after a rebuild at another address, set cluster_uid = %q: "+
+				"the agent then joins from there, and the hub stops serving the "+
+				"previous one.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
+		return false
+	}
+	return true
 }

@@ -16,26 +16,73 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// hubHash identifies the agent's hub in the names of applied works. ok is false
-// when the agent has no kubeconfig of any hub.
-func (a *agent) hubHash(ctx context.Context) (hash string, ok bool, err error) {
+// remove removes the agent of a state that is destroyed. was is where it was installed.
+func (r *klusterletResource) remove(ctx context.Context, state model, was place, diags *diag.Diagnostics) {
+	timeout, problems := state.limits().Delete(ctx, attribute.DefaultDelete)
+	diags.Append(problems...)
+	j := r.joining(state.Text("cluster_name"))
+	mc, err := j.record(ctx)
+	detached := j != nil && kube.IsNotFound(err, j.name)
+	if mc != nil && crud.IsLost(mc) {
+		warnOfLeftAgent(j.name, "its muster_managed_cluster says that it is gone for good", diags)
+		return
+	}
+	budget := kube.DefaultRetryBudget
+	if detached {
+		budget = refreshBudget
+	}
+	agent := r.agent(state, budget, diags)
+	if diags.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found, err := agent.place(ctx)
+	switch {
+	case err != nil && detached && kube.IsUnanswered(err):
+		warnOfLeftAgent(agent.name, fmt.Sprintf("the hub has no such cluster any more, and it does not answer at %s",
+			agent.client.Host()), diags)
+		return
+	case err != nil:
+		agent.addError(diags, fmt.Sprintf("remove the agent from cluster %q", agent.name), err)
+		return
+	case was.UID != "" && found.UID != was.UID:
+		diags.AddWarning(fmt.Sprintf("The agent of cluster %q was not removed", agent.name),
+			fmt.Sprintf("The cluster that it was installed in, with the UID %q, is no longer at %s, so there is "+
+				"nothing to remove here. If it still runs elsewhere, deny the cluster or delete its "+
+				"ManagedCluster.", was.UID, found.Host))
+		return
+	}
+	keep := state.Bool("keep_works_on_destroy")
+	if !keep && !agent.waitForWorks(ctx, j, timeout, diags) {
+		return
+	}
+	leaving := agent.leaving(ctx, j, found, detached)
+	agent.remove(ctx, timeout, diags)
+	if !diags.HasError() {
+		leaving.letWorksGo(ctx, keep, diags)
+	}
+}
+
+// hubHash identifies the agent's hub in the names of applied works. It is "" when the
+// agent has no kubeconfig of any hub.
+func (a *agent) hubHash(ctx context.Context) (hash string, err error) {
 	for _, name := range []string{cluster.HubKubeconfigSecret, cluster.BootstrapSecret} {
 		secret := &corev1.Secret{}
 		if err := a.client.Get(ctx, secret, a.options.Namespace, name); kube.IsNotFound(err, name) {
 			continue
 		} else if err != nil {
-			return "", false, err
+			return "", err
 		}
-		if server, ok := serverOf(secret.Data[cluster.KubeconfigKey]); ok {
-			return work.HubHash(server), true, nil
+		if server := endpointOf(secret.Data[cluster.KubeconfigKey]).Server; server != "" {
+			return work.HubHash(server), nil
 		}
 	}
-	return "", false, nil
+	return "", nil
 }
 
 // keepWorksAdvice is how the agent goes without its works.
@@ -49,13 +96,12 @@ const keepWorksAdvice = "To leave in the cluster what they applied, set keep_wor
 // reports whether the agent may go.
 func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Duration, diags *diag.Diagnostics) bool {
 	doing := fmt.Sprintf("wait until the hub's works are gone from cluster %q", a.name)
-	hash, ok, err := a.hubHash(ctx)
+	hash, err := a.hubHash(ctx)
 	if err != nil {
-		hub.AddAPIError(diags, a.client, doing, err)
-		a.suggestForgetting(diags)
+		a.addError(diags, doing, err)
 		return false
 	}
-	if !ok {
+	if hash == "" {
 		return true
 	}
 	works := &workv1.AppliedManifestWorkList{}
@@ -102,13 +148,14 @@ func (a *agent) waitForWorks(ctx context.Context, j *joining, timeout time.Durat
 				keepWorksAdvice,
 				timeout, attribute.JoinLines(left()), a.name))
 	default:
-		hub.AddAPIError(diags, a.client, doing, err)
-		a.suggestForgetting(diags)
+		a.addError(diags, doing, err)
 	}
 	return false
 }
 
-func (a *agent) suggestForgetting(diags *diag.Diagnostics) {
+// addError adds the error of a request to the cluster, and what to do if that is gone.
+func (a *agent) addError(diags *diag.Diagnostics, doing string, err error) {
+	hub.AddAPIError(diags, a.client, doing, err)
 	diags.AddWarning(fmt.Sprintf("If cluster %q is gone for good", a.name),
 		fmt.Sprintf("There is nothing left to remove then. %s\nWithout a muster_managed_cluster, take this resource "+
 			"out of the state with terraform state rm, and apply again.", crud.LostAdvice(a.name)))
@@ -124,19 +171,9 @@ func warnOfLeftAgent(name, why string, diags *diag.Diagnostics) {
 			why, cluster.AgentNamespace))
 }
 
-// detached reports whether the hub has no such cluster, or not any more.
-func (j *joining) detached(ctx context.Context) bool {
-	if j == nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
-	defer cancel()
-	return kube.IsNotFound(j.client.Get(ctx, &clusterv1.ManagedCluster{}, "", j.name), j.name)
-}
-
-// Remove deletes the agent, its Deployment first and its namespace last. Namespaces take
+// remove deletes the agent, its Deployment first and its namespace last. Namespaces take
 // some seconds to go, so they go side by side.
-func (a *agent) Remove(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
+func (a *agent) remove(ctx context.Context, timeout time.Duration, diags *diag.Diagnostics) {
 	objects := a.allObjects()
 	slices.Reverse(objects)
 	var going []func() bool
@@ -163,34 +200,19 @@ func (a *agent) Remove(ctx context.Context, timeout time.Duration, diags *diag.D
 
 // isRemoved reports whether an object is gone, and says why not.
 func (a *agent) isRemoved(object kube.Object, err error, timeout time.Duration, diags *diag.Diagnostics) bool {
-	kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
-	doing := fmt.Sprintf("remove %s %s from cluster %q", kind, name, a.name)
+	kind, name := kindOf(object), object.GetName()
+	doing := fmt.Sprintf("remove %s from cluster %q", nameOf(object), a.name)
 	switch {
 	case err == nil:
 		return true
 	case hub.IsTimeout(err):
 		diags.AddError("Cannot "+doing, fmt.Sprintf("It was still there after %s.\n%s\n\nNext, in the managed "+
 			"cluster:\n  kubectl describe %s %s",
-			timeout, hub.DescribeDeletion(object, time.Now())+describeNamespace(object), strings.ToLower(kind), name))
+			timeout, hub.DescribeDeletion(object, time.Now()), strings.ToLower(kind), name))
 	default:
 		hub.AddAPIError(diags, a.client, doing, err)
 	}
 	return false
-}
-
-// describeNamespace says what keeps a namespace, if object is one.
-func describeNamespace(object kube.Object) string {
-	namespace, ok := object.(*corev1.Namespace)
-	if !ok {
-		return ""
-	}
-	text := ""
-	for _, c := range namespace.Status.Conditions {
-		if c.Status == corev1.ConditionTrue {
-			text += fmt.Sprintf("\n  %s: %s", c.Type, c.Message)
-		}
-	}
-	return text
 }
 
 // worksPatience is how long works may stay on the hub undeleted while an agent

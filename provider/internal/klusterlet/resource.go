@@ -3,10 +3,14 @@ package klusterlet
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -19,7 +23,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
 var (
@@ -38,27 +41,6 @@ type klusterletResource struct {
 	patience patience
 }
 
-type klusterletModel struct {
-	OptionsModel
-
-	ClusterName               types.String                 `tfsdk:"cluster_name"`
-	Namespace                 types.String                 `tfsdk:"namespace"`
-	Connection                types.Object                 `tfsdk:"cluster_connection"`
-	Bootstrap                 *registration.BootstrapModel `tfsdk:"bootstrap"`
-	BootstrapKubeconfig       types.String                 `tfsdk:"bootstrap_kubeconfig_wo"`
-	BootstrapKubeconfigNumber types.Int64                  `tfsdk:"bootstrap_kubeconfig_wo_version"`
-	WaitForBootstrap          types.Bool                   `tfsdk:"wait_for_bootstrap"`
-	KeepWorksOnDestroy        types.Bool                   `tfsdk:"keep_works_on_destroy"`
-	Installed                 types.Bool                   `tfsdk:"installed"`
-	Ready                     types.Bool                   `tfsdk:"ready"`
-	Joined                    types.Bool                   `tfsdk:"joined"`
-	Offline                   types.Bool                   `tfsdk:"offline"`
-	ClusterUID                types.String                 `tfsdk:"cluster_uid"`
-	OnFailure                 types.String                 `tfsdk:"on_failure"`
-	Problems                  types.List                   `tfsdk:"problems"`
-	Timeouts                  timeouts.Value               `tfsdk:"timeouts"`
-}
-
 type klusterletIdentity struct {
 	ClusterName    types.String `tfsdk:"cluster_name"`
 	Namespace      types.String `tfsdk:"namespace"`
@@ -71,9 +53,7 @@ func New() resource.Resource {
 	return newWith(patience{stuck: 30 * time.Second, contact: time.Minute})
 }
 
-func newWith(p patience) resource.Resource {
-	return &tolerantKlusterlet{klusterletResource{patience: p}}
-}
+func newWith(p patience) resource.Resource { return &klusterletResource{patience: p} }
 
 func (r *klusterletResource) Metadata(
 	_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse,
@@ -127,34 +107,53 @@ func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaReques
 	}
 }
 
+// ValidateConfig refuses options that no agent can have, and lives that Kubernetes
+// gives no service account's token.
+func (r *klusterletResource) ValidateConfig(
+	ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse,
+) {
+	config := modelOf(ctx, req.Config, &resp.Diagnostics)
+	bootstrap, ttl := config.nested("bootstrap"), path.Root("bootstrap").AtName("ttl")
+	registration.CheckTTL(ttl, bootstrap.Text("credential"), bootstrap.Text("ttl"), &resp.Diagnostics)
+	CheckAgentOptions(config.Values, path.Empty(), &resp.Diagnostics)
+}
+
+// A refresh can do without the cluster.
+const (
+	// refreshBudget is how long a cluster may refuse connections meanwhile.
+	refreshBudget = time.Second
+	// refreshTimeout is how long it may take to answer, with the program that prints
+	// credentials, if there is one.
+	refreshTimeout = 8 * time.Second
+)
+
 // Read needs the managed cluster, but does without it: clusters may be away.
 func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	var state klusterletModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	state := modelOf(ctx, req.State, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
+	notChecked := func(why string) {
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.Text("cluster_name")), why)
+	}
 	var diags diag.Diagnostics
-	agent := r.agent(&state, refreshBudget, &diags)
+	agent := r.agent(state, refreshBudget, &diags)
 	if diags.HasError() {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was "+
-			"not checked", state.ClusterName.ValueString()), diags.Errors()[0].Detail())
+		notChecked(diags.Errors()[0].Detail())
 		return
 	}
 	was := placeIn(ctx, req.Private, &resp.Diagnostics)
-	seen, found, err := agent.glance(ctx)
+	visiting, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	seen, found, err := agent.visit(visiting)
 	if err != nil {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was "+
-			"not checked", state.ClusterName.ValueString()),
-			hub.Explain(agent.client.Host(), "read the agent's objects", err)+" The state stays as it was.")
+		notChecked(hub.Explain(agent.client.Host(), "read the agent's objects", err) + " The state stays as it was.")
 		return
 	}
-	if was.other(found) {
-		// The plan says what to do about it.
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", agent.name),
-			fmt.Sprintf("The connection leads to another cluster than the one that the agent was installed in: to "+
-				"%s, and not to %s. The state stays as it was.", found.Host, was.Host))
+	if was.other(found) { // The plan says what to do about it.
+		notChecked(fmt.Sprintf("The connection leads to another cluster than the one that the agent was installed in: "+
+			"to %s, and not to %s. The state stays as it was.", found.Host, was.Host))
 		return
 	}
 	rebuilt := was.UID != "" && was.UID != found.UID
@@ -162,35 +161,33 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	r.reportStray(ctx, agent, &state, &seen, &resp.Diagnostics)
+	r.reportStray(ctx, agent, &seen, &resp.Diagnostics)
 	state.observe(seen)
 	if len(seen.drifts) > 0 && !state.failed() {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was changed", agent.name),
 			fmt.Sprintf("In the cluster at %s these objects are not as they should be; the next apply restores "+
-				"them:\n%s", found.Host, attribute.JoinLines(indented(seen.drifts))))
+				"them:\n%s", found.Host, indented(seen.drifts)))
 	}
 	if !rebuilt {
-		state.ClusterUID = types.StringValue(found.UID)
+		state.Values["cluster_uid"] = types.StringValue(found.UID)
 		found.keep(ctx, resp.Private, &resp.Diagnostics)
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
 }
 
 // reportStray warns of an agent that belongs to another hub, and has the next apply
 // take it back where the provider makes the bootstrap kubeconfig.
-func (r *klusterletResource) reportStray(
-	ctx context.Context, a *agent, state *klusterletModel, seen *observation, diags *diag.Diagnostics,
-) {
-	if r.Hub.PlanClient() == nil {
+func (r *klusterletResource) reportStray(ctx context.Context, a *agent, seen *observation, diags *diag.Diagnostics) {
+	client := r.Hub.PlanClient()
+	if client == nil {
 		return
 	}
-	j := &joining{hub: r.Hub, client: r.Hub.PlanClient(), name: a.name}
-	why := j.strayed(ctx, a, state.bootstrapAttribute().Bootstrap(a.name, ""), *seen)
+	why := (&joining{hub: r.Hub, client: client, name: a.name}).strayed(ctx, a, *seen)
 	if why == "" {
 		return
 	}
 	next := "The next apply hands a bootstrap kubeconfig of this hub over to it, and it joins."
-	if state.makesKubeconfig() {
+	if a.makesKubeconfig() {
 		seen.drifts = append(seen.drifts, "the agent belongs to another hub")
 		seen.certified = false
 	} else {
@@ -200,61 +197,20 @@ func (r *klusterletResource) reportStray(
 	diags.AddWarning(fmt.Sprintf("The agent in cluster %q belongs to another hub", a.name), why+"\n\n"+next)
 }
 
-func indented(lines []string) []string {
-	out := make([]string, 0, len(lines))
-	for _, line := range lines {
-		out = append(out, "  "+line)
-	}
-	return out
-}
+func indented(lines []string) string { return "  " + strings.Join(lines, "\n  ") }
 
+// Delete waits for the hub's works to go, and removes the agent. One that never came into
+// its cluster is forgotten if that can't be reached now either.
 func (r *klusterletResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	var state klusterletModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	timeout, diags := state.Timeouts.Delete(ctx, attribute.DefaultDelete)
-	resp.Diagnostics.Append(diags...)
-	j := r.joining(state.ClusterName.ValueString())
-	detached := j.detached(ctx)
-	if mc := j.cluster(ctx); mc != nil && crud.IsLost(mc) {
-		warnOfLeftAgent(j.name, "its muster_managed_cluster says that it is gone for good", &resp.Diagnostics)
-		return
-	}
-	budget := kube.DefaultRetryBudget
-	if detached {
-		budget = refreshBudget
-	}
-	agent := r.agent(&state, budget, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	found, err := agent.place(ctx)
-	if err != nil && detached && kube.IsUnanswered(err) {
-		warnOfLeftAgent(agent.name, fmt.Sprintf("the hub has no such cluster any more, and it does not "+
-			"answer at %s", agent.client.Host()), &resp.Diagnostics)
-		return
-	}
-	if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, agent.client, fmt.Sprintf("remove the agent from "+
-			"cluster %q", agent.name), err)
-		agent.suggestForgetting(&resp.Diagnostics)
-		return
-	}
-	if was := placeIn(ctx, req.Private, &resp.Diagnostics); was.UID != "" && found.UID != was.UID {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent of cluster %q was not removed", agent.name),
-			fmt.Sprintf("The cluster that it was installed in, with the UID %q, is no longer at %s, so there is "+
-				"nothing to remove here. If it still runs elsewhere, deny the cluster or delete its "+
-				"ManagedCluster.", was.UID, found.Host))
-		return
-	}
-	if !state.KeepWorksOnDestroy.ValueBool() && !agent.waitForWorks(ctx, j, timeout, &resp.Diagnostics) {
-		return
-	}
-	leaving := agent.leaving(ctx, j, found, detached)
-	agent.Remove(ctx, timeout, &resp.Diagnostics)
-	if !resp.Diagnostics.HasError() {
-		leaving.letWorksGo(ctx, state.KeepWorksOnDestroy.ValueBool(), &resp.Diagnostics)
+	state, diags := modelOf(ctx, req.State, &resp.Diagnostics), &resp.Diagnostics
+	was := placeIn(ctx, req.Private, diags)
+	r.remove(ctx, state, was, diags)
+	if was.UID == "" && diags.HasError() {
+		_, reasons := warned(*diags)
+		*diags = nil
+		diags.AddWarning(fmt.Sprintf("Nothing was removed from cluster %q", state.Text("cluster_name")),
+			fmt.Sprintf("The agent's installation there never succeeded, and it can't be looked for now: %s",
+				attribute.JoinLines(reasons)))
 	}
 }
 
@@ -275,17 +231,17 @@ func (r *klusterletResource) ImportState(
 	if id.Namespace.IsNull() {
 		id.Namespace = types.StringValue(cluster.AgentNamespace)
 	}
-	state := klusterletModel{
-		OptionsModel:       OptionsModelOf(v1alpha1.AgentOptions{}),
-		ClusterName:        id.ClusterName,
-		Namespace:          id.Namespace,
-		Problems:           types.ListNull(types.StringType),
-		Connection:         connection.AtPath(id.KubeconfigPath, id.Context).Object(),
-		WaitForBootstrap:   types.BoolValue(true),
-		KeepWorksOnDestroy: types.BoolValue(false),
-		Timeouts:           attribute.NullTimeouts("create", "update", "delete"),
+	kinds, _ := resp.State.Schema.Type().(attr.TypeWithAttributeTypes)
+	state := model{attribute.Values{}, kinds.AttributeTypes()}
+	for name, kind := range state.kinds {
+		state.Values[name] = attribute.Null(kind)
 	}
-	agent := r.agent(&state, kube.DefaultRetryBudget, &resp.Diagnostics)
+	maps.Copy(state.Values, attribute.Values{
+		"cluster_name": id.ClusterName, "namespace": id.Namespace,
+		"cluster_connection": connection.AtPath(id.KubeconfigPath, id.Context).Object(),
+		"wait_for_bootstrap": types.BoolValue(true), "keep_works_on_destroy": types.BoolValue(false),
+	})
+	agent := r.agent(state, kube.DefaultRetryBudget, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -298,20 +254,35 @@ func (r *klusterletResource) ImportState(
 	case seen.deployment == nil:
 		resp.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The cluster at %s has no agent in namespace %s. Name "+
 			"another namespace with NAMESPACE/CLUSTER_NAME@KUBECONFIG_PATH.",
-			agent.client.Host(), state.Namespace.ValueString()))
+			agent.client.Host(), id.Namespace.ValueString()))
 		return
 	}
 	state.adopt(seen)
-	state.ClusterUID = types.StringValue(found.UID)
+	state.Values["cluster_uid"] = types.StringValue(found.UID)
 	found.keep(ctx, resp.Private, &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, state.object())...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 }
 
-func (m *klusterletModel) identity() klusterletIdentity {
-	id := klusterletIdentity{ClusterName: m.ClusterName, Namespace: m.Namespace}
-	if to := connection.Of(m.Connection); to != nil {
-		id.KubeconfigPath, id.Context = to.Path(), to.ContextName()
+// parseKlusterletID takes [NAMESPACE/]CLUSTER_NAME@KUBECONFIG_PATH[#CONTEXT]
+// apart.
+func parseKlusterletID(text string, diags *diag.Diagnostics) klusterletIdentity {
+	name, location, found := strings.Cut(text, "@")
+	namespace, rest, namespaced := strings.Cut(name, "/")
+	if namespaced {
+		name = rest
+	} else {
+		namespace = ""
 	}
-	return id
+	kubeconfig, context, _ := strings.Cut(location, "#")
+	if !found || name == "" || kubeconfig == "" || (namespaced && namespace == "") {
+		diags.AddError("Invalid import ID",
+			fmt.Sprintf("%q does not say which agent and where: the ID has the form CLUSTER_NAME@KUBECONFIG_PATH, "+
+				"such as c1@~/.kube/c1.yaml, with #CONTEXT behind it and NAMESPACE/ before it if need be.", text))
+		return klusterletIdentity{}
+	}
+	return klusterletIdentity{
+		ClusterName: types.StringValue(name), Namespace: attribute.OptionalString(namespace),
+		KubeconfigPath: types.StringValue(kubeconfig), Context: attribute.OptionalString(context),
+	}
 }

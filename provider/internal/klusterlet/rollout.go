@@ -33,17 +33,16 @@ type patience struct {
 	contact time.Duration
 }
 
-// with is how long a wait goes on beside a problem; 0 for as long as it may.
-func (p patience) with(problem *rolloutstatus.Problem) time.Duration {
+// with is the trouble that a problem is; none for one that may pass.
+func (p patience) with(problem *rolloutstatus.Problem) []kube.Trouble {
 	switch {
 	case problem == nil:
-		return 0
 	case problem.Stuck:
-		return p.stuck
+		return []kube.Trouble{{Text: "stuck", After: p.stuck}}
 	case problem.Reason == rolloutstatus.NotReady && problem.Container == klusterlet.Name:
-		return p.contact
+		return []kube.Trouble{{Text: "no contact", After: p.contact}}
 	}
-	return 0
+	return nil
 }
 
 // stuckError is why an agent's pod will not run, or not become ready.
@@ -94,46 +93,59 @@ func identityOf(secret *corev1.Secret) (of, id string, until time.Time) {
 // its new bootstrap kubeconfig if it has got one. A pod that is stuck ends it early,
 // with a stuckError. Where need be, the agent's request is approved meanwhile.
 func (in *installation) await(ctx context.Context) error {
-	a, j := in.agent, in.joining
-	ctx, fail := context.WithCancelCause(ctx)
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	defer fail(nil)
-	beside.Go(func() { a.watchPods(ctx, fail) })
-	if in.approve && j != nil {
+	var last rolloutstatus.Problem
+	err := kube.WaitOrGiveUp(ctx, func(ctx context.Context, note func(...kube.Trouble)) error {
+		ctx, fail := context.WithCancelCause(ctx)
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		defer fail(nil)
 		beside.Go(func() {
-			if err := j.approve(ctx, bearerOf(in.kubeconfig)); err != nil && ctx.Err() == nil {
-				fail(fmt.Errorf("the agent's certificate request was not approved: %w", err))
-			}
+			pods := &corev1.PodList{}
+			// Who may not look at pods learns less.
+			_ = in.client.WaitList(ctx, pods, &corev1.Pod{}, in.pods(), func() (bool, error) {
+				problem := rolloutstatus.ProblemOf(pods.Items)
+				troubles := in.patience.with(problem)
+				if len(troubles) > 0 {
+					last = *problem
+				}
+				note(troubles...)
+				return false, nil
+			})
 		})
-	}
-	deployment := &appsv1.Deployment{}
-	err := a.client.Wait(ctx, deployment, a.options.Namespace, klusterlet.Name, func(exists bool) (bool, error) {
-		return exists && rolloutstatus.OfDeployment(deployment).State == rolloutstatus.Done, nil
+		if in.approve && in.joining != nil {
+			beside.Go(func() {
+				if err := in.joining.approve(ctx, bearerOf(in.kubeconfig)); err != nil && ctx.Err() == nil {
+					fail(fmt.Errorf("the agent's certificate request was not approved: %w", err))
+				}
+			})
+		}
+		err := in.follow(ctx)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return cause
+		}
+		return err
 	})
-	if err == nil {
-		secret := &corev1.Secret{}
-		namespace, name := a.options.Namespace, cluster.HubKubeconfigSecret
-		err = a.client.Wait(ctx, secret, namespace, name, func(exists bool) (bool, error) {
-			return exists && certified(secret, a.name, time.Now()) && in.leadsTo(secret), nil
-		})
-	}
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
+	if _, ok := errors.AsType[*kube.GaveUpError](err); ok {
+		return stuckError{last}
 	}
 	return err
 }
 
-// leadsTo reports whether an agent's identity is one of the hub that the new
-// bootstrap kubeconfig leads to. An agent that chooses among several hubs may have
-// another one.
-func (in *installation) leadsTo(secret *corev1.Secret) bool {
-	want, ok := endpointOf(in.kubeconfig)
-	if !ok || in.agent.choosesHub() {
-		return true
+// follow waits until the agent is rolled out and holds a certificate. One of an agent that
+// chooses among several hubs may be of another hub than the new bootstrap kubeconfig's.
+func (in *installation) follow(ctx context.Context) error {
+	deployment, secret, namespace := &appsv1.Deployment{}, &corev1.Secret{}, in.options.Namespace
+	err := in.client.Wait(ctx, deployment, namespace, klusterlet.Name, func(exists bool) (bool, error) {
+		return exists && rolloutstatus.OfDeployment(deployment).State == rolloutstatus.Done, nil
+	})
+	if err != nil {
+		return err
 	}
-	got, _ := endpointOf(secret.Data[cluster.KubeconfigKey])
-	return got.Equal(want)
+	to := endpointOf(in.kubeconfig)
+	return in.client.Wait(ctx, secret, namespace, cluster.HubKubeconfigSecret, func(exists bool) (bool, error) {
+		return exists && certified(secret, in.name, time.Now()) &&
+			(to.Server == "" || in.choosesHub() || to.Equal(endpointOf(secret.Data[cluster.KubeconfigKey]))), nil
+	})
 }
 
 // choosesHub reports whether the agent is started with several hubs.
@@ -149,41 +161,6 @@ func (a *agent) deletesBootstrap() bool {
 	return slices.ContainsFunc(a.options.Args, func(arg string) bool {
 		return arg == "--delete-bootstrap-secret" || arg == "--delete-bootstrap-secret=true"
 	})
-}
-
-// watchPods fails a wait once the newest pod has had a problem of one kind for too long.
-func (a *agent) watchPods(ctx context.Context, fail context.CancelCauseFunc) {
-	var mu sync.Mutex
-	var now *rolloutstatus.Problem
-	var timer *time.Timer
-	pods := &corev1.PodList{}
-	// Who may not look at pods learns less.
-	_ = a.client.WaitList(ctx, pods, &corev1.Pod{}, a.pods(), func() (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		before := a.patience.with(now)
-		now = rolloutstatus.ProblemOf(pods.Items)
-		limit := a.patience.with(now)
-		if timer != nil && limit != before {
-			timer.Stop()
-			timer = nil
-		}
-		if timer == nil && limit > 0 {
-			timer = time.AfterFunc(limit, func() {
-				mu.Lock()
-				defer mu.Unlock()
-				if a.patience.with(now) == limit {
-					fail(stuckError{*now})
-				}
-			})
-		}
-		return false, nil
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
 }
 
 func (a *agent) pods() kube.ListOptions {

@@ -25,7 +25,7 @@ import (
 func klusterletAttributes() map[string]schema.Attribute {
 	attributes := bootstrapAttributes()
 	maps.Copy(attributes, agentAttributes())
-	maps.Copy(attributes, AgentAttributes())
+	maps.Copy(attributes, AgentTable().Attributes())
 	return attributes
 }
 

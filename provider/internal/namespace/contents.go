@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
@@ -146,31 +145,12 @@ func mayGo(ctx context.Context, c *change) bool {
 	return false
 }
 
-// describeNamespace tells what keeps a namespace that is being deleted, as far as
-// it says so itself.
-func describeNamespace(object *corev1.Namespace) string {
-	lines := []string{hub.DescribeDeletion(object, time.Now())}
-	for _, finalizer := range object.Spec.Finalizers {
-		if finalizer != corev1.FinalizerKubernetes {
-			lines = append(lines, fmt.Sprintf("  Finalizer %s in its spec: the one who set it has to act "+
-				"first", finalizer))
-		}
-	}
-	for _, c := range object.Status.Conditions {
-		if c.Status == corev1.ConditionTrue {
-			age := duration.HumanDuration(time.Since(c.LastTransitionTime.Time))
-			lines = append(lines, fmt.Sprintf("  %s (%s, for %s): %s", c.Type, c.Reason, age, c.Message))
-		}
-	}
-	return attribute.JoinLines(lines)
-}
-
 // describeHeld adds what is left in the namespace. It asks the hub within a few
 // seconds, and does without an answer.
 func describeHeld(ctx context.Context, client *kube.Client, object *corev1.Namespace) string {
 	ctx, cancel := context.WithTimeout(ctx, hub.ReadBudget)
 	defer cancel()
-	text := describeNamespace(object)
+	text := hub.DescribeDeletion(object, time.Now())
 	if left, err := contents(ctx, client, object.Name); err == nil && len(left) > 0 {
 		text += "\n\nStill in it:\n  " + strings.Join(left, "\n  ")
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -45,7 +46,7 @@ func TestADeletionThatLastsSaysWhatHoldsIt(t *testing.T) {
 			{Type: corev1.NamespaceFinalizersRemaining, Status: corev1.ConditionTrue, Reason: "SomeFinalizersRemain", Message: "example.com/wait in 1 resource instances", LastTransitionTime: since},
 		}},
 	}
-	got := describeNamespace(object)
+	got := hub.DescribeDeletion(object, time.Now())
 	for _, want := range []string{"asked for 60s ago", "Finalizer example.com/mine", "Finalizer example.com/theirs", "NamespaceFinalizersRemaining (SomeFinalizersRemain, for 60s): example.com/wait in 1"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)

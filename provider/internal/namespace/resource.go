@@ -3,6 +3,7 @@ package namespace
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
@@ -88,7 +90,7 @@ func warnOfDeletion(_ context.Context, _ *crud.Resource, _ attribute.Values, liv
 		diags.AddWarning(fmt.Sprintf("Being deleted: namespace %q", live.Name),
 			"Somebody has asked for the deletion of the namespace, so nothing "+
 				"can be created in it any more. Apply again when it is gone, and Terraform creates it again.\n"+
-				describeNamespace(live))
+				hub.DescribeDeletion(live, time.Now()))
 	}
 }
 

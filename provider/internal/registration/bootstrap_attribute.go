@@ -10,21 +10,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
-
-// BootstrapModel is the attribute of BootstrapAttribute.
-type BootstrapModel struct {
-	Enabled    types.Bool   `tfsdk:"enabled"`
-	Credential types.String `tfsdk:"credential"`
-	TTL        types.String `tfsdk:"ttl"`
-	Server     types.String `tfsdk:"server"`
-	CA         types.String `tfsdk:"cluster_ca_certificate"`
-	Version    types.Int64  `tfsdk:"version"`
-}
 
 // BootstrapAttribute says what kind of bootstrap kubeconfig a resource makes.
 func BootstrapAttribute(description string, validators ...validator.Object) schema.SingleNestedAttribute {
@@ -69,12 +58,12 @@ func bootstrapTexts() map[string]schema.StringAttribute {
 	}
 }
 
-// Bootstrap is what the attribute asks for.
-func (m BootstrapModel) Bootstrap(name, clusterUID string) Bootstrap {
+// BootstrapOf is what attributes with bootstrapTexts ask for.
+func BootstrapOf(values attribute.Values, name, clusterUID string) Bootstrap {
 	return Bootstrap{
 		Cluster: name, ClusterUID: clusterUID,
-		Credential: m.Credential.ValueString(), TTL: ParseTTL(m.TTL.ValueString()),
-		Server: m.Server.ValueString(), CA: m.CA.ValueString(),
+		Credential: values.Text("credential"), TTL: parseTTL(values.Text("ttl")),
+		Server: values.Text("server"), CA: values.Text("cluster_ca_certificate"),
 	}
 }
 
@@ -91,8 +80,8 @@ func CheckTTL(of path.Path, credential, ttl string, diags *diag.Diagnostics) {
 			ttl, attribute.ShortDuration(minimumServiceAccountTTL), CredentialToken))
 }
 
-// ParseTTL is a life as the configuration puts it, or the default.
-func ParseTTL(ttl string) time.Duration {
+// parseTTL is a life as the configuration puts it, or the default.
+func parseTTL(ttl string) time.Duration {
 	if parsed, err := time.ParseDuration(ttl); err == nil {
 		return parsed
 	}

@@ -83,10 +83,7 @@ func kubeconfigAttributes() map[string]schema.Attribute {
 
 func openKubeconfig(ctx context.Context, o *crud.Opening) (open openCredential, renewAt time.Time) {
 	values, name := o.Values, o.Values.Text("managed_cluster")
-	made, err := Bootstrap{
-		Cluster: name, Credential: values.Text("credential"), TTL: ParseTTL(values.Text("ttl")),
-		Server: values.Text("server"), CA: values.Text("cluster_ca_certificate"),
-	}.Issue(ctx, o.Hub, o.Client, o.Diagnostics)
+	made, err := BootstrapOf(values, name, "").Issue(ctx, o.Hub, o.Client, o.Diagnostics)
 	if err != nil {
 		doing := "make a bootstrap token"
 		if name != "" {

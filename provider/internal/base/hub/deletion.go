@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -18,7 +19,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
-// DescribeDeletion tells what keeps an object whose deletion has been asked for.
+// DescribeDeletion tells what keeps an object whose deletion has been asked for; of a
+// namespace also what it says itself.
 func DescribeDeletion(obj metav1.Object, now time.Time) string {
 	if obj.GetDeletionTimestamp() == nil {
 		return "  Its deletion has not begun."
@@ -27,6 +29,21 @@ func DescribeDeletion(obj metav1.Object, now time.Time) string {
 		duration.HumanDuration(now.Sub(obj.GetDeletionTimestamp().Time)))}
 	for _, finalizer := range obj.GetFinalizers() {
 		lines = append(lines, fmt.Sprintf("  Finalizer %s%s", finalizer, finalizerOwner(obj, finalizer)))
+	}
+	namespace, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return attribute.JoinLines(lines)
+	}
+	for _, finalizer := range namespace.Spec.Finalizers {
+		if finalizer != corev1.FinalizerKubernetes {
+			lines = append(lines, fmt.Sprintf("  Finalizer %s in its spec: the one who set it has to act first", finalizer))
+		}
+	}
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			age := duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+			lines = append(lines, fmt.Sprintf("  %s (%s, for %s): %s", c.Type, c.Reason, age, c.Message))
+		}
 	}
 	return attribute.JoinLines(lines)
 }
