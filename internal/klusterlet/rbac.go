@@ -1,10 +1,13 @@
 package klusterlet
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -105,4 +108,62 @@ func (o *Options) subjects() []rbacv1.Subject {
 
 func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// userAccessFlag has the agent let users of the hub into the cluster.
+const userAccessFlag = "user-access"
+
+// accessRBAC is what user access needs beside the agent's other rights.
+func (o *Options) accessRBAC() []Object {
+	return []Object{o.clusterRole(AccessRole, nil, accessRules()), o.clusterRoleBinding(AccessRole)}
+}
+
+// policyRules let the agent read what the cluster's owner has decided about user
+// access, and nothing else of the kind.
+func policyRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{muster.PolicyConfigMap}, Verbs: read()},
+	}
+}
+
+// accessRules let the agent make certificate requests for users and approve those
+// that it made, and get tokens of the service accounts that works make for users. Who may approve for this signer can become anybody in the cluster, so
+// these rights are only given where the cluster's owner asks for user access.
+func accessRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"get", "list", "watch", "create", "delete"}},
+		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests/approval"}, Verbs: []string{"update"}},
+		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"}, ResourceNames: []string{"kubernetes.io/kube-apiserver-client"}, Verbs: []string{"approve"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"delete"}},
+	}
+}
+
+// addOns are the namespace that add-ons are in unless they say otherwise, and what the
+// agent may do there. An owner who narrows WorkRole, and has add-ons in another
+// namespace, binds the ClusterRole cluster.AddOnRole to the agent there.
+func (o *Options) addOns() []Object {
+	objects := []Object{o.clusterRole(cluster.AddOnRole, nil, addOnRules()), &rbacv1.RoleBinding{
+		TypeMeta:   typeMeta("RoleBinding"),
+		ObjectMeta: o.meta(addon.DefaultInstallNamespace, cluster.AddOnRole),
+		Subjects:   o.subjects(),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: cluster.AddOnRole},
+	}}
+	if o.Namespace == addon.DefaultInstallNamespace {
+		return objects
+	}
+	return append([]Object{&corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: o.meta("", addon.DefaultInstallNamespace),
+	}}, objects...)
+}
+
+// addOnRules let the agent keep the credentials of add-ons in Secrets, and see their
+// Leases. Kubernetes has no rights by label, so these are rights to all Secrets of the
+// namespace: that is why they are given in single namespaces.
+func addOnRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: append(read(), "create", "update", "delete")},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: read()},
+	}
 }

@@ -38,9 +38,8 @@ func NewSubject() datasource.DataSource {
 					Optional: true, Computed: true,
 					Validators: []validator.String{attribute.LengthBetween(1, 253)},
 				},
-				"hub_id": text("Short name of the hub, which keeps the users of two hubs apart in a cluster."),
-				"key_hash": text("Hash of the key, as the hub's events and the status of requests have " +
-					"it."),
+				"hub_id":      text("Short name of the hub, which keeps the users of two hubs apart in a cluster."),
+				"key_hash":    text("Hash of the key, as the hub's events and the status of requests have it."),
 				"common_name": text("Common name of the subject."),
 				"organization": text("Organization of the subject, its only one: the group to which the clusters " +
 					"give rights."),

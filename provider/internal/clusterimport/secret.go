@@ -56,10 +56,8 @@ func handIn(ctx context.Context, c *change, content string) (version string, ok 
 	case errors.As(err, &foreign):
 		c.Diagnostics.AddAttributeError(path.Root("kubeconfig_secret"), "Exists already: Secret "+foreign.where,
 			fmt.Sprintf("The hub %s has the Secret already, and this resource has not handed it in. It was not "+
-				"changed. "+
-				"To use it as it is, remove kubeconfig_wo and kubeconfig_wo_version. To overwrite it, set adopt "+
-				"= true. "+
-				"To leave it to its owner, set kubeconfig_secret to another name.", c.Client.Host()))
+				"changed. To use it as it is, remove kubeconfig_wo and kubeconfig_wo_version. To overwrite it, set "+
+				"adopt = true. To leave it to its owner, set kubeconfig_secret to another name.", c.Client.Host()))
 	case err != nil:
 		hub.AddAPIError(c.Diagnostics, c.Client, "hand in the kubeconfig of "+c.What, err)
 	}

@@ -73,9 +73,8 @@ func secretTable() attribute.Table[clusterImport] {
 			Validators: []validator.String{stringvalidator.AlsoRequires(path.MatchRoot("kubeconfig_wo_version"))},
 		}),
 		attribute.Local[clusterImport]("kubeconfig_wo_version", schema.Int64Attribute{
-			MarkdownDescription: "Number of the kubeconfig. Raise it to hand it in again, for example one with a " +
-				"new token, " +
-				"or to have the hub look at the agent and repair it.",
+			MarkdownDescription: "Number of the kubeconfig. Raise it to hand it in again, for example one with a new " +
+				"token, or to have the hub look at the agent and repair it.",
 			Optional: true,
 			Validators: []validator.Int64{
 				int64validator.AtLeast(0),
@@ -94,8 +93,7 @@ func clusterTable() attribute.Table[clusterImport] {
 			func(i clusterImport) *map[string]string { return &i.Spec.Labels }).At("spec.labels"),
 		attribute.Text("cluster_set",
 			attribute.Optional("Cluster set of the managed cluster, if the hub makes it. If omitted, the set "+
-				"`default`. "+
-				"Who applies needs the right to join it.", attribute.ValidName("cluster set name")),
+				"`default`. Who applies needs the right to join it.", attribute.ValidName("cluster set name")),
 			func(i clusterImport) *string { return &i.Spec.ClusterSet }),
 		attribute.Flag("accept",
 			schema.BoolAttribute{
@@ -107,30 +105,25 @@ func clusterTable() attribute.Table[clusterImport] {
 			func(i clusterImport) *bool { return &i.Spec.Accept }),
 		attribute.Text("cluster_uid",
 			attribute.Optional("UID of the cluster's namespace `kube-system`. Any other cluster behind the "+
-				"kubeconfig is refused. "+
-				"If omitted, the first cluster counts. "+
-				"Set it to the UID of the new cluster where one replaces another under its name, and "+
-				"`cluster_authority` with it.",
+				"kubeconfig is refused. If omitted, the first cluster counts. Set it to the UID of the new cluster "+
+				"where one replaces another under its name, and `cluster_authority` with it.",
 				stringvalidator.LengthBetween(1, 64)),
 			func(i clusterImport) *string { return &i.Spec.ClusterUID }).At("spec.clusterUID"),
 		attribute.Text("cluster_authority",
 			attribute.Optional("Who vouches for the cluster's API server: `sha256:` and the SHA-256 of the public "+
-				"key of its "+
-				"certificate authority, in hexadecimal digits, or `dns:` and the server's name, where a public "+
-				"authority vouches. "+
-				"A server that another one vouches for gets nothing, not even the kubeconfig's credentials. "+
-				"If omitted, the one of the first import counts (`installed_cluster_authority`). "+
-				"Set it when the cluster has a new authority: `problem` names it. "+
+				"key of its certificate authority, in hexadecimal digits, or `dns:` and the server's name, where a "+
+				"public authority vouches. A server that another one vouches for gets nothing, not even the "+
+				"kubeconfig's credentials. If omitted, the one of the first import counts "+
+				"(`installed_cluster_authority`). Set it when the cluster has a new authority: `problem` names it. "+
 				"Who applies needs the rights to update and to accept the managed cluster.",
 				attribute.ValidText("the authority of a cluster", invalidAuthority)),
 			func(i clusterImport) *string { return &i.Spec.ClusterAuthority }),
 		attribute.Flag("publish_server",
 			schema.BoolAttribute{
-				MarkdownDescription: "Whether users reach the cluster at the server of the kubeconfig: the hub " +
-					"puts its URL and " +
-					"its certificate authority into `managedClusterClientConfigs` of the managed cluster, before " +
-					"other addresses. " +
-					"Not to be used beside `client_configs` of a `muster_managed_cluster`. Defaults to `false`.",
+				MarkdownDescription: "Whether users reach the cluster at the server of the kubeconfig: the hub puts " +
+					"its URL and its certificate authority into `managedClusterClientConfigs` of the managed " +
+					"cluster, before other addresses. Not to be used beside `client_configs` of a " +
+					"`muster_managed_cluster`. Defaults to `false`.",
 				Optional: true, Computed: true, Default: booldefault.StaticBool(false),
 			},
 			func(i clusterImport) *bool { return &i.Spec.PublishServer }),
@@ -150,11 +143,10 @@ func counterTable() attribute.Table[clusterImport] {
 				"that was made again from an image. It is a rolling update where the agent runs."),
 			func(i clusterImport) *int64 { return &i.Spec.Redeploy }),
 		attribute.Number("rejoin",
-			counter("Counter that lets a cluster that has joined before join again, once, when it is raised: "+
-				"after its agent has lost its identity, as `problem` then says. "+
-				"The agent that joins takes the place of the one from before. "+
-				"Who applies needs the right to create Secrets in the hub's namespace `kube-system`, as for "+
-				"`muster rejoin`."),
+			counter("Counter that lets a cluster that has joined before join again, once, when it is raised: after "+
+				"its agent has lost its identity, as `problem` then says. The agent that joins takes the place of "+
+				"the one from before. Who applies needs the right to create Secrets in the hub's namespace "+
+				"`kube-system`, as for `muster rejoin`."),
 			func(i clusterImport) *int64 { return &i.Spec.Rejoin }),
 	}
 }
@@ -179,9 +171,8 @@ func endpointTable() attribute.Table[*v1alpha1.HubEndpoint] {
 		attribute.Code("trust",
 			schema.StringAttribute{
 				MarkdownDescription: "By what the agent verifies the hub: `Bundle`, by `cluster_ca_certificate` or " +
-					"the hub's own CA, " +
-					"or `System`, by the authorities that its image trusts, for a hub with a public certificate. " +
-					"Defaults to `Bundle`.",
+					"the hub's own CA, or `System`, by the authorities that its image trusts, for a hub with a " +
+					"public certificate. Defaults to `Bundle`.",
 				Optional: true, Computed: true, Default: stringdefault.StaticString(string(v1alpha1.TrustBundle)),
 				Validators: attribute.OneOf(v1alpha1.TrustBundle, v1alpha1.TrustSystem),
 			},

@@ -193,11 +193,10 @@ func checkPlace(name string, was, found place, config model, diags *diag.Diagnos
 			"another cluster", name),
 			fmt.Sprintf("The agent of %q was installed in the cluster at %s, whose namespace kube-system has the UID "+
 				"%q. The connection now leads to %s, which has %q. Two clusters can't share a name: the hub serves "+
-				"one agent for each name. "+
-				"To add that cluster, give it a name and a resource of its own. If it replaces the other one, for "+
-				"example after a rebuild at another address, set cluster_uid = %q: "+
-				"the agent then joins from there, and the hub stops serving the "+
-				"previous one.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
+				"one agent for each name. To add that cluster, give it a name and a resource of its own. If it "+
+				"replaces the other one, for example after a rebuild at another address, set cluster_uid = %q: the "+
+				"agent then joins from there, and the hub stops serving the previous "+
+				"one.", name, was.Host, was.UID, found.Host, found.UID, found.UID))
 		return false
 	}
 	return true

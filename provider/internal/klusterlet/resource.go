@@ -79,21 +79,20 @@ func (r *klusterletResource) IdentitySchema(
 func (r *klusterletResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The agent in a managed cluster: its namespace, service account, rights, bootstrap " +
-			"kubeconfig and Deployment, installed through that cluster's own connection. " +
-			"One provider serves any number of clusters; no provider alias per cluster is needed.\n\n" +
+			"kubeconfig and Deployment, installed through that cluster's own connection. One provider serves any " +
+			"number of clusters; no provider alias per cluster is needed.\n\n" +
 			"A cluster that has joined before, and whose agent has to be installed again, joins again by itself: the " +
-			"provider allows the token that Terraform hands over to do this, or approves the certificate request. " +
-			"An upgrade removes the old agent only when the new one runs and the hub has answered it; with " +
-			"`host_network` the old one has to go first. " +
-			"A hub that is away later does not make an agent unready.\n\n" +
+			"provider allows the token that Terraform hands over to do this, or approves the certificate request. An " +
+			"upgrade removes the old agent only when the new one runs and the hub has answered it; with " +
+			"`host_network` the old one has to go first. A hub that is away later does not make an agent unready.\n\n" +
 			"The agent has an administrator's rights, so what others add to its Deployment is drift, too: " +
-			"containers, environment, volumes, host namespaces, probes, labels and annotations of its pods. " +
-			"A plan names each of it, and the next apply removes it. Not drift are what the API server fills in, " +
-			"`kubectl rollout restart`, and what only decides where the pods run and how their image is pulled: " +
-			"tolerations, node selectors, affinity, priority, pull secrets and further resources.\n\n" +
+			"containers, environment, volumes, host namespaces, probes, labels and annotations of its pods. A plan " +
+			"names each of it, and the next apply removes it. Not drift are what the API server fills in, `kubectl " +
+			"rollout restart`, and what only decides where the pods run and how their image is pulled: tolerations, " +
+			"node selectors, affinity, priority, pull secrets and further resources.\n\n" +
 			"Destroying it waits until the hub's works are gone from the cluster, which needs the agent, and then " +
-			"removes the agent with its namespace. " +
-			"A managed cluster that can't be reached does not fail a plan: it is reported as a warning.",
+			"removes the agent with its namespace. A managed cluster that can't be reached does not fail a plan: it " +
+			"is reported as a warning.",
 		Attributes: klusterletAttributes(),
 		Blocks: map[string]schema.Block{
 			"timeouts": timeouts.Block(ctx, timeouts.Opts{

@@ -183,8 +183,7 @@ func (a *agent) explainWait(
 			lines = append(lines, "Its log ends with: "+last)
 		}
 		lines = append(lines, a.before()+" Correct env (such as HTTPS_PROXY), host_network, args or the bootstrap "+
-			"kubeconfig, "+
-			"or see to the hub, and apply again.")
+			"kubeconfig, or see to the hub, and apply again.")
 	case errors.As(err, &stuck):
 		summary = fmt.Sprintf("The agent in cluster %q does not run", a.name)
 		lines = append(lines, fmt.Sprintf("Its objects are in place, but its newest pod has been stuck "+

@@ -50,21 +50,19 @@ func agentAttributes() map[string]schema.Attribute {
 			"provider block."),
 		"cluster_uid": schema.StringAttribute{
 			MarkdownDescription: "UID of the namespace `kube-system` of the managed cluster, which identifies it. If " +
-				"omitted, it is recorded when the agent is installed: " +
-				"a cluster that was rebuilt at its old address gets its agent again, and a connection that leads to " +
-				"another cluster at another address is refused. " +
+				"omitted, it is recorded when the agent is installed: a cluster that was rebuilt at its old address " +
+				"gets its agent again, and a connection that leads to another cluster at another address is refused. " +
 				"Set it to require a particular cluster, such as the one that takes over the name.",
 			Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
 		"wait_for_bootstrap": schema.BoolAttribute{
 			MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and " +
-				"holds a certificate from the hub. " +
-				"A wait that fails makes an update fail; after a creation it only warns and leaves `ready` false, " +
-				"and the next apply continues. A stuck pod, for example with an image that can't be pulled, ends the " +
-				"wait after half a minute, and one that can't reach the hub after a minute. " +
-				"Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform ends. The cluster has to be " +
-				"accepted, by a resource that does not depend on this one. Defaults to `true`.",
+				"holds a certificate from the hub. A wait that fails makes an update fail; after a creation it only " +
+				"warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an " +
+				"image that can't be pulled, ends the wait after half a minute, and one that can't reach the hub " +
+				"after a minute. Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform ends. The " +
+				"cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
 			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
 		},
 		"keep_works_on_destroy": schema.BoolAttribute{
@@ -94,9 +92,8 @@ func agentAttributes() map[string]schema.Attribute {
 		"on_failure": schema.StringAttribute{
 			MarkdownDescription: "What to do when the agent can't be installed or changed, for example because the " +
 				"cluster can't be reached. `fail` is an error: Terraform then leaves out everything that depends on " +
-				"this resource, " +
-				"with `for_each` on **any** of its instances. `continue` is a warning: the others continue, " +
-				"`problems` describes the failure, and the next apply tries again. Defaults to `fail`.",
+				"this resource, with `for_each` on **any** of its instances. `continue` is a warning: the others " +
+				"continue, `problems` describes the failure, and the next apply tries again. Defaults to `fail`.",
 			Optional:   true,
 			Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
 		},
@@ -120,10 +117,9 @@ func bootstrapAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"bootstrap": registration.BootstrapAttribute("What bootstrap kubeconfig the provider makes, with which the "+
 			"agent registers at the hub. It is made when the agent is installed and whenever it needs another one, "+
-			"never for a plan or for a cluster that does not change. "+
-			"It is bound to the cluster, revoked once the agent has its certificate, and in neither state nor plan. "+
-			"If the wait for the agent ends before, or with `wait_for_bootstrap = false`, the token is valid for its "+
-			"`ttl`, so that the agent can still join. "+
+			"never for a plan or for a cluster that does not change. It is bound to the cluster, revoked once the "+
+			"agent has its certificate, and in neither state nor plan. If the wait for the agent ends before, or "+
+			"with `wait_for_bootstrap = false`, the token is valid for its `ttl`, so that the agent can still join. "+
 			"If neither this nor `bootstrap_kubeconfig_wo` is set, one is made as with `bootstrap = {}`, unless "+
 			"somebody else has put the Secret `"+cluster.BootstrapSecret+"` into the agent's namespace, which is "+
 			"then used as it is.",

@@ -17,7 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration/csrtest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -276,7 +276,7 @@ func requestCertificate(t *testing.T, name string) {
 		if string(data["auth-extra-groups"]) != cluster.BootstrapGroup {
 			continue
 		}
-		if err := o.WithToken(string(data["token-id"])+"."+string(data["token-secret"])).Create(ctx, csrtest.New(t, name)); err != nil {
+		if err := o.WithToken(string(data["token-id"])+"."+string(data["token-secret"])).Create(ctx, registration.NewRequest(t, name)); err != nil {
 			t.Fatal(err)
 		}
 		return

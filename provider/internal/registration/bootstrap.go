@@ -1,13 +1,21 @@
 package registration
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +23,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -224,4 +234,113 @@ func (b Bootstrap) leftOver(secret *corev1.Secret, now time.Time) bool {
 	}
 	expires, err := time.Parse(time.RFC3339, secret.Annotations[expiresAnnotation])
 	return err == nil && now.After(expires)
+}
+
+// BootstrapAttribute says what kind of bootstrap kubeconfig a resource makes.
+func BootstrapAttribute(description string, validators ...validator.Object) schema.SingleNestedAttribute {
+	attributes := map[string]schema.Attribute{
+		"enabled": schema.BoolAttribute{
+			MarkdownDescription: "Whether to make one. With `false` its Secret has to come from elsewhere. Defaults " +
+				"to `true`.",
+			Optional: true,
+		},
+		"version": schema.Int64Attribute{
+			MarkdownDescription: "Raise it to hand a new bootstrap kubeconfig to the agent.",
+			Optional:            true,
+			Validators:          []validator.Int64{int64validator.AtLeast(0)},
+		},
+	}
+	for name, text := range bootstrapTexts() {
+		attributes[name] = text
+	}
+	return schema.SingleNestedAttribute{
+		MarkdownDescription: description, Optional: true, Validators: validators, Attributes: attributes,
+	}
+}
+
+// bootstrapTexts are the attributes of a bootstrap kubeconfig, wherever it is made.
+func bootstrapTexts() map[string]schema.StringAttribute {
+	short := attribute.ShortDuration
+	return map[string]schema.StringAttribute{
+		"credential": attribute.Optional(fmt.Sprintf("The credential that the agent registers with. `%s`, the "+
+			"default, is a Kubernetes bootstrap token. `%s` is a token of the service account `%s/%s`, for hubs "+
+			"whose API server takes no bootstrap tokens, as those of most cloud providers; it can register any "+
+			"cluster.",
+			CredentialToken, CredentialServiceAccount, cluster.Namespace, cluster.BootstrapServiceAccount),
+			stringvalidator.OneOf(CredentialToken, CredentialServiceAccount)),
+		"ttl": attribute.Optional(fmt.Sprintf("How long the token stays valid if it is not revoked before, such as "+
+			"`30m`. At least `%s`, with a service account `%s`; defaults to `%s`.",
+			short(minimumBootstrapTTL), short(minimumServiceAccountTTL), short(defaultBootstrapTTL)),
+			attribute.ValidDuration(minimumBootstrapTTL)),
+		"server": attribute.Optional("URL at which the agent reaches the hub. Defaults to what the hub publishes in "+
+			"`kube-public/cluster-info`, then to the provider's own host.", attribute.ValidHTTPSURL()),
+		"cluster_ca_certificate": attribute.Optional("PEM certificates of the authorities that vouch for the hub. "+
+			"Defaults like `server`.", attribute.ValidPEM()),
+	}
+}
+
+// BootstrapOf is what attributes with bootstrapTexts ask for.
+func BootstrapOf(values attribute.Values, name, clusterUID string) Bootstrap {
+	return Bootstrap{
+		Cluster: name, ClusterUID: clusterUID,
+		Credential: values.Text("credential"), TTL: parseTTL(values.Text("ttl")),
+		Server: values.Text("server"), CA: values.Text("cluster_ca_certificate"),
+	}
+}
+
+// CheckTTL refuses lives that Kubernetes gives no service account's token. of is the
+// attribute.
+func CheckTTL(of path.Path, credential, ttl string, diags *diag.Diagnostics) {
+	parsed, err := time.ParseDuration(ttl)
+	if err != nil || credential != CredentialServiceAccount || parsed >= minimumServiceAccountTTL {
+		return
+	}
+	diags.AddAttributeError(of, "The token's life is too short",
+		fmt.Sprintf("ttl is %q, and tokens of service accounts live for %s at least. Use a longer one, or credential "+
+			"= %q.",
+			ttl, attribute.ShortDuration(minimumServiceAccountTTL), CredentialToken))
+}
+
+// parseTTL is a life as the configuration puts it, or the default.
+func parseTTL(ttl string) time.Duration {
+	if parsed, err := time.ParseDuration(ttl); err == nil {
+		return parsed
+	}
+	return defaultBootstrapTTL
+}
+
+// Endpoint is where agents reach the hub and how they verify it.
+type Endpoint struct {
+	Server string
+	CA     []byte
+}
+
+// Equal reports whether both lead to the same server by the same authorities.
+func (e Endpoint) Equal(other Endpoint) bool {
+	return e.Server == other.Server && bytes.Equal(bytes.TrimSpace(e.CA), bytes.TrimSpace(other.CA))
+}
+
+// agentEndpoint decides where an agent's kubeconfig leads: what is configured,
+// what the hub publishes about itself, and what the provider itself uses, in
+// this order.
+func agentEndpoint(ctx context.Context, h *hub.Hub, client *kube.Client, server, ca string) (Endpoint, error) {
+	var e Endpoint
+	if server == "" || ca == "" {
+		info, err := h.Published(ctx, client, hubinfo.ClusterInfo)
+		if err == nil {
+			e.Server, e.CA, err = bootstraptoken.Server(info)
+		}
+		if errors.Is(err, bootstraptoken.ErrNoServer) {
+			e.Server = client.Host()
+			e.CA, err = client.CAData()
+		}
+		if err != nil {
+			return Endpoint{}, err
+		}
+	}
+	e.Server = cmp.Or(server, e.Server)
+	if ca != "" {
+		e.CA = []byte(ca)
+	}
+	return e, nil
 }

@@ -9,7 +9,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration/csrtest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -40,7 +39,7 @@ func TestJudge(t *testing.T) {
 		"denied already":               {user: bootstrap, groups: []string{cluster.BootstrapGroup}, want: denied, change: withCondition(certificatesv1.CertificateDenied)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := csrtest.New(t, "c1")
+			request := NewRequest(t, "c1")
 			request.Spec.Username, request.Spec.Groups = test.user, test.groups
 			if test.change != nil {
 				test.change(request)
@@ -54,7 +53,7 @@ func TestJudge(t *testing.T) {
 
 func withRequest(t *testing.T, name string) func(*certificatesv1.CertificateSigningRequest) {
 	return func(r *certificatesv1.CertificateSigningRequest) {
-		r.Spec.Request = csrtest.New(t, name).Spec.Request
+		r.Spec.Request = NewRequest(t, name).Spec.Request
 	}
 }
 
@@ -66,7 +65,7 @@ func withCondition(condition certificatesv1.RequestConditionType) func(*certific
 
 func TestExactlyOneRequestIsChosen(t *testing.T) {
 	by := func(name, user string) certificatesv1.CertificateSigningRequest {
-		r := csrtest.New(t, "c1")
+		r := NewRequest(t, "c1")
 		r.Name, r.Spec.Username, r.Spec.Groups = name, user, []string{cluster.BootstrapGroup}
 		return *r
 	}

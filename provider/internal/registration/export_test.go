@@ -1,4 +1,4 @@
-package csrtest
+package registration
 
 import (
 	"crypto/ecdsa"
@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// New is the request of an agent of a cluster.
-func New(t *testing.T, name string) *certificatesv1.CertificateSigningRequest {
+// NewRequest is the request of an agent of a cluster.
+func NewRequest(t *testing.T, name string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

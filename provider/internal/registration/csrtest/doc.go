@@ -1,2 +1,0 @@
-// Package csrtest makes certificate requests for tests.
-package csrtest
