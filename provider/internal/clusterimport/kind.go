@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -53,6 +52,7 @@ func Import() crud.Declared {
 			Valid:           attribute.ValidClusterName(),
 		}},
 		Table: table(),
+		Waits: &crud.Waits{Again: []string{"kubeconfig_wo_version"}},
 		Timeouts: crud.Timeouts{
 			Create: "creating, with `wait`,", Update: "changing, with `wait`,", Delete: "deleting",
 		},
@@ -62,7 +62,8 @@ func Import() crud.Declared {
 			cluster.RefusedAcceptance:    "accept",
 		},
 		Hooks: crud.Hooks[clusterImport]{
-			Validate: validate, Plan: plan, Follow: follow, AfterRead: observe, AfterDelete: forget,
+			Validate: validate, KeepWording: nameSecret, Plan: plan, Follow: follow, AfterRead: observe,
+			AfterDelete: forget,
 		},
 		List: &crud.List[clusterImport]{
 			Plural: "cluster imports", Objects: &v1alpha1.ClusterImportList{}, Needs: hub.ImportNeeds,
@@ -108,18 +109,12 @@ func forget(ctx context.Context, c *change) {
 // validate refuses options that no agent can have, and a trust that needs no
 // certificates beside certificates.
 func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
-	var agent, endpoint types.Object
-	diags.Append(config.GetAttribute(ctx, path.Root("agent"), &agent)...)
-	diags.Append(config.GetAttribute(ctx, path.Root("endpoint"), &endpoint)...)
-	if diags.HasError() {
-		return
-	}
-	if attribute.Known(agent) {
-		klusterlet.CheckAgentOptions(agent.Attributes(), path.Root("agent"), diags)
-	}
-	trust, _ := endpoint.Attributes()["trust"].(types.String)
-	ca, _ := endpoint.Attributes()["cluster_ca_certificate"].(types.String)
-	if trust.ValueString() == string(v1alpha1.TrustSystem) && ca.ValueString() != "" {
+	values := attribute.ValuesOf(ctx, config, diags)
+	agent, _ := values["agent"].(types.Object)
+	klusterlet.CheckAgentOptions(agent.Attributes(), path.Root("agent"), diags)
+	object, _ := values["endpoint"].(types.Object)
+	endpoint := attribute.Values(object.Attributes())
+	if endpoint.Text("trust") == string(v1alpha1.TrustSystem) && endpoint.Text("cluster_ca_certificate") != "" {
 		at := path.Root("endpoint").AtName("cluster_ca_certificate")
 		diags.AddAttributeError(at, "Certificates that are not used",
 			attribute.Place(at)+" is set, and endpoint.trust is \"System\", with which the agent verifies the hub "+
@@ -136,39 +131,35 @@ func handsIn(changes attribute.Changes, needed bool) bool {
 	return needed || changes.In("kubeconfig_wo_version") || changes.Beyond(append(local(), "labels", "annotations")...)
 }
 
-// plan plans what the hub reports, and returns whether to ask the hub what would come of
-// the change.
+// plan checks a kubeconfig that is handed in, and plans as open what the hub will say of
+// one that it needs. It returns whether to ask the hub what would come of the change.
 func plan(ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
 	if req.Plan.Raw.IsNull() {
 		warnWhatStays(ctx, req, resp)
 		return false
 	}
-	nameSecret(ctx, req, resp)
-	var wait types.Object
-	var content types.String
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &wait)...)
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("kubeconfig_wo"), &content)...)
-	unmet, needed := false, types.BoolNull()
-	if !req.State.Raw.IsNull() {
-		var ready types.Bool
-		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &ready)...)
-		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("kubeconfig_needed"), &needed)...)
-		unmet = !wait.IsNull() && !ready.IsNull() && !ready.ValueBool()
-		crud.KeepReported(req, resp, append(statusTable().Unwritten(), "ready")...)
+	creates := req.State.Raw.IsNull()
+	if creates {
+		nameSecret(ctx, req, resp)
 	}
+	state := attribute.ValuesOf(ctx, req.State, &resp.Diagnostics)
+	var content types.String
+	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("kubeconfig_wo"), &content)...)
 	if resp.Diagnostics.HasError() {
 		return false
 	}
-	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
-	if req.State.Raw.IsNull() || handsIn(changes, false) {
+	if creates || handsIn(attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw), false) {
 		checkKubeconfig(content, &resp.Diagnostics)
 	}
-	writes := changes.Beyond(local()...)
-	reports := writes || unmet || changes.In("kubeconfig_wo_version") || needed.ValueBool() && !content.IsNull()
-	if reports || changes.In("wait") {
-		planReported(ctx, wait.IsNull(), reports, resp)
+	if state.Bool("kubeconfig_needed") && !content.IsNull() {
+		crud.PlanUnknown(resp, statusTable().Unwritten()...)
+		var wait types.Object
+		resp.Diagnostics.Append(resp.Plan.GetAttribute(ctx, path.Root("wait"), &wait)...)
+		if !wait.IsNull() {
+			crud.PlanUnknown(resp, "ready")
+		}
 	}
-	return writes && !lacksKind(ctx, r, req, resp)
+	return !lacksKind(ctx, r, req, resp)
 }
 
 // checkKubeconfig refuses a kubeconfig that is about to be handed in and that a hub would
@@ -180,26 +171,6 @@ func checkKubeconfig(content types.String, diags *diag.Diagnostics) {
 	}
 	if why := problemsOfKubeconfig(content.ValueString()); why != "" {
 		diags.AddAttributeError(path.Root("kubeconfig_wo"), "Invalid kubeconfig", attribute.Place(path.Root("kubeconfig_wo"))+": "+why)
-	}
-}
-
-// planReported plans whether the wait is met, and with reports what the hub will report,
-// as not known yet.
-func planReported(ctx context.Context, waitless, reports bool, resp *resource.ModifyPlanResponse) {
-	ready := types.BoolUnknown()
-	if waitless {
-		ready = types.BoolNull()
-	}
-	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), ready)...)
-	if !reports {
-		return
-	}
-	for name, a := range statusTable().Attributes() {
-		var unknown attr.Value = types.BoolUnknown()
-		if a.GetType().Equal(types.StringType) {
-			unknown = types.StringUnknown()
-		}
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), unknown)...)
 	}
 }
 

@@ -200,25 +200,19 @@ func planToken(
 	if req.State.Raw.IsNull() || req.Plan.Raw.IsNull() {
 		return false
 	}
-	var most types.Int64
-	var used types.List
-	var id, now, before types.String
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("max_clusters"), &most)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("used_by"), &used)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("token_id"), &id)...)
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("ttl"), &now)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ttl"), &before)...)
-	count := len(used.Elements())
-	if !most.IsNull() && !most.IsUnknown() && most.ValueInt64() < int64(count) {
+	plan := attribute.ValuesOf(ctx, req.Plan, &resp.Diagnostics)
+	state := attribute.ValuesOf(ctx, req.State, &resp.Diagnostics)
+	most, used := plan.Number("max_clusters"), state.Texts("used_by")
+	if count := len(used); most > 0 && most < int64(count) {
 		resp.Diagnostics.AddAttributeError(path.Root("max_clusters"),
 			"The bootstrap token is used by more clusters already",
 			fmt.Sprintf("max_clusters is %d, and %d clusters were registered with the token %q: %s. Use %d or more, "+
-				"or make another token and destroy this one.", most.ValueInt64(), count, id.ValueString(),
-				strings.Join(attribute.StringList(used), ", "), count))
+				"or make another token and destroy this one.", most, count, state.Text("token_id"),
+				strings.Join(used, ", "), count))
 	}
-	if !now.Equal(before) && !resp.Diagnostics.HasError() {
+	if !resp.Diagnostics.HasError() && !plan["ttl"].Equal(state["ttl"]) {
 		expires := types.StringUnknown()
-		if now.IsNull() {
+		if !plan.IsSet("ttl") {
 			expires = types.StringNull()
 		}
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("expires_at"), expires)...)
