@@ -133,7 +133,9 @@ func handsIn(changes attribute.Changes, needed bool) bool {
 
 // plan checks a kubeconfig that is handed in, and plans as open what the hub will say of
 // one that it needs. It returns whether to ask the hub what would come of the change.
-func plan(ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
+func plan(
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) bool {
 	if req.Plan.Raw.IsNull() {
 		warnWhatStays(ctx, req, resp)
 		return false
@@ -170,7 +172,7 @@ func checkKubeconfig(content types.String, diags *diag.Diagnostics) {
 		return
 	}
 	if why := problemsOfKubeconfig(content.ValueString()); why != "" {
-		diags.AddAttributeError(path.Root("kubeconfig_wo"), "Invalid kubeconfig", attribute.Place(path.Root("kubeconfig_wo"))+": "+why)
+		diags.AddAttributeError(path.Root("kubeconfig_wo"), "Invalid kubeconfig", "kubeconfig_wo: "+why)
 	}
 }
 

@@ -191,8 +191,8 @@ func agentField() attribute.Field[clusterImport] {
 		func(o options) *string { return &o.Namespace })
 	return attribute.Object("agent",
 		schema.SingleNestedAttribute{
-			MarkdownDescription: "How the agent runs, as in `muster_klusterlet`. A change is a rolling update, and the " +
-				"cluster does not register again.",
+			MarkdownDescription: "How the agent runs, as in `muster_klusterlet`. A change is a rolling update, and " +
+				"the cluster does not register again.",
 			Optional: true,
 		},
 		func(i clusterImport) options { return &i.Spec.Agent },

@@ -119,7 +119,8 @@ func lacks(object clusterImport, version string) []string {
 		{Type: muster.ConditionJoined, Status: metav1.ConditionTrue},
 	}
 	missing := attribute.UnmetConditions(wanted, object.Status.Conditions, object.Generation, "the hub")
-	if needsKubeconfig(object) || object.Status.Redeployed < object.Spec.Redeploy || object.Status.Rejoined < object.Spec.Rejoin {
+	spec, status := object.Spec, object.Status
+	if needsKubeconfig(object) || status.Redeployed < spec.Redeploy || status.Rejoined < spec.Rejoin {
 		missing = append(missing, "the kubeconfig: the hub needs it, and has none")
 	}
 	return missing
@@ -238,9 +239,12 @@ func says(object clusterImport, reasons ...string) *metav1.Condition {
 // problemOf is the message of the first condition that is not as it should be in the
 // end.
 func problemOf(object clusterImport) string {
-	for _, condition := range []string{muster.ConditionKubeconfigUsable, muster.ConditionAgentInstalled, muster.ConditionJoined} {
+	for _, condition := range []string{
+		muster.ConditionKubeconfigUsable, muster.ConditionAgentInstalled, muster.ConditionJoined,
+	} {
 		c := meta.FindStatusCondition(object.Status.Conditions, condition)
-		if c == nil || c.Status == metav1.ConditionTrue || c.Reason == muster.ReasonForgotten && !needsKubeconfig(object) {
+		if c == nil || c.Status == metav1.ConditionTrue ||
+			c.Reason == muster.ReasonForgotten && !needsKubeconfig(object) {
 			continue
 		}
 		return c.Message

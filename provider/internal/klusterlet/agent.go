@@ -165,8 +165,8 @@ func validKubeconfig() validator.String {
 			if endpointOf([]byte(text)).Server != "" {
 				return "", ""
 			}
-			return "Invalid kubeconfig", "The value is not a kubeconfig whose current context names a server. Use the " +
-				"attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, and the " +
-				"provider makes one."
+			return "Invalid kubeconfig", "The value is not a kubeconfig whose current context names a server. Use " +
+				"the attribute kubeconfig of the ephemeral resource muster_bootstrap_kubeconfig, or leave it out, " +
+				"and the provider makes one."
 		})
 }

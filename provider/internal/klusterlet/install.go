@@ -233,8 +233,8 @@ func (in *installation) isOwn() bool {
 		fmt.Sprintf("In the cluster at %s a ClusterImport of the hub has installed the agent, by the annotation %s "+
 			"of the Deployment %s/%s. It and Terraform would take turns in changing it. Remove this resource; or "+
 			"delete the ClusterImport %s on the hub, which leaves the agent in place, and let Terraform take it over: "+
-			"kubectl -n %s annotate deployment %s %s-", in.found.Host, muster.InstalledByAnnotation, a.options.Namespace,
-			klusterlet.Name, a.name, a.options.Namespace, klusterlet.Name, muster.InstalledByAnnotation))
+			"kubectl -n %s annotate deployment %s %s-", in.found.Host, muster.InstalledByAnnotation,
+			a.options.Namespace, klusterlet.Name, a.name, a.options.Namespace, klusterlet.Name, muster.InstalledByAnnotation))
 	return false
 }
 
@@ -291,7 +291,8 @@ func (in *installation) prepare(ctx context.Context) bool {
 	if client == nil {
 		in.diags.AddAttributeError(path.Root("bootstrap"), "Cannot "+doing,
 			"The provider makes it on its hub. Configure the hub, bring a kubeconfig of your own with "+
-				"bootstrap_kubeconfig_wo, or set bootstrap = { enabled = false } where its Secret comes from elsewhere.")
+				"bootstrap_kubeconfig_wo, or set bootstrap = { enabled = false } where its Secret comes from "+
+				"elsewhere.")
 		return false
 	}
 	issued, err := in.bootstrap(in.found.UID).Issue(ctx, of, client, in.diags)

@@ -73,8 +73,8 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 			"CPU and 64Mi memory, and a limit of 512Mi memory. If set, nothing of this is added."),
 			func(o options) **corev1.ResourceRequirements { return &o.Resources }, ResourceFields()...),
 		attribute.Flag("host_network",
-			attribute.OptionalFlag("Whether the agent runs in the node's network, for clusters whose own network comes "+
-				"later, with the works. Then it listens on the node's port 8000, and an update stops the agent before "+
+			attribute.OptionalFlag("Whether the agent runs in the node's network, for clusters whose own network "+
+				"comes later, with the works. Then it listens on the node's port 8000, and an update stops the agent before "+
 				"it starts the next one. Defaults to `false`."),
 			func(o options) *bool { return &o.HostNetwork }),
 		attribute.Text("priority_class_name",
@@ -82,8 +82,8 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 				stringvalidator.LengthAtLeast(1)),
 			func(o options) *string { return &o.PriorityClassName }),
 		attribute.Flag("user_access",
-			attribute.OptionalFlag("Whether users of the hub may have access to the cluster through logical clouds. It "+
-				"gives the agent the right to approve client certificates of the cluster, which is as good as any "+
+			attribute.OptionalFlag("Whether users of the hub may have access to the cluster through logical clouds. "+
+				"It gives the agent the right to approve client certificates of the cluster, which is as good as any "+
 				"right there. Defaults to `false`."),
 			func(o options) *bool { return &o.UserAccess }),
 	}
@@ -187,7 +187,8 @@ func Tolerations[P any](at func(P) *[]corev1.Toleration) attribute.Field[P] {
 			attribute.Optional("`NoSchedule`, `PreferNoSchedule` or `NoExecute`. If omitted, all."),
 			func(t toleration) *corev1.TaintEffect { return &t.Effect }),
 		attribute.NumberPointer("toleration_seconds",
-			attribute.OptionalNumber("How long a taint with the effect `NoExecute` is tolerated. If omitted, for good."),
+			attribute.OptionalNumber("How long a taint with the effect `NoExecute` is tolerated. If omitted, for "+
+				"good."),
 			func(t toleration) **int64 { return &t.TolerationSeconds }))
 }
 

@@ -127,7 +127,8 @@ func decode(at string, t attr.Type, given any) (attr.Value, error) {
 		values, names := attribute.Values{}, slices.Sorted(maps.Keys(t.AttrTypes))
 		for name := range fields {
 			if t.AttrTypes[name] == nil {
-				return nil, fmt.Errorf("%s has no attribute %s; its attributes are %s", at, name, strings.Join(names, ", "))
+				return nil, fmt.Errorf("%s has no attribute %s; its attributes are %s",
+					at, name, strings.Join(names, ", "))
 			}
 		}
 		for _, name := range names {

@@ -134,7 +134,8 @@ func (r *klusterletResource) Read(ctx context.Context, req resource.ReadRequest,
 	}
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, state.identity())...)
 	notChecked := func(why string) {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", state.Text("cluster_name")), why)
+		name := state.Text("cluster_name")
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The agent in cluster %q was not checked", name), why)
 	}
 	var diags diag.Diagnostics
 	agent := r.agent(state, refreshBudget, &diags)

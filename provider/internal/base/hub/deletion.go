@@ -36,7 +36,7 @@ func DescribeDeletion(obj metav1.Object, now time.Time) string {
 	}
 	for _, finalizer := range namespace.Spec.Finalizers {
 		if finalizer != corev1.FinalizerKubernetes {
-			lines = append(lines, fmt.Sprintf("  Finalizer %s in its spec: the one who set it has to act first", finalizer))
+			lines = append(lines, "  Finalizer "+string(finalizer)+" in its spec: the one who set it has to act first")
 		}
 	}
 	for _, c := range namespace.Status.Conditions {
