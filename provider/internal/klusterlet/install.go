@@ -234,7 +234,8 @@ func (in *installation) isOwn() bool {
 			"of the Deployment %s/%s. It and Terraform would take turns in changing it. Remove this resource; or "+
 			"delete the ClusterImport %s on the hub, which leaves the agent in place, and let Terraform take it over: "+
 			"kubectl -n %s annotate deployment %s %s-", in.found.Host, muster.InstalledByAnnotation,
-			a.options.Namespace, klusterlet.Name, a.name, a.options.Namespace, klusterlet.Name, muster.InstalledByAnnotation))
+			a.options.Namespace, klusterlet.Name, a.name, a.options.Namespace, klusterlet.Name,
+			muster.InstalledByAnnotation))
 	return false
 }
 

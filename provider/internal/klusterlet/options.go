@@ -74,8 +74,8 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 			func(o options) **corev1.ResourceRequirements { return &o.Resources }, ResourceFields()...),
 		attribute.Flag("host_network",
 			attribute.OptionalFlag("Whether the agent runs in the node's network, for clusters whose own network "+
-				"comes later, with the works. Then it listens on the node's port 8000, and an update stops the agent before "+
-				"it starts the next one. Defaults to `false`."),
+				"comes later, with the works. Then it listens on the node's port 8000, and an update stops the agent "+
+				"before it starts the next one. Defaults to `false`."),
 			func(o options) *bool { return &o.HostNetwork }),
 		attribute.Text("priority_class_name",
 			attribute.Optional("PriorityClass of the agent's pods, such as `system-cluster-critical`.",

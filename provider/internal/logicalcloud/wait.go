@@ -147,7 +147,10 @@ func Wait() crud.Declared {
 			"The wait is a resource of its own on purpose: when it fails, the run fails, but nobody's access is " +
 			"touched, and the next apply waits again. `wait` of `muster_logical_cloud` can't do that after a creation.",
 		Keys: []crud.Key{
-			{Name: "namespace", Description: "Namespace of the logical cloud.", Valid: attribute.ValidName("namespace")},
+			{
+				Name: "namespace", Description: "Namespace of the logical cloud.",
+				Valid: attribute.ValidName("namespace"),
+			},
 			{
 				Name: "name", Description: "Name of the logical cloud.",
 				Valid: attribute.ValidObjectName("logical cloud name"),
