@@ -256,7 +256,7 @@ func checkContainers(at path.Path, containers types.List, diags *diag.Diagnostic
 			seen.Again(id, at, "Duplicate containers",
 				fmt.Sprintf("are both for %q. Make one entry of them.", id), diags)
 		}
-		klusterlet.CheckAgentOptions(map[string]attr.Value{"resources": container["resources"]}, at, diags)
+		klusterlet.CheckAgentOptions(attribute.Values{"resources": container["resources"]}, at, diags)
 	}
 }
 

@@ -49,7 +49,7 @@ func (r *klusterletResource) agent(m model, budget time.Duration, diags *diag.Di
 		return nil
 	}
 	options := klusterlet.Options{
-		ClusterName: name, AgentOptions: optionsOf(m.Values), InstalledBy: muster.InstalledByTerraform,
+		ClusterName: name, AgentOptions: AgentOptionsOf(m.Values), InstalledBy: muster.InstalledByTerraform,
 	}
 	options.Namespace = m.Text("namespace")
 	return &agent{model: m, client: client, name: name, options: options, patience: r.patience}

@@ -92,8 +92,8 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 // AgentOptionNames are the names of the options, in their order.
 func AgentOptionNames() []string { return attribute.Sorted(AgentTable().Names()) }
 
-// optionsOf are the options that attributes say. What is unknown is left out.
-func optionsOf(values attribute.Values) (options v1alpha1.AgentOptions) {
+// AgentOptionsOf are the options that attributes say. What is unknown is left out.
+func AgentOptionsOf(values attribute.Values) (options v1alpha1.AgentOptions) {
 	AgentTable().Write(values, &options)
 	return options
 }

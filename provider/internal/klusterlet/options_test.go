@@ -1,15 +1,14 @@
 package klusterlet
 
 import (
-	"encoding/json"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -60,7 +59,7 @@ func everything() v1alpha1.AgentOptions {
 
 func TestOptionsKeepTheirMeaningInTerraform(t *testing.T) {
 	for name, o := range map[string]v1alpha1.AgentOptions{"everything": everything(), "nothing": {}} {
-		if got := optionsOf(AgentTable().Read(&o)); !equality.Semantic.DeepEqual(got, o) {
+		if got := AgentOptionsOf(AgentTable().Read(&o)); !equality.Semantic.DeepEqual(got, o) {
 			t.Errorf("%s became\n%+v\nwant\n%+v", name, got, o)
 		}
 	}
@@ -77,30 +76,19 @@ func TestOptionsKeepTheirMeaningInTerraform(t *testing.T) {
 	}
 }
 
-// decoded is what a function or a test says, in JSON.
-func decoded(t *testing.T, text string) map[string]any {
-	t.Helper()
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	var given map[string]any
-	if err := decoder.Decode(&given); err != nil {
-		t.Fatal(err)
-	}
-	return given
-}
-
+// attributesOf are what a configuration in JSON says.
 func attributesOf(t *testing.T, text string) map[string]attr.Value {
 	t.Helper()
-	given := decoded(t, text)
-	attributes := map[string]attr.Value{}
-	for name, of := range AgentTable().Types() {
-		value, err := decode(name, of, given[name])
-		if err != nil {
-			t.Fatal(err)
-		}
-		attributes[name] = value
+	of := types.ObjectType{AttrTypes: AgentTable().Types()}
+	raw, err := tftypes.ValueFromJSON([]byte(text), of.TerraformType(t.Context()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return attributes
+	value, err := of.ValueFromTerraform(t.Context(), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value.(types.Object).Attributes()
 }
 
 func TestProblemsNameTheAttribute(t *testing.T) {
@@ -148,33 +136,7 @@ func TestWhatIsUnknownIsNotMissing(t *testing.T) {
 	if diags.HasError() {
 		t.Errorf("got %v", diags)
 	}
-	if env := optionsOf(attributes).Env; len(env) != 0 {
+	if env := AgentOptionsOf(attributes).Env; len(env) != 0 {
 		t.Errorf("variables without a value became %v", env)
-	}
-}
-
-func TestArgumentsOfFunctionsAreReadAsTerraformReadsAttributes(t *testing.T) {
-	o, err := DecodeAgentOptions(decoded(t, `{"env": {"A": 1, "B": true}, "host_network": "true", "tolerations": [{"operator": "Exists", "effect": "NoExecute", "toleration_seconds": "30"}], "image": null}`))
-	want := v1alpha1.AgentOptions{
-		Env: []v1alpha1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "true"}}, HostNetwork: true,
-		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](30)}},
-	}
-	if err != nil || !reflect.DeepEqual(o, want) {
-		t.Errorf("got %+v, %v", o, err)
-	}
-	for text, want := range map[string]string{
-		`{"tolerations": [{"kye": "a"}]}`:                "tolerations[0] has no attribute kye; its attributes are effect, key, operator, toleration_seconds, value",
-		`{"tolerations": {"key": "a"}}`:                  "tolerations has to be a list",
-		`{"env": ["A"]}`:                                 "env has to be a map",
-		`{"resources": "1"}`:                             "resources has to be an object",
-		`{"host_network": "perhaps"}`:                    "host_network has to be true or false",
-		`{"tolerations": [{"toleration_seconds": 1.5}]}`: "tolerations[0].toleration_seconds has to be a whole number",
-		`{"env": {"A": ["x"]}}`:                          `env["A"] has to be a text, and is a list`,
-		`{"args": ["--user-access"]}`:                    `args[0]: Invalid value: "--user-access"`,
-		`{"affinity": {"node_affinity": {"required_during_scheduling_ignored_during_execution": [{"weight": 1}]}}}`: "affinity.node_affinity.required_during_scheduling_ignored_during_execution has to be an object",
-	} {
-		if _, err := DecodeAgentOptions(decoded(t, text)); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
 	}
 }
