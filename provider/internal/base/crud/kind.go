@@ -278,10 +278,11 @@ func DataSources(kinds []Declared) []func() datasource.DataSource {
 
 // schema is that of the resource.
 func (k *Kind[O]) schema(ctx context.Context) schema.Schema {
-	s := schema.Schema{MarkdownDescription: k.Description, Attributes: k.Table.Attributes()}
+	s := schema.Schema{MarkdownDescription: k.Description, Attributes: map[string]schema.Attribute{}}
 	if !k.Sole {
 		s.Attributes["adopt"], s.Attributes["force_conflicts"] = attribute.AdoptAttribute(), attribute.ForceAttribute()
 	}
+	maps.Copy(s.Attributes, k.Table.Attributes()) // It may have an adopt of its own.
 	for _, key := range k.Keys {
 		s.Attributes[key.Name] = attribute.Identifying(key.Description, key.Valid)
 		if k.Make != nil {
