@@ -7,33 +7,48 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	apimachineryversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/admission"
 	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/authorization/union"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/compatibility"
+	baseversion "k8s.io/component-base/version"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	kubeoptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	schedulinghelpers "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	genericsample "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 
+	musterversion "github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
@@ -247,4 +262,122 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	var err error
 	generic.Authorization.Authorizer, err = union.New(named...)
 	return err
+}
+
+// serviceRange is where a full control plane takes cluster IPs from. Nothing
+// routes to them.
+const serviceRange = "10.96.0.0/16"
+
+func buildFull(ctx context.Context, o Options, s *options.Options) (*aggregatorapiserver.APIAggregator, error) {
+	run := kubeoptions.NewServerRunOptions()
+	s.SystemNamespaces = run.SystemNamespaces // with kube-node-lease
+	run.Options = s
+	run.ServiceClusterIPRanges = serviceRange
+	run.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
+	run.AllowPrivileged = true
+	completed, err := run.Complete(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("complete the API server's options: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("the API server's options: %w", utilerrors.NewAggregate(errs))
+	}
+	config, err := app.NewConfig(completed)
+	if err != nil {
+		return nil, fmt.Errorf("configure the API server: %w", err)
+	}
+	generic := config.KubeAPIs.ControlPlane.Generic
+	if err := adjust(generic, o); err != nil {
+		return nil, err
+	}
+	convertInProcess(config.ApiExtensions, o.Conversions)
+	// The front server was configured from a copy.
+	config.Aggregator.GenericConfig.EffectiveVersion = generic.EffectiveVersion
+	config.Aggregator.GenericConfig.ReadyzChecks = generic.ReadyzChecks
+	config.Aggregator.GenericConfig.ShutdownWatchTerminationGracePeriod = generic.ShutdownWatchTerminationGracePeriod
+	// Two of Kubernetes' own start hooks wait a second before they do their
+	// work; ours do the same work at once.
+	generic.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
+	if err := generic.AddPostStartHook("muster-rbac-defaults", reconcileDefaultPolicy); err != nil {
+		return nil, err
+	}
+	if err := generic.AddPostStartHook("muster-priority-classes", createPriorityClasses); err != nil {
+		return nil, err
+	}
+	done, err := config.Complete()
+	if err != nil {
+		return nil, fmt.Errorf("complete the API server's configuration: %w", err)
+	}
+	return app.CreateServerChain(done)
+}
+
+// createPriorityClasses makes the system's priority classes, which pods of the
+// system name.
+func createPriorityClasses(hook genericapiserver.PostStartHookContext) error {
+	client, err := kubernetes.NewForConfig(hook.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	var jobs []func() error
+	for _, class := range schedulinghelpers.SystemPriorityClasses() {
+		jobs = append(jobs, func() error {
+			_, err := client.SchedulingV1().PriorityClasses().Create(hook, class, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return inParallel(len(jobs), jobs)
+}
+
+// servedVersion makes /version report the release of Kubernetes that is inside.
+// Kubernetes takes it from linker flags, which go install does not set, and
+// without which kubectl refuses to compare versions.
+type servedVersion struct {
+	compatibility.EffectiveVersion
+	info *version.Info
+}
+
+func (v servedVersion) Info() *version.Info { return v.info }
+
+// withServedVersion is effective, but for what /version says.
+func withServedVersion(effective compatibility.EffectiveVersion) compatibility.EffectiveVersion {
+	info := *effective.Info()
+	release, err := apimachineryversion.ParseSemantic(musterversion.Module("k8s.io/kubernetes"))
+	if err != nil {
+		// Test binaries do not know their modules.
+		release = apimachineryversion.MustParseSemantic(baseversion.DefaultKubeBinaryVersion + ".0")
+	}
+	info.Major, info.Minor = strconv.Itoa(int(release.Major())), strconv.Itoa(int(release.Minor()))
+	info.GitVersion = "v" + release.String() + "+muster"
+	info.GitCommit, info.GitTreeState, info.BuildDate = "", "", ""
+	return servedVersion{EffectiveVersion: effective, info: &info}
+}
+
+// setWatchCacheGates turns off two features of the API server's watch caches,
+// which go together. It has an effect on caches that are made afterwards. The
+// gates are Kubernetes' own and hold for the whole process, as all its gates do.
+//
+// ListFromCacheSnapshot keeps every earlier version of an object for five to ten
+// minutes, until the store is compacted, so that all pages of a list come from
+// memory. A hub's objects change all the time, each cluster's lease once a minute,
+// and it is hardly ever listed in pages: controllers and agents watch. Without it
+// the second and later pages of a list are read from the store.
+//
+// DetectCacheInconsistency lists every kind from the cache and from the store
+// every five minutes and compares names and versions: a quarter of the CPU while
+// it runs with 10,000 clusters. All that it does with a difference is to log it
+// and to stop serving from snapshots, which are off. The risk: if a bug
+// made a cache miss an event, no log would say so. A restart of the server makes
+// all caches from the store, with the check and without.
+func setWatchCacheGates() error {
+	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
+		string(features.ListFromCacheSnapshot):    false,
+		string(features.DetectCacheInconsistency): false,
+	})
+	if err != nil {
+		return fmt.Errorf("set the feature gates of the watch caches: %w", err)
+	}
+	return nil
 }

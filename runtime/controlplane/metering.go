@@ -2,8 +2,11 @@ package controlplane
 
 import (
 	"context"
+	"maps"
 
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -23,16 +26,27 @@ func metered(getter generic.RESTOptionsGetter, m extension.Meter) generic.RESTOp
 	if m == nil {
 		return getter
 	}
-	return meteredGetter{getter, m}
+	around := func(c *storagebackend.ConfigForResource, store storage.Interface) storage.Interface {
+		return meteredStore{store, m, c.GroupResource, c.Codec}
+	}
+	return wrappedGetter{getter, around, func(t value.Transformer) value.Transformer {
+		if t == nil {
+			t = identity.NewEncryptCheckTransformer()
+		}
+		return meteredTransformer{t, m}
+	}}
 }
 
-type meteredGetter struct {
+// wrappedGetter says how resources are stored: as another getter does, with stores, and if
+// transform is set with transformers, that are put around its own.
+type wrappedGetter struct {
 	generic.RESTOptionsGetter
-	meter extension.Meter
+	around    func(*storagebackend.ConfigForResource, storage.Interface) storage.Interface
+	transform func(value.Transformer) value.Transformer
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (g meteredGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (g wrappedGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err != nil {
 		return o, err
@@ -43,12 +57,11 @@ func (g meteredGetter) GetRESTOptions(resource schema.GroupResource, example run
 		attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		own := *config
-		if own.Transformer == nil {
-			own.Transformer = identity.NewEncryptCheckTransformer()
+		if g.transform != nil {
+			own.Transformer = g.transform(own.Transformer)
 		}
-		own.Transformer = meteredTransformer{own.Transformer, g.meter}
 		store, destroy, err := open(&own, prefix, key, newObject, newList, attributes, trigger, indexers)
-		return meteredStore{store, g.meter, config.GroupResource, config.Codec}, destroy, err
+		return g.around(config, store), destroy, err
 	}
 	return o, nil
 }
@@ -160,4 +173,73 @@ func (t meteredTransformer) TransformToStorage(ctx context.Context, data []byte,
 		}
 	}
 	return t.Transformer.TransformToStorage(ctx, data, at)
+}
+
+// FirstStatus gives the objects of a custom resource their status in the write that
+// creates them. A client can't set it then, and a controller that sets it afterwards
+// needs a second write, which costs the server as much as the first one. The
+// resource has to have a status that clients don't write.
+type FirstStatus struct {
+	Resource schema.GroupResource
+	// Of is the status of an object that is about to be created, or nil for none. It
+	// is called within the request, must not change the object, and is safe for
+	// concurrent use.
+	Of func(*unstructured.Unstructured) map[string]any
+}
+
+// withFirstStatus has the server for custom resources set the first statuses.
+func withFirstStatus(extensions *apiextensionsapiserver.Config, first []FirstStatus) {
+	if len(first) == 0 {
+		return
+	}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = wrappedGetter{extensions.ExtraConfig.CRDRESTOptionsGetter, func(c *storagebackend.ConfigForResource, store storage.Interface) storage.Interface {
+		for _, f := range first {
+			if f.Resource == c.GroupResource {
+				store = firstStatusStore{store, f.Of}
+			}
+		}
+		return store
+	}, nil}
+}
+
+// firstStatusStore sets the status of what is created in a store.
+type firstStatusStore struct {
+	storage.Interface
+	of func(*unstructured.Unstructured) map[string]any
+}
+
+// Create implements storage.Interface.
+func (s firstStatusStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	return s.Interface.Create(ctx, key, s.complete(obj), out, ttl)
+}
+
+// GuaranteedUpdate implements storage.Interface. A server-side apply creates objects
+// by it.
+func (s firstStatusStore) GuaranteedUpdate(
+	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions,
+	update storage.UpdateFunc, cached runtime.Object,
+) error {
+	completing := func(existing runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		obj, ttl, err := update(existing, meta)
+		if err == nil && meta.ResourceVersion == 0 {
+			obj = s.complete(obj)
+		}
+		return obj, ttl, err
+	}
+	return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, completing, cached)
+}
+
+// complete returns the object with its first status.
+func (s firstStatusStore) complete(obj runtime.Object) runtime.Object {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj
+	}
+	status := s.of(u)
+	if status == nil {
+		return obj
+	}
+	completed := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	completed.Object["status"] = status
+	return completed
 }

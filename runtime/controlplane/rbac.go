@@ -12,10 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
+	clientretry "k8s.io/client-go/util/retry"
 	"k8s.io/component-helpers/auth/rbac/reconciliation"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 )
 
 // rbacWorkers is how many of Kubernetes' default roles and bindings are
@@ -42,17 +45,13 @@ func reconcileDefaultPolicy(hook genericapiserver.PostStartHookContext) error {
 	if err != nil {
 		return fmt.Errorf("reconcile the default RBAC policy: %w", err)
 	}
-	for {
-		err := reconcilePolicy(hook, client)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-hook.Done():
-			return fmt.Errorf("reconcile the default RBAC policy: %w", err)
-		case <-time.After(100 * time.Millisecond):
-		}
+	err = retry.Until(hook, clock.RealClock{}, retry.Quick(time.Second), func(ctx context.Context) error {
+		return reconcilePolicy(ctx, client)
+	})
+	if err != nil {
+		return fmt.Errorf("reconcile the default RBAC policy: %w", err)
 	}
+	return nil
 }
 
 func reconcilePolicy(ctx context.Context, client kubernetes.Interface) error {
@@ -198,7 +197,7 @@ func (c *bindingClient) Get(namespace, name string) (reconciliation.RoleBinding,
 }
 
 func retryTransient(fn func() error) error {
-	return retry.OnError(retry.DefaultBackoff, func(err error) bool {
+	return clientretry.OnError(clientretry.DefaultBackoff, func(err error) bool {
 		return apierrors.IsConflict(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsAlreadyExists(err)
 	}, fn)
 }

@@ -4,20 +4,27 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
+	controllermetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
@@ -342,4 +349,47 @@ func explainDiskFull(ctx context.Context, err error, dir *datadir.Dir) error {
 		return fmt.Errorf("a file in the data directory %s may grow no more: raise the limit on the size of files (ulimit -f), and start again", dir.Path())
 	}
 	return err
+}
+
+// healthPaths are answered before a server is open, with what is below them.
+var healthPaths = []string{"/readyz", "/livez", "/healthz", "/version"}
+
+// whenOpen answers requests with 503 until open says yes, but for those that bear
+// this process's own token and those about its health.
+func whenOpen(h http.Handler, open func() bool, token string) http.Handler {
+	own := []byte("Bearer " + token)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		health := slices.ContainsFunc(healthPaths, func(p string) bool { return r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/") })
+		if health || open() || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), own) == 1 {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the server is starting: try again in a second", http.StatusServiceUnavailable)
+	})
+}
+
+// metricsHandler serves the metrics of the API server together with those of
+// controllers in this process. Where both have a metric of the same name, such
+// as those of the Go runtime, the API server's counts.
+func metricsHandler() http.Handler {
+	gather := func() ([]*dto.MetricFamily, error) {
+		server, err := legacyregistry.DefaultGatherer.Gather()
+		if err != nil {
+			return server, err
+		}
+		known := map[string]bool{}
+		for _, f := range server {
+			known[f.GetName()] = true
+		}
+		controllers, err := controllermetrics.Registry.Gather()
+		for _, f := range controllers {
+			if !known[f.GetName()] {
+				server = append(server, f)
+			}
+		}
+		slices.SortFunc(server, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+		return server, err
+	}
+	return promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }

@@ -1,10 +1,13 @@
 package hub
 
 import (
+	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
@@ -22,7 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
-	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -91,7 +95,7 @@ type Options struct {
 	kubeconfigs *kubeconfigs
 
 	// members counts the members of cluster sets.
-	members *setstatus.Members
+	members *clusterset.Members
 
 	// Clock is the real one by default. Kubernetes itself, as for the expiry of
 	// tokens, always uses the real one.
@@ -102,7 +106,7 @@ type Options struct {
 
 // complete sets defaults and refuses what contradicts itself.
 func (o *Options) complete() error {
-	o.kubeconfigs, o.members = &kubeconfigs{}, setstatus.NewMembers()
+	o.kubeconfigs, o.members = &kubeconfigs{}, clusterset.NewMembers()
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -177,4 +181,51 @@ func (o *Options) explainKeys(err error) error {
 		return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, folder)
 	}
 	return fmt.Errorf("data directory %q: %w: put the folder %s back from the backup that the store is of; %s", o.DataDir, err, folder, lostForGood)
+}
+
+// validateEndpoints checks what agents learn about where the hub is.
+func (o *Options) validateEndpoints() error {
+	var problems []error
+	if len(o.AdditionalExternalURLs) > 0 && o.ExternalURL == "" {
+		problems = append(problems, errors.New("--additional-external-urls is given without --external-url, which is the one that agents use first: give both"))
+	}
+	for _, c := range o.NamedCertificates {
+		if _, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile); err != nil {
+			problems = append(problems, fmt.Errorf("--tls-sni-cert-key %s,%s: %w: give a certificate with its chain and the key of it, both in PEM", c.CertFile, c.KeyFile, err))
+		}
+	}
+	if _, err := o.externalCAs(); err != nil {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// externalCAs are the authorities of o.ExternalCAFiles.
+func (o *Options) externalCAs() ([]byte, error) {
+	var all []byte
+	for _, file := range o.ExternalCAFiles {
+		bundle, err := os.ReadFile(file)
+		if err == nil {
+			_, err = hubinfo.ParseBundle(bundle)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--external-ca-files %s: %w: give a file with certificates of authorities, in PEM", file, err)
+		}
+		all = append(append(all, bytes.TrimSpace(bundle)...), '\n')
+	}
+	return all, nil
+}
+
+// externalURLs are those that agents are to use, the first one before the others.
+func (o *Options) externalURLs() []string {
+	if o.ExternalURL == "" {
+		return nil
+	}
+	urls := []string{o.ExternalURL}
+	for _, u := range o.AdditionalExternalURLs {
+		if !hubinfo.ContainsURL(urls, u) {
+			urls = append(urls, u)
+		}
+	}
+	return urls
 }

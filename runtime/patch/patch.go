@@ -13,6 +13,7 @@ package patch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,14 @@ func Object(ctx context.Context, c client.Client, o client.Object, change func()
 // Status changes the status of an object as Object does the rest.
 func Status(ctx context.Context, c client.Client, o client.Object, change func() bool, options ...Option) (written bool, err error) {
 	return write(o, change, options, func(p client.Patch) error { return c.Status().Patch(ctx, o, p) })
+}
+
+// Explain says in the error of a write what was being done. nil stays nil.
+func Explain(err error, doing string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(doing, args...), err)
 }
 
 // Option changes how a patch is written.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/provider/embedded"
 	"github.com/muster-fleet/terraform-provider-muster/provider/export"
 )
@@ -54,11 +53,7 @@ Nothing on the hub is changed, and no file is overwritten.`,
 }
 
 func writeExport(ctx context.Context, out, warnings io.Writer, options export.Options) error {
-	config := map[string]any{}
-	for name, value := range options.Provider {
-		config[name] = value
-	}
-	provider, err := embedded.New(ctx, version.Version(), config)
+	provider, err := newProvider(ctx, options.Provider)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,24 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"unicode"
 
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
 )
 
 func main() {
@@ -32,3 +47,114 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`
 	root.AddCommand(newActionCommands()...)
 	return root
 }
+
+// hubFlags say which hub a command talks to.
+type hubFlags struct {
+	dataDir, kubeconfig, context string
+}
+
+func (f *hubFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", fleetDir, "data directory of \"muster up\"")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub, instead of the one in the data directory")
+	cmd.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig, instead of its current one")
+}
+
+// path is the kubeconfig of the hub, which exists.
+func (f *hubFlags) path() (string, error) {
+	path := f.kubeconfig
+	if path == "" {
+		path = fleet.HubKubeconfig(f.dataDir)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("there is no kubeconfig %s: "+
+			"start a hub with \"muster up\", or name its kubeconfig with --kubeconfig", path)
+	}
+	return path, nil
+}
+
+// absolute is path from the root, for what outlives the command's working directory.
+func (f *hubFlags) absolute() (string, error) {
+	path, err := f.path()
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", fmt.Errorf("find the kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// provider is the provider's configuration for the hub.
+func (f *hubFlags) provider() (map[string]string, error) {
+	path, err := f.absolute()
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]string{"kubeconfig_path": path}
+	if f.context != "" {
+		config["context"] = f.context
+	}
+	return config, nil
+}
+
+// client reaches the hub with the rights of its kubeconfig.
+func (f *hubFlags) client() (client.Client, error) {
+	path, err := f.path()
+	if err != nil {
+		return nil, err
+	}
+	config, err := f.config(path)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+}
+
+// config is the context of the kubeconfig at path that the flags choose.
+func (f *hubFlags) config(path string) (*rest.Config, error) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path},
+		&clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// tables prints rows in columns.
+type tables struct{ w *tabwriter.Writer }
+
+func newTables(out io.Writer) tables { return tables{tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)} }
+
+// row prints a row. An empty cell shows as a dash; without cells it is an empty line.
+func (t tables) row(cells ...any) {
+	shown := make([]string, 0, len(cells))
+	for _, c := range cells {
+		shown = append(shown, cell(fmt.Sprint(c)))
+	}
+	_, _ = fmt.Fprintln(t.w, strings.Join(shown, "\t"))
+}
+
+// next begins another table, with this row.
+func (t tables) next(cells ...any) {
+	t.row()
+	t.row(cells...)
+}
+
+func (t tables) flush() error { return t.w.Flush() }
+
+// cell is a text as a table shows it: on one line, and without characters that a
+// terminal would obey. Much of it is written by the clusters' agents.
+func cell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// shortened is as much of a message as a table shows.
+func shortened(s string) string { return text.Cut(s, 300) }

@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -103,4 +107,28 @@ func howToRejoin(mc *clusterv1.ManagedCluster, expires time.Time) string {
 #     --from-file=%s=bootstrap.kubeconfig --dry-run=client -o yaml | kubectl apply -f -
 # The agent takes it up by itself. Where there is none, install it with %s.
 `, mc.Name, expires.UTC().Format(time.RFC3339), cluster.AgentNamespace, cluster.BootstrapSecret, cluster.KubeconfigKey, start)
+}
+
+// makeToken makes a bootstrap token on the hub, by its Secret, and returns the kubeconfig
+// with which an agent registers.
+func makeToken(ctx context.Context, c client.Client, secret *corev1.Secret) ([]byte, error) {
+	info := &corev1.ConfigMap{}
+	at := client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}
+	if err := c.Get(ctx, at, info); err != nil {
+		return nil, fmt.Errorf("read where agents reach the hub from the ConfigMap %s: %w", at, err)
+	}
+	server, ca, err := bootstraptoken.Server(info.Data)
+	if err != nil {
+		return nil, err
+	}
+	config, err := kubeconfig.Config{
+		Cluster: "hub", User: "bootstrap", Server: server, CAData: ca, Token: bootstraptoken.Parse(secret).String(),
+	}.YAML()
+	if err != nil {
+		return nil, fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	if err := c.Create(ctx, secret); err != nil {
+		return nil, fmt.Errorf("make a bootstrap token in the namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return config, nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,13 +102,8 @@ func (s *fleetStatus) readAddOns(ctx context.Context, c client.Client) (map[stri
 		list client.ObjectList
 		what string
 	}{{definitions, "add-ons"}, {inClusters, "add-ons of the clusters"}} {
-		err := c.List(ctx, x.list)
-		switch {
-		case apierrors.IsForbidden(err):
-			s.Hidden = append(s.Hidden, fmt.Sprintf("the %s, which you may not list", x.what))
-		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // a hub without add-ons
-		case err != nil:
-			return nil, fmt.Errorf("list the %s: %w", x.what, err)
+		if err := s.listIfAny(ctx, c, x.list, x.what); err != nil {
+			return nil, err
 		}
 	}
 	perCluster, all := map[string]addOnCounts{}, map[string]*addOnStatus{}
@@ -225,16 +219,14 @@ func (s *fleetStatus) printAddOns(t tables) {
 	if len(s.AddOns) == 0 {
 		return
 	}
-	t.row()
-	t.row("ADDON", "CLUSTERS", "AVAILABLE", "UNHEALTHY", "UNREACHABLE", "PROGRESSING")
+	t.next("ADDON", "CLUSTERS", "AVAILABLE", "UNHEALTHY", "UNREACHABLE", "PROGRESSING")
 	rollouts := 0
 	for _, a := range s.AddOns {
-		t.row(a.Name, fmt.Sprint(a.Installed), fmt.Sprint(a.Available), fmt.Sprint(a.Unhealthy), fmt.Sprint(a.Unreachable), fmt.Sprint(a.Progressing))
+		t.row(a.Name, a.Installed, a.Available, a.Unhealthy, a.Unreachable, a.Progressing)
 		rollouts += len(a.Placements)
 	}
 	if rollouts > 0 {
-		t.row()
-		t.row("ADDON", "PLACEMENT", "ROLLOUT", "MESSAGE")
+		t.next("ADDON", "PLACEMENT", "ROLLOUT", "MESSAGE")
 	}
 	for _, a := range s.AddOns {
 		for _, r := range a.Placements {
@@ -244,8 +236,7 @@ func (s *fleetStatus) printAddOns(t tables) {
 	if len(s.Attention) == 0 {
 		return
 	}
-	t.row()
-	t.row("NEEDS ATTENTION", "CONDITION", "REASON", "CLUSTERS", "MESSAGE")
+	t.next("NEEDS ATTENTION", "CONDITION", "REASON", "CLUSTERS", "MESSAGE")
 	for _, x := range s.Attention[:min(len(s.Attention), maxProblems)] {
 		t.row(x.AddOn, x.Condition+"="+x.Status, x.Reason, named(x.Clusters), shortened(x.Message))
 	}

@@ -5,13 +5,20 @@
 package extension
 
 import (
+	"context"
+	"crypto/x509"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
 // Authorizer is an authorizer under its name.
@@ -50,4 +57,85 @@ func Refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 	}
 	w.WriteHeader(int(status.Code))
 	_ = json.NewEncoder(w).Encode(status)
+}
+
+// IssuedAtKey is the key of a user's extra information that has the time, in seconds
+// since 1970, at which the certificate or the token of a service account was issued that
+// the user came with. NeverExpires stands for a token that does not say, which lives
+// for ever. Others, such as users whom an administrator impersonates, have none.
+const IssuedAtKey = "muster-fleet.io/credential-issued-at"
+
+// NeverExpires is the value of IssuedAtKey for a token without a time.
+const NeverExpires = "never-expires"
+
+// WithIssue adds to a user's extra information when the certificate was issued.
+func WithIssue(u user.Info, c *x509.Certificate) user.Info {
+	return WithIssueTime(u, strconv.FormatInt(cluster.IssuedAt(c.NotBefore).Unix(), 10))
+}
+
+// WithIssueTime adds the value of IssuedAtKey to a user's extra information.
+func WithIssueTime(u user.Info, value string) user.Info {
+	extra := maps.Clone(u.GetExtra())
+	if extra == nil {
+		extra = map[string][]string{}
+	}
+	extra[IssuedAtKey] = []string{value}
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}
+}
+
+// Meter decides whether what a user writes is stored. It is asked last, when an
+// object has passed admission and its form in the store is known, for all kinds alike.
+// It is safe for concurrent use.
+type Meter interface {
+	// SetStore is called once, before the first write.
+	SetStore(Store)
+	// Meters reports whether the user's writes are metered.
+	Meters(user.Info) bool
+	// Charge refuses a write by an API status, or counts it.
+	Charge(context.Context, Write) error
+	// Hold waits until the user may change an object of that many bytes, for which the
+	// server needs many times as much memory. release is called when it has changed.
+	Hold(ctx context.Context, u user.Info, bytes int) (release func(), err error)
+}
+
+// Write is an object that is about to be stored for a user.
+type Write struct {
+	User     user.Info
+	Resource schema.GroupResource
+	// Key is the object's key in the store. All objects of the same kind and
+	// namespace have the part before the last slash in common.
+	Key             string
+	Namespace, Name string
+	// Creates is whether the object is new, and Deletes whether the write is the
+	// beginning of its deletion.
+	Creates, Deletes bool
+	// Size is what the object takes in the store, in bytes, and Before what it took.
+	// Before is 0 for a new one.
+	Size, Before int
+}
+
+// Store is what a Meter can learn about the store. It is safe for concurrent use.
+type Store interface {
+	// Size is how full the store is.
+	Size(context.Context) (StoreSize, error)
+	// Kept counts the objects whose keys begin with prefix.
+	Kept(ctx context.Context, prefix string) (Kept, error)
+}
+
+// Kept is what a part of the store holds.
+type Kept struct {
+	Objects int
+	// Bytes are those of whole objects, and SpecBytes those of their specs. Only custom
+	// resources have specs here.
+	Bytes, SpecBytes int64
+}
+
+// StoreSize is how full the store is, in bytes.
+type StoreSize struct {
+	// InUse is what objects and their recent versions take. File is what the store
+	// takes on the disk: it keeps the room of what was deleted, for what comes next.
+	InUse int64
+	File  int64
+	// Quota is how large the file may grow before the store refuses all writes.
+	Quota int64
 }

@@ -6,6 +6,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -27,116 +30,141 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/keymutex"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
 // Plugins are the hub's admission plugins in the order in which they run.
 // manifestLimit is the greatest total size of a work's manifests, in bytes.
 func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimit int) []extension.AdmissionPlugin {
-	tokens := &tokenScopes{}
-	clusters := &managedClusters{
-		clock:          clk,
-		defaultSet:     gates.Enabled(features.DefaultClusterSet),
-		cleanResources: gates.Enabled(features.ResourceCleanup),
-		tokens:         tokens,
-	}
-	nilExecutors := gates.Enabled(features.NilExecutorValidating)
+	s := &server{}
 	scheme := runtime.NewScheme()
 	kinds.AddToScheme(scheme, kinds.Wire())
+	executors := executors{server: s, checkNil: gates.Enabled(features.NilExecutorValidating)}
+	defaultSet := gates.Enabled(features.DefaultClusterSet)
 	plugins := []extension.AdmissionPlugin{
 		// First: the other plugins read what it admits.
-		{Name: "MusterReadable", Factory: factory(readable{scheme})},
+		both("MusterReadable", readable{scheme: scheme}),
 		// Then this one: the other plugins see what will be stored.
-		{Name: "MusterAgentWrites", Factory: factory(agentWrites{})},
-		{Name: "MusterBootstrapTokenLabels", Factory: factory(tokenLabels{tokens})},
-		{Name: "MusterBootstrapTokenRequests", Factory: factory(tokenRequests{tokens})},
-		{Name: "MusterClusterRegistration", Factory: factory(newClusterRegistrations(tokens, clk))},
-		{Name: "MusterClientIDs", Factory: factory(&clientIDs{tokenScopes: tokens})},
-		{Name: "MusterManagedCluster", Factory: factory(clusters)},
-		{Name: "MusterManagedClusterSetBinding", Factory: factory(&setBindings{})},
-		{Name: "MusterManagedClusterAddOn", Factory: factory(managedClusterAddOns{})},
-		{Name: "MusterHosting", Factory: factory(&hostings{})},
-		{Name: "MusterPlacement", Factory: factory(&placements{expressions: scheduling.NewExpressions()})},
-		{Name: "MusterManifestWork", Factory: factory(&manifestWorks{executors: executors{checkNil: nilExecutors}, limit: manifestLimit})},
-		{Name: "MusterManifestWorkReplicaSet", Factory: factory(&manifestWorkReplicaSets{executors: executors{checkNil: nilExecutors}, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit})},
-		{Name: "MusterClusterImport", Factory: factory(&clusterImports{enabled: gates.Enabled(features.ClusterImport), defaultSet: gates.Enabled(features.DefaultClusterSet)})},
-		{Name: "MusterPlacementDecision", Factory: factory(&placementDecisions{})},
-		{Name: "MusterCertificateRequest", Factory: factory(certificateRequests{newRequestLimits(clk)})},
-		{Name: "MusterAddOnCertificateRequest", Factory: factory(&addOnRequests{})},
+		mutating("MusterAgentWrites", agentWrites{}),
+		mutating("MusterBootstrapTokenLabels", tokenLabels{server: s}),
+		mutating("MusterBootstrapTokenRequests", tokenRequests{server: s}),
+		both("MusterClusterRegistration", newClusterRegistrations(s, clk)),
+		validating("MusterClientIDs", clientIDs{server: s}),
+		both("MusterManagedCluster", managedClusters{
+			server: s, clock: clk, defaultSet: defaultSet, cleanResources: gates.Enabled(features.ResourceCleanup),
+		}),
+		validating("MusterManagedClusterSetBinding", setBindings{server: s}),
+		both("MusterManagedClusterAddOn", managedClusterAddOns{}),
+		validating("MusterHosting", hostings{server: s}),
+		validating("MusterPlacement", placements{expressions: scheduling.NewExpressions()}),
+		validating("MusterManifestWork", manifestWorks{executors: executors, limit: manifestLimit}),
+		validating("MusterManifestWorkReplicaSet", manifestWorkReplicaSets{
+			executors: executors, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit,
+		}),
+		validating("MusterClusterImport", clusterImports{server: s, enabled: gates.Enabled(features.ClusterImport), defaultSet: defaultSet}),
+		validating("MusterPlacementDecision", placementDecisions{server: s}),
+		validating("MusterCertificateRequest", certificateRequests{requestLimits: newRequestLimits(clk)}),
+		validating("MusterAddOnCertificateRequest", addOnRequests{server: s}),
 	}
 	if gates.Enabled(features.UserAccess) {
-		plugins = append(plugins, userAccess(clk)...)
+		plugins = append(plugins,
+			both("MusterAccessRequest", newAccessRequests(s, clk)),
+			validating("MusterClusterCredential", clusterCredentials{}),
+			validating("MusterLogicalCloud", logicalClouds{server: s}),
+			validating("MusterAccessRole", accessRoles{}),
+			validating("MusterCloudWork", cloudWorks{}))
 	}
 	// Last: a request that another plugin refuses does not count as a use.
-	return append(plugins, extension.AdmissionPlugin{
-		Name: "MusterBootstrapTokenUse", Factory: factory(&tokenUses{tokenScopes: tokens, writing: keymutex.NewHashed(0)}),
-	})
+	return append(plugins, validating("MusterBootstrapTokenUse", tokenUses{server: s, writing: keymutex.NewHashed(0)}))
 }
 
-// userAccess are the plugins of the gate UserAccess.
-func userAccess(clk clock.PassiveClock) []extension.AdmissionPlugin {
-	return []extension.AdmissionPlugin{
-		{Name: "MusterAccessRequest", Factory: factory(&accessRequests{clock: clk, recent: budget.Recent[recentAccess]{Within: inFlight}})},
-		{Name: "MusterClusterCredential", Factory: factory(clusterCredentials{})},
-		{Name: "MusterLogicalCloud", Factory: factory(&logicalClouds{})},
-		{Name: "MusterAccessRole", Factory: factory(accessRoles{})},
-		{Name: "MusterCloudWork", Factory: factory(cloudWorks{})},
-	}
+func mutating(name string, p admission.MutationInterface) extension.AdmissionPlugin {
+	return extension.AdmissionPlugin{Name: name, Factory: func(io.Reader) (admission.Interface, error) { return p, nil }}
 }
 
-func factory(p admission.Interface) admission.Factory {
-	return func(io.Reader) (admission.Interface, error) { return p, nil }
+func validating(name string, p admission.ValidationInterface) extension.AdmissionPlugin {
+	return extension.AdmissionPlugin{Name: name, Factory: func(io.Reader) (admission.Interface, error) { return p, nil }}
 }
 
-// access asks the server's authorizer.
-type access struct {
+func both(name string, p interface {
+	admission.MutationInterface
+	admission.ValidationInterface
+}) extension.AdmissionPlugin {
+	return mutating(name, p)
+}
+
+// creations is part of plugins that look at new objects.
+type creations struct{}
+
+// Handles is part of admission.Interface.
+func (creations) Handles(op admission.Operation) bool { return op == admission.Create }
+
+// writes is part of plugins that look at new and at changed objects.
+type writes struct{}
+
+// Handles is part of admission.Interface.
+func (writes) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
+
+// server is what the API server gives to plugins before it serves. They share one.
+type server struct {
 	authorizer authorizer.Authorizer
+	// namespaces and secrets are the server's own cache.
+	namespaces corelisters.NamespaceLister
+	secrets    corelisters.SecretLister
+	client     kubernetes.Interface
+	objects    dynamic.Interface
 }
 
-var _ initializer.WantsAuthorizer = &access{}
+var (
+	_ initializer.WantsAuthorizer                  = &server{}
+	_ initializer.WantsExternalKubeInformerFactory = &server{}
+	_ initializer.WantsExternalKubeClientSet       = &server{}
+	_ initializer.WantsDynamicClient               = &server{}
+)
 
 // SetAuthorizer is called by the API server before it serves.
-func (a *access) SetAuthorizer(authz authorizer.Authorizer) { a.authorizer = authz }
+func (s *server) SetAuthorizer(a authorizer.Authorizer) { s.authorizer = a }
 
-// ValidateInitialization fails the server's start when the authorizer is missing.
-func (a *access) ValidateInitialization() error {
-	if a.authorizer == nil {
-		return fmt.Errorf("no authorizer was given")
+// SetExternalKubeInformerFactory is called by the API server before it serves.
+func (s *server) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
+	s.namespaces, s.secrets = f.Core().V1().Namespaces().Lister(), f.Core().V1().Secrets().Lister()
+}
+
+// SetExternalKubeClientSet is called by the API server before it serves.
+func (s *server) SetExternalKubeClientSet(c kubernetes.Interface) { s.client = c }
+
+// SetDynamicClient is called by the API server before it serves.
+func (s *server) SetDynamicClient(c dynamic.Interface) { s.objects = c }
+
+// ValidateInitialization fails the server's start when something is missing.
+func (s *server) ValidateInitialization() error {
+	if s.authorizer == nil || s.namespaces == nil || s.client == nil || s.objects == nil {
+		return errors.New("the API server gave no authorizer, informers or clients")
 	}
 	return nil
 }
 
 // may reports whether a user may do something. An error of the authorizer
 // counts as no.
-func (a *access) may(ctx context.Context, u user.Info, r authorizer.AttributesRecord) bool {
+func (s *server) may(ctx context.Context, u user.Info, r authorizer.AttributesRecord) bool {
 	r.User, r.ResourceRequest, r.APIVersion = u, true, "*"
-	decision, _, err := a.authorizer.Authorize(ctx, r)
+	decision, _, err := s.authorizer.Authorize(ctx, r)
 	return err == nil && decision == authorizer.DecisionAllow
 }
 
-// namespaces looks up namespaces in the server's own cache.
-type namespaces struct {
-	lister corelisters.NamespaceLister
-}
-
-// get looks a namespace up in the cache, and asks the API server for one that the cache
-// does not have: it may have been created a moment ago.
-func (n *namespaces) get(ctx context.Context, c kubernetes.Interface, name string) (*corev1.Namespace, error) {
-	ns, err := n.lister.Get(name)
+// namespace looks a namespace up in the cache, and asks the API server for one that the
+// cache does not have: it may have been created a moment ago.
+func (s *server) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	ns, err := s.namespaces.Get(name)
 	if apierrors.IsNotFound(err) {
-		ns, err = c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		ns, err = s.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	}
 	return ns, err
-}
-
-// SetExternalKubeInformerFactory is called by the API server before it serves.
-func (n *namespaces) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	n.lister = f.Core().V1().Namespaces().Lister()
 }
 
 // concerns reports whether a request writes the main resource of the given
@@ -159,10 +187,22 @@ func decode(object runtime.Object, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
 }
 
-// boundClusters are the clusters that the user's bootstrap token is bound to.
-func boundClusters(u user.Info) ([]string, bool) {
-	bound := cluster.BoundClusters(u.GetGroups())
-	return bound, len(bound) > 0
+// objects are the object that a request writes and the stored one, in a Go type; empty
+// where there is none.
+func objects[T any](a admission.Attributes) (now, before T, err error) {
+	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
+		return now, before, apierrors.NewBadRequest(fmt.Sprintf("the %s cannot be read: %v", a.GetKind().Kind, err))
+	}
+	return now, before, nil
+}
+
+// forbidden refuses a request.
+func forbidden(a admission.Attributes, format string, args ...any) error {
+	name := a.GetName()
+	if o, err := meta.Accessor(a.GetObject()); err == nil && name == "" {
+		name = o.GetName() // the server has generated it
+	}
+	return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf(format, args...))
 }
 
 // namesOf lists names for a message.

@@ -13,6 +13,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/utils/clock"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
@@ -28,14 +31,12 @@ import (
 // certificateRequests limits agents and bootstrap identities to certificate
 // requests for their own clusters, so that nobody's requests get in the way of
 // another cluster.
-type certificateRequests struct{ *requestLimits }
+type certificateRequests struct {
+	creations
+	*requestLimits
+}
 
-var (
-	_ admission.ValidationInterface                = certificateRequests{}
-	_ initializer.WantsExternalKubeInformerFactory = certificateRequests{}
-)
-
-func (certificateRequests) Handles(op admission.Operation) bool { return op == admission.Create }
+var _ initializer.WantsExternalKubeInformerFactory = certificateRequests{}
 
 // Validate checks the certificate requests of agents and bootstrap identities.
 // Requests of other users are not checked.
@@ -54,7 +55,7 @@ func (p certificateRequests) Validate(_ context.Context, a admission.Attributes,
 		err = p.room(who, request, a.IsDryRun())
 	}
 	if err != nil {
-		return apierrors.NewForbidden(a.GetResource().GroupResource(), request.Name, err)
+		return forbidden(a, "%w", err)
 	}
 	return nil
 }
@@ -302,4 +303,91 @@ func countRequests(cached []any, admitted []arrival, of arrival) (mine, all int)
 // unbound reports whether a user may ask for the certificates of any cluster.
 func unbound(who user.Info) bool {
 	return isBootstrap(who) && len(cluster.BoundClusters(who.GetGroups())) == 0
+}
+
+// addOnRequests refuse certificate requests of agents that are neither for the agent itself
+// nor what a registration of one of its add-ons asks for: nobody needs them, and whoever
+// approves by a look at the label would make the agent anybody.
+type addOnRequests struct {
+	creations
+	*server
+}
+
+// Validate checks the certificate requests of agents that are not for themselves.
+func (p addOnRequests) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, certificatesv1.GroupName, "certificatesigningrequests") {
+		return nil
+	}
+	own := cluster.AgentClusters(a.GetUserInfo().GetGroups())
+	r, ok := a.GetObject().(*certificates.CertificateSigningRequest)
+	if !ok || len(own) == 0 {
+		return nil
+	}
+	var err error
+	switch _, addOn := r.Labels[cluster.AddOnNameLabel]; {
+	case addOn:
+		err = p.checkRegistered(ctx, r)
+	default:
+		_, err = cluster.ParseRequest(r.Labels, r.Spec.SignerName, r.Spec.Request)
+	}
+	if err != nil {
+		return forbidden(a, "user %q is an agent of %s: %w", a.GetUserInfo().GetName(), namesOf(own), err)
+	}
+	return nil
+}
+
+// checkRegistered refuses the certificate request of an add-on that none of the add-on's
+// registrations asks for: its signer and its whole subject have to be those of one. A
+// certificate for the hub has to name the cluster as well, or it would stay good when the
+// cluster is denied.
+func (p addOnRequests) checkRegistered(ctx context.Context, r *certificates.CertificateSigningRequest) error {
+	namespace, name := r.Labels[cluster.NameLabel], r.Labels[cluster.AddOnNameLabel]
+	parsed, err := registration.ParsePEM(r.Spec.Request)
+	if err != nil {
+		return err
+	}
+	addOns := p.objects.Resource(addonv1beta1.GroupVersion.WithResource("managedclusteraddons"))
+	object, err := addOns.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the cluster %q has no add-on %q", namespace, name)
+	case err != nil:
+		return fmt.Errorf("read the registrations of the add-on %q of the cluster %q: %w", name, namespace, err)
+	}
+	a := &addonv1beta1.ManagedClusterAddOn{}
+	if err := decode(object, a); err != nil {
+		return fmt.Errorf("read the registrations of the add-on %q of the cluster %q: %w", name, namespace, err)
+	}
+	all, _ := registration.Of(a) // what is wrong with others is theirs
+	asks := func(one registration.Registration) bool { return one.AsksFor(r.Spec.SignerName, parsed) }
+	if !slices.ContainsFunc(all, asks) {
+		return fmt.Errorf("no registration in the status of the add-on %q of the cluster %q has the signer %q and the subject %q: "+
+			"they are those that the add-on's manager writes there", name, namespace, r.Spec.SignerName, parsed.Subject)
+	}
+	if r.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return nil
+	}
+	group := registration.ClusterAddOnGroup(namespace, name)
+	if slices.Contains(parsed.Subject.Organization, group) || strings.HasPrefix(parsed.Subject.CommonName, group+":agent:") {
+		return checkNames(group, name, parsed.Subject.CommonName, parsed.Subject.Organization)
+	}
+	return fmt.Errorf("the subject %q does not name the cluster, "+
+		"so that the hub could not take its rights away with the cluster's: have the manager of the add-on %q register the group %q", parsed.Subject, name, group)
+}
+
+// checkNames refuses, for the hub's API, names that are others': those of agents, of other
+// add-ons, and of Kubernetes. group is that of the add-on's agents in the cluster. Names of
+// its own are for the add-on's manager to choose.
+func checkNames(group, addOn, user string, groups []string) error {
+	for i, name := range append(slices.Clone(groups), user) {
+		rest, ours := strings.CutPrefix(name, group)
+		isGroup := i < len(groups)
+		switch {
+		case isGroup && (name == group || name == registration.AddOnGroup(addOn) || name == registration.Authenticated):
+		case !isGroup && ours && strings.HasPrefix(rest, ":agent:"):
+		case strings.HasPrefix(name, "system:") || len(cluster.BelongsTo(name, []string{name})) > 0:
+			return fmt.Errorf("the subject names %q, which is not the add-on's %q", name, addOn)
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -16,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
@@ -32,37 +29,16 @@ import (
 // clusterImports checks ClusterImports. The hub carries them out with its own rights,
 // so who writes one needs the rights to everything that is done.
 type clusterImports struct {
-	access
-	client dynamic.Interface
+	writes
+	*server
 	// enabled says that the hub carries imports out.
 	enabled bool
 	// defaultSet says that clusters without a set are in the default one.
 	defaultSet bool
 }
 
-var (
-	_ admission.ValidationInterface  = &clusterImports{}
-	_ initializer.WantsDynamicClient = &clusterImports{}
-)
-
-// SetDynamicClient is called by the API server before it serves.
-func (p *clusterImports) SetDynamicClient(c dynamic.Interface) { p.client = c }
-
-// ValidateInitialization fails the server's start when the client or the authorizer is
-// missing.
-func (p *clusterImports) ValidateInitialization() error {
-	if p.client == nil {
-		return errors.New("no client was given")
-	}
-	return p.access.ValidateInitialization()
-}
-
-func (*clusterImports) Handles(op admission.Operation) bool {
-	return op == admission.Create || op == admission.Update
-}
-
 // Validate checks what an import says, and the rights of who says it.
-func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p clusterImports) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	switch {
 	case p.enabled && a.GetOperation() == admission.Create && concerns(a, cluster.GroupName, "managedclusters"):
 		return p.checkNewCluster(ctx, a)
@@ -73,13 +49,13 @@ func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _
 	case a.GetSubresource() != "":
 		// What is there decides which cluster may have the name.
 		if !isHub(a.GetUserInfo()) {
-			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("the status of an import is written by the hub only"))
+			return forbidden(a, "the status of an import is written by the hub only")
 		}
 		return nil
 	}
-	var now, before v1alpha1.ClusterImport
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ClusterImport cannot be read: %v", err))
+	now, before, err := objects[v1alpha1.ClusterImport](a)
+	if err != nil {
+		return err
 	}
 	created := a.GetOperation() == admission.Create
 	if !now.DeletionTimestamp.IsZero() || !created && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
@@ -91,7 +67,6 @@ func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _
 	}
 	why := p.lacks(ctx, a, &now)
 	if why == "" && (created || leadsElsewhere(now.Spec, before.Spec)) {
-		var err error
 		if why, err = p.lacksCluster(ctx, a.GetUserInfo(), &now); err != nil {
 			return apierrors.NewInternalError(err)
 		}
@@ -100,13 +75,13 @@ func (p *clusterImports) Validate(ctx context.Context, a admission.Attributes, _
 		why = p.lacksRejoin(ctx, a.GetUserInfo(), now.Name)
 	}
 	if why != "" {
-		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name, fmt.Errorf("user %q %s", a.GetUserInfo().GetName(), why))
+		return forbidden(a, "user %q %s", a.GetUserInfo().GetName(), why)
 	}
 	return nil
 }
 
 // lacks says which right the author of an import lacks.
-func (p *clusterImports) lacks(ctx context.Context, a admission.Attributes, imp *v1alpha1.ClusterImport) string {
+func (p clusterImports) lacks(ctx context.Context, a admission.Attributes, imp *v1alpha1.ClusterImport) string {
 	set := imp.Spec.ClusterSet
 	if set == "" && p.defaultSet {
 		set = cluster.DefaultSet
@@ -134,7 +109,7 @@ func leadsElsewhere(now, before v1alpha1.ClusterImportSpec) bool {
 
 // lacksCluster says which right the author of an import lacks to let a cluster in under
 // a name that the hub has already.
-func (p *clusterImports) lacksCluster(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
+func (p clusterImports) lacksCluster(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
 	mc, err := p.cluster(ctx, imp.Name)
 	if mc == nil || err != nil {
 		return "", err
@@ -143,8 +118,8 @@ func (p *clusterImports) lacksCluster(ctx context.Context, who user.Info, imp *v
 }
 
 // cluster is a ManagedCluster; nil when the hub does not have it.
-func (p *clusterImports) cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
-	found, err := p.client.Resource(clusterv1.GroupVersion.WithResource("managedclusters")).Get(ctx, name, metav1.GetOptions{})
+func (p clusterImports) cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
+	found, err := p.objects.Resource(clusterv1.GroupVersion.WithResource("managedclusters")).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -160,7 +135,7 @@ func (p *clusterImports) cluster(ctx context.Context, name string) (*clusterv1.M
 
 // lacksRightsTo says which right to a ManagedCluster somebody lacks who decides which
 // cluster it is.
-func (p *clusterImports) lacksRightsTo(ctx context.Context, who user.Info, mc *clusterv1.ManagedCluster) string {
+func (p clusterImports) lacksRightsTo(ctx context.Context, who user.Info, mc *clusterv1.ManagedCluster) string {
 	switch {
 	case !p.may(ctx, who, authorizer.AttributesRecord{Verb: "update", APIGroup: cluster.GroupName, Resource: "managedclusters", Name: mc.Name}):
 		return fmt.Sprintf("cannot update the ManagedCluster %q, which exists already: an import lets a cluster in under its name", mc.Name)
@@ -172,7 +147,7 @@ func (p *clusterImports) lacksRightsTo(ctx context.Context, who user.Info, mc *c
 
 // lacksRejoin says which right somebody lacks who has a cluster join again. It is what
 // "muster rejoin" needs: the right to make the token.
-func (p *clusterImports) lacksRejoin(ctx context.Context, who user.Info, name string) string {
+func (p clusterImports) lacksRejoin(ctx context.Context, who user.Info, name string) string {
 	if p.may(ctx, who, authorizer.AttributesRecord{Verb: "create", Resource: "secrets", Namespace: metav1.NamespaceSystem}) {
 		return ""
 	}
@@ -183,7 +158,7 @@ func (p *clusterImports) lacksRejoin(ctx context.Context, who user.Info, name st
 // checkKubeconfig checks who writes a Secret that imports name. The hub follows the
 // kubeconfig in it, so for a cluster that has joined it takes the rights of who writes
 // the import. A cluster that has not joined is whose kubeconfig is handed in.
-func (p *clusterImports) checkKubeconfig(ctx context.Context, a admission.Attributes) error {
+func (p clusterImports) checkKubeconfig(ctx context.Context, a admission.Attributes) error {
 	secret, err := meta.Accessor(a.GetObject())
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the Secret cannot be read: %v", err))
@@ -191,7 +166,7 @@ func (p *clusterImports) checkKubeconfig(ctx context.Context, a admission.Attrib
 	if isHub(a.GetUserInfo()) {
 		return nil
 	}
-	imports, err := p.client.Resource(v1alpha1.GroupVersion.WithResource("clusterimports")).List(ctx, metav1.ListOptions{})
+	imports, err := p.objects.Resource(v1alpha1.GroupVersion.WithResource("clusterimports")).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("read which ClusterImports name the Secret %s: %w", secret.GetName(), err))
 	}
@@ -208,8 +183,7 @@ func (p *clusterImports) checkKubeconfig(ctx context.Context, a admission.Attrib
 			return apierrors.NewInternalError(err)
 		}
 		if why != "" {
-			return apierrors.NewForbidden(a.GetResource().GroupResource(), secret.GetName(),
-				fmt.Errorf("user %q hands in a kubeconfig for the ClusterImport %q, and %s", a.GetUserInfo().GetName(), imp.Name, why))
+			return forbidden(a, "user %q hands in a kubeconfig for the ClusterImport %q, and %s", a.GetUserInfo().GetName(), imp.Name, why)
 		}
 	}
 	return nil
@@ -217,7 +191,7 @@ func (p *clusterImports) checkKubeconfig(ctx context.Context, a admission.Attrib
 
 // lacksForKubeconfig says which right somebody lacks who hands in the kubeconfig of an
 // import.
-func (p *clusterImports) lacksForKubeconfig(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
+func (p clusterImports) lacksForKubeconfig(ctx context.Context, who user.Info, imp *v1alpha1.ClusterImport) (string, error) {
 	mc, err := p.cluster(ctx, imp.Name)
 	if mc == nil || err != nil || !mc.HasAgent() {
 		return "", err
@@ -231,13 +205,13 @@ func (p *clusterImports) lacksForKubeconfig(ctx context.Context, who user.Info, 
 
 // checkNewCluster refuses a ManagedCluster whose name somebody else imports: the import
 // would let its own cluster in under the name.
-func (p *clusterImports) checkNewCluster(ctx context.Context, a admission.Attributes) error {
-	var mc clusterv1.ManagedCluster
-	if err := decode(a.GetObject(), &mc); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+func (p clusterImports) checkNewCluster(ctx context.Context, a admission.Attributes) error {
+	mc, _, err := objects[clusterv1.ManagedCluster](a)
+	if err != nil {
+		return err
 	}
 	name := mc.Name // a.GetName has none that the server generates
-	_, err := p.client.Resource(v1alpha1.GroupVersion.WithResource("clusterimports")).Get(ctx, name, metav1.GetOptions{})
+	_, err = p.objects.Resource(v1alpha1.GroupVersion.WithResource("clusterimports")).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -246,9 +220,8 @@ func (p *clusterImports) checkNewCluster(ctx context.Context, a admission.Attrib
 	case p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{Verb: "update", APIGroup: muster.GroupName, Resource: "clusterimports", Name: name}):
 		return nil
 	}
-	return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf(
-		"user %q cannot update the ClusterImport %q, which lets the cluster of its kubeconfig in under this name: choose another name, or have the import deleted",
-		a.GetUserInfo().GetName(), name))
+	return forbidden(a, "user %q cannot update the ClusterImport %q, which lets the cluster of its kubeconfig in under this name: choose another name, or have the import deleted",
+		a.GetUserInfo().GetName(), name)
 }
 
 // checkImport checks what does not depend on the user.

@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/initializer"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -36,27 +34,20 @@ const minRegistrationName = 32
 // clusterRegistrations completes and checks ClusterRegistrations: who creates one,
 // and with which token, is not for the client to say.
 type clusterRegistrations struct {
-	*tokenScopes
+	creations
+	*server
 	clock clock.PassiveClock
 
 	// made are the users who have created registrations, once for each.
-	made budget.Recent[string]
+	made *budget.Recent[string]
 }
 
-func newClusterRegistrations(tokens *tokenScopes, clk clock.PassiveClock) *clusterRegistrations {
-	return &clusterRegistrations{tokenScopes: tokens, clock: clk, made: budget.Recent[string]{Within: registrationPeriod}}
+func newClusterRegistrations(s *server, clk clock.PassiveClock) clusterRegistrations {
+	return clusterRegistrations{server: s, clock: clk, made: &budget.Recent[string]{Within: registrationPeriod}}
 }
-
-var (
-	_ admission.MutationInterface                  = &clusterRegistrations{}
-	_ admission.ValidationInterface                = &clusterRegistrations{}
-	_ initializer.WantsExternalKubeInformerFactory = &clusterRegistrations{}
-)
-
-func (*clusterRegistrations) Handles(op admission.Operation) bool { return op == admission.Create }
 
 // Admit notes who registers, and the token.
-func (p *clusterRegistrations) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p clusterRegistrations) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, muster.GroupName, "clusterregistrations") {
 		return nil
 	}
@@ -89,18 +80,18 @@ func (p *clusterRegistrations) Admit(_ context.Context, a admission.Attributes, 
 }
 
 // Validate checks what may be asked for with the token, and how often.
-func (p *clusterRegistrations) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p clusterRegistrations) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, muster.GroupName, "clusterregistrations") {
 		return nil
 	}
-	var r musterv1alpha1.ClusterRegistration
-	if err := decode(a.GetObject(), &r); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ClusterRegistration cannot be read: %v", err))
+	r, _, err := objects[musterv1alpha1.ClusterRegistration](a)
+	if err != nil {
+		return err
 	}
 	if err := checkRegistration(&r); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	scope, _, err := p.of(a.GetUserInfo())
+	scope, _, err := p.tokenScope(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -123,7 +114,7 @@ func checkRegistration(r *musterv1alpha1.ClusterRegistration) error {
 }
 
 // room explains why a user may create no further registration now.
-func (p *clusterRegistrations) room(who string, dryRun bool) error {
+func (p clusterRegistrations) room(who string, dryRun bool) error {
 	return p.made.Admit(p.clock.Now(), who, dryRun, func(before []string) error {
 		made := 0
 		for _, user := range before {
@@ -143,31 +134,12 @@ func (p *clusterRegistrations) room(who string, dryRun bool) error {
 // than a ClusterRegistration, and tokens that are for certain client IDs from
 // other clusters.
 type clientIDs struct {
-	*tokenScopes
-	client kubernetes.Interface
+	creations
+	*server
 }
-
-var (
-	_ admission.ValidationInterface                = &clientIDs{}
-	_ initializer.WantsExternalKubeInformerFactory = &clientIDs{}
-	_ initializer.WantsExternalKubeClientSet       = &clientIDs{}
-)
-
-// SetExternalKubeClientSet is called by the API server before it serves.
-func (p *clientIDs) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
-
-// ValidateInitialization fails the server's start when something is missing.
-func (p *clientIDs) ValidateInitialization() error {
-	if p.client == nil {
-		return errors.New("no client was given")
-	}
-	return p.tokenScopes.ValidateInitialization()
-}
-
-func (*clientIDs) Handles(op admission.Operation) bool { return op == admission.Create }
 
 // Validate checks clusters and certificate requests of bootstrap identities.
-func (p *clientIDs) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p clientIDs) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	creates, requests := concerns(a, cluster.GroupName, "managedclusters"), concerns(a, certificatesv1.GroupName, "certificatesigningrequests")
 	who := a.GetUserInfo()
 	object, ok := a.GetObject().(metav1.Object)
@@ -179,7 +151,7 @@ func (p *clientIDs) Validate(ctx context.Context, a admission.Attributes, _ admi
 			return admission.NewForbidden(a, fmt.Errorf("user %q may not set %s: register by a client ID with a ClusterRegistration", who.GetName(), key))
 		}
 	}
-	scope, _, err := p.of(who)
+	scope, _, err := p.tokenScope(who)
 	switch {
 	case err != nil:
 		return admission.NewForbidden(a, err)
@@ -216,7 +188,7 @@ func reservedKey(object metav1.Object) string {
 
 // registered reports whether the hub has registered the cluster with the user's
 // token.
-func (p *clientIDs) registered(ctx context.Context, a admission.Attributes, name string) (bool, error) {
+func (p clientIDs) registered(ctx context.Context, a admission.Attributes, name string) (bool, error) {
 	id, _ := cluster.TokenOfUser(a.GetUserInfo().GetName())
 	secret, err := p.client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, cluster.TokenSecretPrefix+id, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

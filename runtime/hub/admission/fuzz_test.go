@@ -31,8 +31,8 @@ import (
 )
 
 // decided is an authorizer that says the same to everything.
-func decided(allow bool) access {
-	return access{authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+func decided(allow bool) *server {
+	return &server{authorizer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 		if allow {
 			return authorizer.DecisionAllow, "", nil
 		}
@@ -77,7 +77,7 @@ func newCertificateRequests(there ...*certificatesv1.CertificateSigningRequest) 
 	}
 	limits := newRequestLimits(clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
 	limits.indexer = indexer
-	return certificateRequests{limits}
+	return certificateRequests{requestLimits: limits}
 }
 
 // mustExplain fails when a refusal is not one that a client can understand.
@@ -107,7 +107,7 @@ func FuzzManagedClusterSetBinding(f *testing.F) {
 		if update {
 			before = now.DeepCopy()
 		}
-		p := &setBindings{access: decided(allow)}
+		p := &setBindings{server: decided(allow)}
 		if err := p.Validate(context.Background(), attributes(now, before, clusterv1beta2.GroupVersion.WithResource("managedclustersetbindings")), nil); err != nil {
 			mustExplain(t, err)
 			return
@@ -141,7 +141,7 @@ func FuzzManifestWork(f *testing.F) {
 		if now == nil {
 			return
 		}
-		p := &manifestWorks{executors: executors{access: decided(allow)}, limit: work.DefaultManifestLimit}
+		p := &manifestWorks{executors: executors{server: decided(allow)}, limit: work.DefaultManifestLimit}
 		if err := p.Validate(context.Background(), attributes(now, before, workv1.GroupVersion.WithResource("manifestworks")), nil); err != nil {
 			mustExplain(t, err)
 			return

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
@@ -30,8 +29,7 @@ const shownRights = 3
 
 // granting asks whether a user may give what a logical cloud gives.
 type granting struct {
-	*access
-	client    dynamic.Interface
+	*server
 	who       user.Info
 	namespace string
 }
@@ -106,7 +104,7 @@ func (g granting) role(ctx context.Context, grant v1alpha1.Grant, path *field.Pa
 	if grant.Role == "" {
 		return grant.Rules, nil, nil
 	}
-	object, err := g.client.Resource(v1alpha1.GroupVersion.WithResource("accessroles")).Get(ctx, grant.Role, metav1.GetOptions{})
+	object, err := g.objects.Resource(v1alpha1.GroupVersion.WithResource("accessroles")).Get(ctx, grant.Role, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		missing := field.NotFound(path.Child("role"), grant.Role)
 		missing.Detail = "there is no AccessRole of this name; an administrator of the hub creates them"

@@ -15,7 +15,7 @@ import (
 
 // Who may not create works in a cluster can't have an add-on hosted there.
 func TestHosting(t *testing.T) {
-	p := &hostings{}
+	p := hostings{server: &server{}}
 	p.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if a.GetVerb() == "create" && a.GetResource() == "manifestworks" && a.GetAPIGroup() == "work.open-cluster-management.io" && a.GetNamespace() == "mine" {
 			return authorizer.DecisionAllow, "", nil

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -16,55 +15,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 )
 
 // managedClusters completes and checks ManagedClusters.
 type managedClusters struct {
-	access
-	namespaces
-	client kubernetes.Interface
-	clock  clock.PassiveClock
+	writes
+	*server
+	clock clock.PassiveClock
 	// defaultSet gives clusters without a set the default one.
 	defaultSet bool
 	// cleanResources keeps deleted clusters until their namespace is empty.
 	cleanResources bool
-	// tokens looks up the labels that bootstrap tokens give to clusters.
-	tokens *tokenScopes
-}
-
-var (
-	_ admission.MutationInterface                  = &managedClusters{}
-	_ admission.ValidationInterface                = &managedClusters{}
-	_ initializer.WantsExternalKubeInformerFactory = &managedClusters{}
-	_ initializer.WantsExternalKubeClientSet       = &managedClusters{}
-)
-
-// SetExternalKubeClientSet is called by the API server before it serves.
-func (p *managedClusters) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
-
-func (*managedClusters) Handles(op admission.Operation) bool {
-	return op == admission.Create || op == admission.Update
 }
 
 // Admit completes a ManagedCluster: it sets the time at which taints were
 // added, and gives a cluster without a set the default one. It also adds what
 // the controllers would otherwise add in separate writes: the finalizers, and
 // the taint of a cluster whose agent has not reported yet.
-func (p *managedClusters) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p managedClusters) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, cluster.GroupName, "managedclusters") {
 		return nil
 	}
-	var now, before clusterv1.ManagedCluster
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+	now, before, err := objects[clusterv1.ManagedCluster](a)
+	if err != nil {
+		return err
 	}
 	object := a.GetObject().(*unstructured.Unstructured)
 	if now.DeletionTimestamp != nil {
@@ -99,7 +80,7 @@ func isUnreachable(t clusterv1.Taint) bool { return t.Key == cluster.Unreachable
 
 // admitTaints sets the timeAdded of new and changed taints. It refuses requests
 // that set it themselves. Taints are identified by their keys.
-func (p *managedClusters) admitTaints(object *unstructured.Unstructured, now, before *clusterv1.ManagedCluster, op admission.Operation) error {
+func (p managedClusters) admitTaints(object *unstructured.Unstructured, now, before *clusterv1.ManagedCluster, op admission.Operation) error {
 	taints, forbidden := stampTaints(now.Spec.Taints, before.Spec.Taints, op == admission.Create, p.clock.Now())
 	if len(forbidden) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("It is not allowed to set TimeAdded of Taint %q.", strings.Join(forbidden, ",")))
@@ -170,21 +151,20 @@ func stampTaints(taints, before []clusterv1.Taint, create bool, now time.Time) (
 
 // Validate checks names, addresses, and whether the user may accept the cluster
 // and move it between sets.
-func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p managedClusters) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, cluster.GroupName, "managedclusters") {
 		return nil
 	}
-	var now, before clusterv1.ManagedCluster
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ManagedCluster cannot be read: %v", err))
+	now, before, err := objects[clusterv1.ManagedCluster](a)
+	if err != nil {
+		return err
 	}
 	accept := now.Spec.AcceptsClient() && !before.Spec.AcceptsClient()
 	if err := checkManagedCluster(&now, a.GetOperation() == admission.Create, accept); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if bound, ok := boundClusters(a.GetUserInfo()); ok && !slices.Contains(bound, now.Name) {
-		return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
-			fmt.Errorf("the bootstrap token of user %q is bound to %s", a.GetUserInfo().GetName(), namesOf(bound)))
+	if bound := cluster.BoundClusters(a.GetUserInfo().GetGroups()); len(bound) > 0 && !slices.Contains(bound, now.Name) {
+		return forbidden(a, "the bootstrap token of user %q is bound to %s", a.GetUserInfo().GetName(), namesOf(bound))
 	}
 	if accept {
 		if err := p.checkAccept(ctx, a, now.Name); err != nil {
@@ -199,8 +179,7 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 		if set != "" && !p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
 			Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclustersets", Subresource: "join", Name: set,
 		}) {
-			return apierrors.NewForbidden(a.GetResource().GroupResource(), now.Name,
-				fmt.Errorf("user %q "+cluster.RefusedSetMembership+" %q", a.GetUserInfo().GetName(), set))
+			return forbidden(a, "user %q "+cluster.RefusedSetMembership+" %q", a.GetUserInfo().GetName(), set)
 		}
 	}
 	return nil
@@ -208,8 +187,8 @@ func (p *managedClusters) Validate(ctx context.Context, a admission.Attributes, 
 
 // fromToken reports whether the user's bootstrap token puts its clusters into
 // the set. The maker of the token has decided that.
-func (p *managedClusters) fromToken(u user.Info, set string) bool {
-	scope, ok, err := p.tokens.of(u)
+func (p managedClusters) fromToken(u user.Info, set string) bool {
+	scope, ok, err := p.tokenScope(u)
 	return err == nil && ok && scope.Labels[cluster.ClusterSetLabel] == set && set != ""
 }
 
@@ -239,14 +218,14 @@ func checkManagedCluster(c *clusterv1.ManagedCluster, create, accept bool) error
 // creates this namespace at the acceptance, or it is left from an earlier
 // cluster with the same name. A namespace with another purpose must not be
 // opened to the agent.
-func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attributes, name string) error {
-	ns, err := p.get(ctx, p.client, name)
+func (p managedClusters) checkAccept(ctx context.Context, a admission.Attributes, name string) error {
+	ns, err := p.namespace(ctx, name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("read the namespace %q, which the cluster would get: %w", name, err))
 	}
 	exists := err == nil
 	if exists && ns.Status.Phase == corev1.NamespaceTerminating {
-		return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf("cluster namespace %q is terminating", name))
+		return forbidden(a, "cluster namespace %q is terminating", name)
 	}
 	if !p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
 		Verb: "update", APIGroup: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "accept", Name: name,
@@ -258,6 +237,34 @@ func (p *managedClusters) checkAccept(ctx context.Context, a admission.Attribute
 		if err := cluster.NamespaceOf(name, ns.Labels); err != nil {
 			return apierrors.NewForbidden(a.GetResource().GroupResource(), name, err)
 		}
+	}
+	return nil
+}
+
+// setBindings checks ManagedClusterSetBindings.
+type setBindings struct {
+	writes
+	*server
+}
+
+// Validate checks that a binding has the name of its set, and that its creator
+// may bind the set.
+func (p setBindings) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, cluster.GroupName, "managedclustersetbindings") {
+		return nil
+	}
+	binding, _, err := objects[clusterv1beta2.ManagedClusterSetBinding](a)
+	if err != nil {
+		return err
+	}
+	set := binding.Spec.ClusterSet
+	if binding.Name != set {
+		return apierrors.NewBadRequest("The ManagedClusterSetBinding must have the same name as the target ManagedClusterSet")
+	}
+	if a.GetOperation() == admission.Create && !p.may(ctx, a.GetUserInfo(), authorizer.AttributesRecord{
+		Verb: "create", APIGroup: cluster.GroupName, Resource: "managedclustersets", Subresource: "bind", Name: set,
+	}) {
+		return forbidden(a, "user %q "+cluster.RefusedSetBinding+" %q", a.GetUserInfo().GetName(), set)
 	}
 	return nil
 }

@@ -51,11 +51,11 @@ func FuzzManagedCluster(f *testing.F) {
 		if now == nil {
 			return
 		}
-		p := &managedClusters{
-			access: decided(allow), namespaces: namespaces{corelisters.NewNamespaceLister(known)},
-			client: fake.NewClientset(), clock: clocktesting.NewFakePassiveClock(at),
-			defaultSet: true, cleanResources: true, tokens: &tokenScopes{secrets: corelisters.NewSecretLister(known)},
-		}
+		s := decided(allow)
+		s.namespaces, s.secrets = corelisters.NewNamespaceLister(known), corelisters.NewSecretLister(known)
+		s.client = fake.NewClientset()
+		clk := clocktesting.NewFakePassiveClock(at)
+		p := managedClusters{server: s, clock: clk, defaultSet: true, cleanResources: true}
 		var groups []string
 		if bound != "" {
 			groups = []string{cluster.BoundBootstrapGroup(bound)}

@@ -20,26 +20,21 @@ import (
 
 // manifestWorks checks ManifestWorks.
 type manifestWorks struct {
+	writes
 	executors
 	// limit is the greatest total size of the manifests, in bytes.
 	limit int
 }
 
-var _ admission.ValidationInterface = &manifestWorks{}
-
-func (*manifestWorks) Handles(op admission.Operation) bool {
-	return op == admission.Create || op == admission.Update
-}
-
 // Validate checks a work's manifests, and that its author may run it as the
 // service account that it names.
-func (p *manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, work.GroupName, "manifestworks") {
 		return nil
 	}
-	var now, before workv1.ManifestWork
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWork cannot be read: %v", err))
+	now, before, err := objects[workv1.ManifestWork](a)
+	if err != nil {
+		return err
 	}
 	// A write to a deleted work only changes finalizers, whatever its manifests
 	// are.
@@ -120,21 +115,19 @@ type manifestWorkReplicaSets struct {
 	limit int
 }
 
-var _ admission.ValidationInterface = &manifestWorkReplicaSets{}
-
-func (*manifestWorkReplicaSets) Handles(op admission.Operation) bool {
+func (manifestWorkReplicaSets) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update || op == admission.Delete
 }
 
 // Validate checks that the controller for replica sets runs, the manifests of
 // the template, and that the author may run them as the template's executor.
-func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, work.GroupName, "manifestworkreplicasets") {
 		return nil
 	}
-	var now, before workv1alpha1.ManifestWorkReplicaSet
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the ManifestWorkReplicaSet cannot be read: %v", err))
+	now, before, err := objects[workv1alpha1.ManifestWorkReplicaSet](a)
+	if err != nil {
+		return err
 	}
 	if now.DeletionTimestamp != nil {
 		return nil // only finalizers change; with nobody to take them off, they can be by hand
@@ -161,7 +154,7 @@ func (p *manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attr
 // executors checks whether authors may run their works as the service accounts
 // that the works name.
 type executors struct {
-	access
+	*server
 	// checkNil is whether works without an executor need a right, too: they run
 	// with the rights of the agent.
 	checkNil bool
@@ -175,7 +168,7 @@ type executors struct {
 // Every change of a spec is checked. Upstream only checks changes of the
 // executor, but a user who may not act as a service account may not change what
 // is done in its name either.
-func (e *executors) check(ctx context.Context, a admission.Attributes, field string, executor *workv1.ManifestWorkExecutor) error {
+func (e executors) check(ctx context.Context, a admission.Attributes, field string, executor *workv1.ManifestWorkExecutor) error {
 	var sa workv1.ManifestWorkSubjectServiceAccount
 	switch {
 	case executor == nil && e.checkNil:

@@ -53,7 +53,7 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := ""
 			for _, allow := range []bool{true, false} {
-				p := &manifestWorks{limit: 1000, executors: executors{checkNil: x.checkNil, access: access{authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				p := &manifestWorks{limit: 1000, executors: executors{checkNil: x.checkNil, server: &server{authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 					asked = a.GetName()
 					if a.GetVerb() != "execute-as" || a.GetAPIGroup() != "work.open-cluster-management.io" || a.GetResource() != "manifestworks" || a.GetNamespace() != "c1" {
 						t.Errorf("asked for %+v", a)
@@ -88,7 +88,7 @@ func TestWorkAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 func TestSizeOfManifestsIsLimited(t *testing.T) {
 	mw := object([]byte(`{"metadata":{"namespace":"c1","name":"w"},"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"` + strings.Repeat("x", 1000) + `"}}]}}}`))
 	for limit, want := range map[int]string{10_000: "", 1000: "the size of manifests is 1081 bytes which exceeds the 1000 limit"} {
-		p := &manifestWorks{executors: executors{access: decided(true)}, limit: limit}
+		p := &manifestWorks{executors: executors{server: decided(true)}, limit: limit}
 		err := p.Validate(context.Background(), attributes(mw, nil, workv1.GroupVersion.WithResource("manifestworks")), nil)
 		if got := fmt.Sprint(err); (err != nil) != (want != "") || err != nil && got != want {
 			t.Errorf("limit %d: got %v, want %q", limit, err, want)

@@ -43,7 +43,7 @@ func TestReplicaSetAuthorsNeedTheRightsOfTheExecutor(t *testing.T) {
 			}
 			for _, allow := range []bool{true, false} {
 				asked := ""
-				plugin := &manifestWorkReplicaSets{enabled: true, limit: 1000, executors: executors{checkNil: x.checkNil, access: access{authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				plugin := &manifestWorkReplicaSets{enabled: true, limit: 1000, executors: executors{checkNil: x.checkNil, server: &server{authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 					asked = a.GetName()
 					if a.GetVerb() != "execute-as" || a.GetResource() != "manifestworks" || a.GetNamespace() != "ns" {
 						t.Errorf("asked for %+v", a)

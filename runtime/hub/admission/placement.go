@@ -2,17 +2,12 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/initializer"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
@@ -23,26 +18,21 @@ import (
 // scheduler accepts. Other mistakes are reported in the placement's conditions,
 // as upstream does.
 type placements struct {
+	writes
 	// expressions are separate from the scheduler's, which must not wait for
 	// requests.
 	expressions *scheduling.Expressions
 }
 
-var _ admission.ValidationInterface = &placements{}
-
-func (*placements) Handles(op admission.Operation) bool {
-	return op == admission.Create || op == admission.Update
-}
-
 // Validate checks a placement's size when its specification is new or changes,
 // so that an existing one can still be labelled and deleted.
-func (p *placements) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p placements) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if !concerns(a, clusterv1beta1.GroupVersion.Group, "placements") {
 		return nil
 	}
-	var now, before clusterv1beta1.Placement
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the Placement cannot be read: %v", err))
+	now, before, err := objects[clusterv1beta1.Placement](a)
+	if err != nil {
+		return err
 	}
 	if now.DeletionTimestamp != nil || a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
 		return nil
@@ -58,40 +48,21 @@ func (p *placements) Validate(_ context.Context, a admission.Attributes, _ admis
 // decision says where works go: a user who can write one chooses clusters for
 // others.
 type placementDecisions struct {
-	client dynamic.Interface
-}
-
-var (
-	_ admission.ValidationInterface  = &placementDecisions{}
-	_ initializer.WantsDynamicClient = &placementDecisions{}
-)
-
-// SetDynamicClient is called by the API server before it serves.
-func (p *placementDecisions) SetDynamicClient(c dynamic.Interface) { p.client = c }
-
-// ValidateInitialization fails the server's start when the client is missing.
-func (p *placementDecisions) ValidateInitialization() error {
-	if p.client == nil {
-		return errors.New("no client was given")
-	}
-	return nil
-}
-
-func (*placementDecisions) Handles(op admission.Operation) bool {
-	return op == admission.Create || op == admission.Update
+	writes
+	*server
 }
 
 // Validate refuses writes that change which clusters a placement has chosen.
 // Administrators (system:masters, which includes the hub's own controllers) may
 // write them; the scheduler corrects the decision afterwards.
-func (p *placementDecisions) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p placementDecisions) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	r := a.GetResource()
-	if r.Group != cluster.GroupName || r.Resource != "placementdecisions" || slices.Contains(a.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup) {
+	if r.Group != cluster.GroupName || r.Resource != "placementdecisions" || isHub(a.GetUserInfo()) {
 		return nil
 	}
-	var now, before clusterv1beta1.PlacementDecision
-	if err := errors.Join(decode(a.GetObject(), &now), decode(a.GetOldObject(), &before)); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the PlacementDecision cannot be read: %v", err))
+	now, before, err := objects[clusterv1beta1.PlacementDecision](a)
+	if err != nil {
+		return err
 	}
 	if a.GetOperation() == admission.Update && saysTheSame(&now, &before) {
 		return nil
@@ -105,8 +76,7 @@ func (p *placementDecisions) Validate(ctx context.Context, a admission.Attribute
 			return apierrors.NewInternalError(fmt.Errorf("read the placement %s/%s: %w", a.GetNamespace(), name, err))
 		}
 		if !external {
-			return apierrors.NewForbidden(r.GroupResource(), a.GetName(),
-				fmt.Errorf("the decisions of the placement %q are written by the hub's scheduler: to schedule it yourself, give it the annotation %s=true", name, cluster.SchedulingDisabledAnnotation))
+			return forbidden(a, "the decisions of the placement %q are written by the hub's scheduler: to schedule it yourself, give it the annotation %s=true", name, cluster.SchedulingDisabledAnnotation)
 		}
 	}
 	return nil
@@ -125,8 +95,8 @@ func saysTheSame(a, b *clusterv1beta1.PlacementDecision) bool {
 
 // external reports whether another scheduler decides for a placement. A
 // placement that does not exist has no scheduler.
-func (p *placementDecisions) external(ctx context.Context, namespace, name string) (bool, error) {
-	object, err := p.client.Resource(clusterv1beta1.GroupVersion.WithResource("placements")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+func (p placementDecisions) external(ctx context.Context, namespace, name string) (bool, error) {
+	object, err := p.objects.Resource(clusterv1beta1.GroupVersion.WithResource("placements")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

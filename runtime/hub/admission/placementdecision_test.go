@@ -26,9 +26,10 @@ func TestDecisionsAreTheSchedulers(t *testing.T) {
 		p.SetAnnotations(annotations)
 		return p
 	}
-	plugin := &placementDecisions{client: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+	plugin := placementDecisions{server: &server{}}
+	plugin.objects = fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{clusterv1beta1.GroupVersion.WithResource("placements"): "PlacementList"},
-		placement("ours", nil), placement("theirs", map[string]string{"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}))}
+		placement("ours", nil), placement("theirs", map[string]string{"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}))
 	decision := func(of, labels, clusters string) *unstructured.Unstructured {
 		return object([]byte(`{"metadata":{"namespace":"ns","name":"d","labels":{"cluster.open-cluster-management.io/placement":"` + of + `"` + labels + `}},"status":{"decisions":[` + clusters + `]}}`))
 	}

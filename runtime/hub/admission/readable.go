@@ -33,16 +33,8 @@ const (
 // makes the whole list fail, so an agent could stop the hub, or a tenant could
 // stop the agents, with a single status.
 type readable struct {
+	writes
 	scheme *runtime.Scheme
-}
-
-var (
-	_ admission.MutationInterface   = readable{}
-	_ admission.ValidationInterface = readable{}
-)
-
-func (readable) Handles(op admission.Operation) bool {
-	return op == admission.Create || op == admission.Update
 }
 
 // Admit changes nothing. It checks the quantities before any other plugin reads

@@ -50,7 +50,7 @@ func TestUnreadableObjects(t *testing.T) {
 			if err := json.Unmarshal([]byte(x.content), &content); err != nil {
 				t.Fatal(err)
 			}
-			err := readable{wireScheme()}.read(schema.GroupVersionKind{Group: x.group, Version: x.version, Kind: x.kind}, content)
+			err := readable{scheme: wireScheme()}.read(schema.GroupVersionKind{Group: x.group, Version: x.version, Kind: x.kind}, content)
 			switch {
 			case x.want == "" && err != nil:
 				t.Error(err)

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -13,40 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/keymutex"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// tokenScopes looks up the scopes of bootstrap tokens in the server's own
-// cache.
-type tokenScopes struct {
-	secrets corelisters.SecretLister
-}
-
-// SetExternalKubeInformerFactory is called by the API server before it serves.
-func (s *tokenScopes) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	s.secrets = f.Core().V1().Secrets().Lister()
-}
-
-// ValidateInitialization fails the server's start when the cache is missing.
-func (s *tokenScopes) ValidateInitialization() error {
-	if s.secrets == nil {
-		return errors.New("no informers were given")
-	}
-	return nil
-}
-
-// of returns the scope of the user's bootstrap token. Other users have none. One that
+// tokenScope returns the scope of the user's bootstrap token. Other users have none. One that
 // was revoked a moment ago is an error.
-func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err error) {
-	secret, err := s.secret(u)
+func (s *server) tokenScope(u user.Info) (scope cluster.TokenScope, ok bool, err error) {
+	secret, err := s.tokenSecret(u)
 	if secret == nil || err != nil {
 		return cluster.TokenScope{}, false, err
 	}
@@ -57,9 +33,9 @@ func (s *tokenScopes) of(u user.Info) (scope cluster.TokenScope, ok bool, err er
 	return scope, true, nil
 }
 
-// secret is the Secret of the user's bootstrap token, or nil when the user is none. A
+// tokenSecret is the Secret of the user's bootstrap token, or nil when the user is none. A
 // token without a Secret has no limits that could be kept, so it may do nothing.
-func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
+func (s *server) tokenSecret(u user.Info) (*corev1.Secret, error) {
 	id, ok := cluster.TokenOfUser(u.GetName())
 	if !ok {
 		return nil, nil
@@ -74,14 +50,10 @@ func (s *tokenScopes) secret(u user.Info) (*corev1.Secret, error) {
 
 // tokenRequests records on certificate requests the token that they were made
 // with, when the scope asks for it.
-type tokenRequests struct{ *tokenScopes }
-
-var (
-	_ admission.MutationInterface                  = tokenRequests{}
-	_ initializer.WantsExternalKubeInformerFactory = tokenRequests{}
-)
-
-func (tokenRequests) Handles(op admission.Operation) bool { return op == admission.Create }
+type tokenRequests struct {
+	creations
+	*server
+}
 
 // Admit sets the annotations, and removes those that the holder of a token
 // sent.
@@ -93,7 +65,7 @@ func (p tokenRequests) Admit(_ context.Context, a admission.Attributes, _ admiss
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the certificate request cannot be read: %v", err))
 	}
-	secret, err := p.secret(a.GetUserInfo())
+	secret, err := p.tokenSecret(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -114,14 +86,10 @@ func (p tokenRequests) Admit(_ context.Context, a admission.Attributes, _ admiss
 }
 
 // tokenLabels labels the clusters that are created with bootstrap tokens.
-type tokenLabels struct{ *tokenScopes }
-
-var (
-	_ admission.MutationInterface                  = tokenLabels{}
-	_ initializer.WantsExternalKubeInformerFactory = tokenLabels{}
-)
-
-func (tokenLabels) Handles(op admission.Operation) bool { return op == admission.Create }
+type tokenLabels struct {
+	creations
+	*server
+}
 
 // Admit gives a ManagedCluster that is created with a token the token's labels,
 // and one that names the token.
@@ -133,7 +101,7 @@ func (p tokenLabels) Admit(_ context.Context, a admission.Attributes, _ admissio
 	if !ok {
 		return nil
 	}
-	scope, _, err := p.of(a.GetUserInfo())
+	scope, _, err := p.tokenScope(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -166,35 +134,16 @@ func stamped(labels, of map[string]string) (map[string]string, error) {
 
 // tokenUses limits how many clusters a bootstrap token may register.
 type tokenUses struct {
-	*tokenScopes
-	client kubernetes.Interface
+	creations
+	*server
 	// writing serialises the writes of a token's uses, so that they do not
 	// collide.
 	writing keymutex.KeyMutex
 }
 
-var (
-	_ admission.ValidationInterface                = &tokenUses{}
-	_ initializer.WantsExternalKubeInformerFactory = &tokenUses{}
-	_ initializer.WantsExternalKubeClientSet       = &tokenUses{}
-)
-
-// SetExternalKubeClientSet is called by the API server before it serves.
-func (p *tokenUses) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
-
-// ValidateInitialization fails the server's start when something is missing.
-func (p *tokenUses) ValidateInitialization() error {
-	if p.client == nil {
-		return errors.New("no client was given")
-	}
-	return p.tokenScopes.ValidateInitialization()
-}
-
-func (*tokenUses) Handles(op admission.Operation) bool { return op == admission.Create }
-
 // Validate counts the clusters that are registered with a token: the created
 // ones, and those that a certificate is requested for.
-func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	id, ok := cluster.TokenOfUser(a.GetUserInfo().GetName())
 	if !ok {
 		return nil
@@ -213,7 +162,7 @@ func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admi
 	if name == "" {
 		return nil
 	}
-	scope, ok, err := p.of(a.GetUserInfo())
+	scope, ok, err := p.tokenScope(a.GetUserInfo())
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -228,7 +177,7 @@ func (p *tokenUses) Validate(ctx context.Context, a admission.Attributes, _ admi
 }
 
 // use records in a token's Secret that a cluster is registered with it.
-func (p *tokenUses) use(ctx context.Context, id, name string, dryRun bool) error {
+func (p tokenUses) use(ctx context.Context, id, name string, dryRun bool) error {
 	p.writing.LockKey(id)
 	defer func() { _ = p.writing.UnlockKey(id) }() // fails only for keys that nobody locked
 	secrets := p.client.CoreV1().Secrets(metav1.NamespaceSystem)
@@ -255,7 +204,7 @@ func (p *tokenUses) use(ctx context.Context, id, name string, dryRun bool) error
 	})
 }
 
-func (p *tokenUses) note(ctx context.Context, secret *corev1.Secret, scope cluster.TokenScope) error {
+func (p tokenUses) note(ctx context.Context, secret *corev1.Secret, scope cluster.TokenScope) error {
 	secret = secret.DeepCopy()
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, cluster.TokenUsedByAnnotation, strings.Join(scope.UsedBy, ","))
 	_, err := p.client.CoreV1().Secrets(metav1.NamespaceSystem).Update(ctx, secret, metav1.UpdateOptions{FieldManager: "muster-hub"})

@@ -25,7 +25,7 @@ func TestRevokedTokensRegisterNothing(t *testing.T) {
 	if err := known.Add(there); err != nil {
 		t.Fatal(err)
 	}
-	tokens := &tokenScopes{secrets: corelisters.NewSecretLister(known)}
+	tokens := &server{secrets: corelisters.NewSecretLister(known)}
 	clusters := schema.GroupVersionResource{Group: cluster.GroupName, Version: "v1", Resource: "managedclusters"}
 	requests := schema.GroupVersionResource{Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"}
 	for id, isRefused := range map[string]bool{"aaaaaa": false, "bbbbbb": true} {
@@ -35,9 +35,9 @@ func TestRevokedTokensRegisterNothing(t *testing.T) {
 		}
 		object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "paris"}}}
 		for what, err := range map[string]error{
-			"labels":   tokenLabels{tokens}.Admit(context.Background(), attributes(object, clusters), nil),
-			"requests": tokenRequests{tokens}.Admit(context.Background(), attributes(asked(t, "paris", nil), requests), nil),
-			"uses":     (&tokenUses{tokenScopes: tokens}).Validate(context.Background(), attributes(object, schema.GroupVersionResource{Resource: "other"}), nil),
+			"labels":   tokenLabels{server: tokens}.Admit(context.Background(), attributes(object, clusters), nil),
+			"requests": tokenRequests{server: tokens}.Admit(context.Background(), attributes(asked(t, "paris", nil), requests), nil),
+			"uses":     tokenUses{server: tokens}.Validate(context.Background(), attributes(object, schema.GroupVersionResource{Resource: "other"}), nil),
 		} {
 			if what == "uses" { // of what is not a cluster's
 				if err != nil {
@@ -53,7 +53,7 @@ func TestRevokedTokensRegisterNothing(t *testing.T) {
 			}
 		}
 		if isRefused {
-			if err := (&tokenUses{tokenScopes: tokens}).Validate(context.Background(), attributes(object, clusters), nil); err == nil {
+			if err := (tokenUses{server: tokens}).Validate(context.Background(), attributes(object, clusters), nil); err == nil {
 				t.Error("a revoked token registers a cluster")
 			}
 		}

@@ -1,19 +1,42 @@
-// Package apply writes objects of the hub: single ones, brought to a wanted state by writing
-// only what differs from a controller's cache, and many clusters' at a time.
+// Package apply reads and writes objects of the hub: single ones, brought to a wanted state
+// by writing only what differs from a controller's cache, and many clusters' at a time.
 package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
+
+// Kind is the kind of an object with a Go type.
+func Kind(o client.Object) string {
+	_, kind, _ := strings.Cut(fmt.Sprintf("%T", o), ".")
+	return kind
+}
+
+// Read reads an object into o; nil when there is none.
+func Read[T client.Object](
+	ctx context.Context, r client.Reader, key client.ObjectKey, o T, options ...client.GetOption,
+) (T, error) {
+	var none T
+	if err := r.Get(ctx, key, o, options...); err != nil {
+		return none, patch.Explain(client.IgnoreNotFound(err), "read the %s %s", Kind(o), key)
+	}
+	return o, nil
+}
 
 // Applier applies objects.
 type Applier struct {
@@ -28,7 +51,7 @@ type Applier struct {
 // references are set only when the object is created.
 func (a Applier) Apply(ctx context.Context, want client.Object) error {
 	describe := func(verb string, err error) error {
-		return fmt.Errorf("%s the %T %s: %w", verb, want, client.ObjectKeyFromObject(want), err)
+		return fmt.Errorf("%s the %s %s: %w", verb, Kind(want), client.ObjectKeyFromObject(want), err)
 	}
 	key := client.ObjectKeyFromObject(want)
 	have := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
@@ -114,7 +137,44 @@ func add(have *map[string]string, want map[string]string) (changed bool) {
 // Delete deletes an object that may be gone already.
 func Delete(ctx context.Context, c client.Client, object client.Object) error {
 	if err := c.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the %T %s: %w", object, client.ObjectKeyFromObject(object), err)
+		return fmt.Errorf("delete the %s %s: %w", Kind(object), client.ObjectKeyFromObject(object), err)
 	}
 	return nil
+}
+
+const (
+	// atOnce is how many writes there are at a time.
+	atOnce = 10
+	// shownErrors is how many errors are reported: those of a large fleet are mostly
+	// the same.
+	shownErrors = 3
+)
+
+// Parallel calls do for 0 to n-1, some at a time, and joins the first errors in that
+// order. A panic of do is the error of that call.
+func Parallel(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error {
+			errs[i] = recovery.Call(func() error { return do(i) })
+			return nil
+		})
+	}
+	_ = group.Wait()
+	var shown []error
+	count := 0
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if count++; count <= shownErrors {
+			shown = append(shown, err)
+		}
+	}
+	if count > shownErrors {
+		shown = append(shown, fmt.Errorf("and %d more of the kind", count-shownErrors))
+	}
+	return errors.Join(shown...)
 }

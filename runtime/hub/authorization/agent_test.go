@@ -11,7 +11,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
 )
 
@@ -42,7 +41,7 @@ func agent(name string) user.Info {
 func rendered(name string, accepted bool, a authorizer.Attributes) bool {
 	outside, inside := managedcluster.Rules(name, accepted), []rbacv1.PolicyRule(nil)
 	if accepted {
-		inside = clusterrole.Rules()
+		inside = managedcluster.NamespaceRules()
 	}
 	return rbac.RulesAllow(a, outside...) || a.GetNamespace() == name && rbac.RulesAllow(a, inside...)
 }

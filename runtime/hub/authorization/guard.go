@@ -5,19 +5,25 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"mime"
 	"net/http"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
 
@@ -171,3 +177,53 @@ func (r *response) WriteHeader(code int)        { r.code = code }
 func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }
 
 var _ http.ResponseWriter = &response{}
+
+// isQuestion reports whether somebody asks what a user may do, and does not do it.
+func isQuestion(ctx context.Context) bool {
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || !info.IsResourceRequest || info.APIGroup != authorizationv1.GroupName {
+		return false
+	}
+	switch info.Resource {
+	case "subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews":
+		return true
+	}
+	return false
+}
+
+// checkWorks answers a question about works of a cluster that is not accepted as the
+// request itself is answered: by the works that there are.
+func (g *Agents) checkWorks(ctx context.Context, a authorizer.Attributes) error {
+	reader := g.works.Load()
+	if reader == nil {
+		return errLives
+	}
+	works := &metav1.PartialObjectMetadataList{}
+	works.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWorkList"))
+	if err := (*reader).List(ctx, works, client.InNamespace(a.GetNamespace())); err != nil {
+		return fmt.Errorf("find out which works of the cluster %s are being deleted: %w", a.GetNamespace(), err)
+	}
+	for i := range works.Items {
+		if w := &works.Items[i]; w.DeletionTimestamp.IsZero() && (a.GetName() == "" || a.GetName() == w.Name) {
+			return errLives
+		}
+	}
+	return nil
+}
+
+// Allowed asks whether a user has a right, and if not, why.
+func Allowed(
+	ctx context.Context, c client.Client, who user.Info, right authorizationv1.ResourceAttributes,
+) (allowed bool, reason string, err error) {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range who.GetExtra() {
+		extra[k] = v
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who.GetName(), Groups: who.GetGroups(), UID: who.GetUID(), Extra: extra, ResourceAttributes: &right,
+	}}
+	if err := c.Create(ctx, review); err != nil {
+		return false, "", fmt.Errorf("ask for the rights of %s: %w", who.GetName(), err)
+	}
+	return review.Status.Allowed, review.Status.Reason, nil
+}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	goruntime "runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -23,6 +27,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 )
 
 // fillTimeout is how long a request of an agent waits for a starting hub to
@@ -245,3 +250,128 @@ func (g *Agents) endWatches(name string) {
 		}
 	}
 }
+
+// feed stores what a reflector finds.
+type feed struct {
+	agents *Agents
+	// set records an object, or nil for one that is gone, and all are the names of those
+	// that are recorded. Both are called with the lock.
+	set func(name string, o any) error
+	all func() []string
+	// filled is done with the first list.
+	filled *sync.Once
+}
+
+var _ cache.ReflectorStore = feed{}
+
+// clusterFeed stores ManagedClusters.
+func (g *Agents) clusterFeed() feed {
+	names := func() []string { return slices.Collect(maps.Keys(g.clusters)) }
+	return feed{agents: g, set: g.setCluster, all: names, filled: g.clustersFilled}
+}
+
+// namespaceFeed stores the namespaces of clusters.
+func (g *Agents) namespaceFeed() feed {
+	names := func() []string { return slices.Collect(maps.Keys(g.namespaces)) }
+	return feed{agents: g, set: g.setNamespace, all: names, filled: g.namespacesFilled}
+}
+
+// Add stores an object.
+func (f feed) Add(o any) error { return f.store(o, false) }
+
+// Update stores an object.
+func (f feed) Update(o any) error { return f.store(o, false) }
+
+// Delete removes an object.
+func (f feed) Delete(o any) error { return f.store(o, true) }
+
+// Resync is part of cache.ReflectorStore.
+func (feed) Resync() error { return nil }
+
+func (f feed) store(o any, gone bool) error {
+	object, ok := o.(client.Object)
+	if !ok {
+		return fmt.Errorf("got a %T, want an object", o)
+	}
+	f.agents.mu.Lock()
+	defer f.agents.mu.Unlock()
+	if gone {
+		return f.set(object.GetName(), nil)
+	}
+	return f.set(object.GetName(), o)
+}
+
+// Replace stores a whole list.
+func (f feed) Replace(list []any, _ string) error {
+	now := make(map[string]any, len(list))
+	for _, o := range list {
+		object, ok := o.(client.Object)
+		if !ok {
+			return fmt.Errorf("got a %T, want an object", o)
+		}
+		now[object.GetName()] = o
+	}
+	f.agents.mu.Lock()
+	defer f.agents.mu.Unlock()
+	for _, name := range f.all() {
+		if _, ok := now[name]; !ok {
+			if err := f.set(name, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for name, o := range now {
+		if err := f.set(name, o); err != nil {
+			return err
+		}
+	}
+	f.filled.Do(func() {
+		if f.agents.unfilled--; f.agents.unfilled == 0 {
+			close(f.agents.filled)
+		}
+	})
+	return nil
+}
+
+// What an owner's requests may take at a time. Writes mostly wait for the disk. A body
+// takes up to twenty times its size in memory until it is stored; the largest that is
+// stored has its turn alone. A watch takes some
+// 50 KB; 500 add-ons in a cluster have four each.
+const (
+	agentWrites, agentWatches, agentBytes = 16, 2000, 256 << 10
+	userWrites, userWatches, userBytes    = 32, 2000, 1536 << 10
+)
+
+// Owners find out who answers for requests, by the clusters that the hub has.
+func (g *Agents) Owners() budget.Owners { return budget.Owners{IsCluster: g.isNamespace} }
+
+// isNamespace reports whether a namespace is that of a managed cluster.
+func (g *Agents) isNamespace(name string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.counts(cluster.Belonging{Cluster: name, Part: cluster.Account}) || g.clusters[name].standing != Absent
+}
+
+// FlowOf assigns a user's requests to a flow: that of the owner whose budgets they use,
+// so that nobody gains anything by having many users. Their reads use at most half of
+// the processors, so that the requests of others stay fast. The hub's own requests and
+// those of administrators never wait.
+func (g *Agents) FlowOf(u user.Info) extension.Flow {
+	owner, limited := g.Owners().Of(u)
+	if !limited {
+		return extension.Flow{}
+	}
+	flow := extension.Flow{
+		Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes,
+	}
+	if owner.Class == budget.OfCluster {
+		flow.Reads, flow.Writes, flow.Watches, flow.Bytes = agentReads(), agentWrites, agentWatches, agentBytes
+	}
+	return flow
+}
+
+func agentReads() int { return max(1, goruntime.GOMAXPROCS(0)/2) }
+
+// userReads is two at least: a user is often several programs, and one of them may be
+// slow to read its answer.
+func userReads() int { return max(2, goruntime.GOMAXPROCS(0)/2) }

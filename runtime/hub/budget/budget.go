@@ -6,6 +6,7 @@ package budget
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -13,13 +14,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
@@ -269,3 +274,74 @@ func (b *Budgets) Filling(size extension.StoreSize) bool {
 
 // place is what the objects of the same kind and namespace have in common.
 func place(w extension.Write) string { return w.Key[:strings.LastIndex(w.Key, "/")+1] }
+
+// ServeHTTP answers how full the store is, at hubinfo.StorePath.
+func (b *Budgets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	size, err := b.Size(r.Context())
+	if err != nil {
+		extension.Refuse(w, apierrors.NewInternalError(fmt.Errorf("ask how full the store is: %w", err)))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(hubinfo.Store{InUse: size.InUse, File: size.File, Quota: size.Quota, Filling: b.Filling(size)})
+}
+
+const (
+	// freeChange is the size up to which objects are changed without a turn, in bytes.
+	freeChange = 32 * kib
+	// changed is how many bytes of objects an owner changes at a time. A change takes
+	// up to a hundred times the object's size in memory, however small the patch is.
+	changed = 256 * kib
+)
+
+// changes are the objects that an owner changes at present.
+type changes struct {
+	turn  *semaphore.Weighted
+	users int // protected by Budgets.mu
+}
+
+// Hold is part of extension.Meter.
+func (b *Budgets) Hold(ctx context.Context, u user.Info, bytes int) (release func(), err error) {
+	name, limited := b.owners.Of(u)
+	if !limited || bytes <= freeChange {
+		return func() {}, nil
+	}
+	size := int64(min(bytes, changed))
+	b.mu.Lock()
+	own := b.changes[name]
+	if own == nil {
+		own = &changes{turn: semaphore.NewWeighted(changed)}
+		b.changes[name] = own
+	}
+	own.users++
+	b.mu.Unlock()
+	leave := func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if own.users--; own.users == 0 {
+			delete(b.changes, name)
+		}
+	}
+	if err := own.turn.Acquire(ctx, size); err != nil {
+		leave()
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%s changes too many large objects at a time: try again", name), 1)
+	}
+	return func() {
+		own.turn.Release(size)
+		leave()
+	}, nil
+}
+
+var (
+	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_budget_refusals_total",
+		Help: "Writes that were refused as their author had used up a budget, " +
+			"by the budget (object, kept, rate, store) and by whose it is (cluster, token, user).",
+	}, []string{"budget", "owner"})
+	storeBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "muster_store_bytes",
+		Help: "Size of the hub's store: bytes in use, of the file, and of the quota, when it was last looked at.",
+	}, []string{"what"})
+)
+
+func init() { metrics.Registry.MustRegister(refusals, storeBytes) }

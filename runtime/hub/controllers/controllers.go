@@ -1,7 +1,7 @@
 // Package controllers lists every controller of the hub. Each has a package of
-// its own: controller.go has its Options, NewController, Register and Reconcile;
-// watch.go, where there is one, has the predicates and the functions that map a
-// change to requests.
+// its own, whose controller.go has its Options, NewController, Register and Reconcile,
+// with the predicates and the functions that map a change to requests; or, when it takes
+// no more than a page, a type in the package of its family.
 package controllers
 
 import (
@@ -17,36 +17,24 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/accessrequest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/hubmade"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/access/logicalcloud"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	addoncsr "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/csr"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/lifecycle"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/token"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterprofile"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/binding"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/defaultsets"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/namespaces"
-	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/placement"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/replicaset"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/work/completed"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clientid"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/csr"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/lease"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/revocation"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/taint"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -64,7 +52,7 @@ type Options struct {
 	// Scheduling is how placements are scheduled.
 	Scheduling scheduling.Options
 	// Members counts the members of cluster sets.
-	Members *setstatus.Members
+	Members *clusterset.Members
 	// Labels are put on every object that is made for a cluster.
 	Labels map[string]string
 	// AcceptNew accepts every new cluster, once.
@@ -116,27 +104,27 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		// Registration: from the first certificate request to the last work.
 		managedcluster.NewController(c, live, events, o.Clock, managedcluster.Options{Labels: o.Labels, AcceptNew: o.AcceptNew}),
 		csr.NewController(c, m.GetAPIReader(), m.GetCache(), events, o.Clock, csr.Options{ApprovedUsers: o.ApprovedUsers}),
-		clusterrole.NewController(c, live, clusterrole.Options{Labels: o.Labels}),
-		lease.NewController(c, events, o.Clock),
-		clocksync.NewController(c, o.Clock),
-		taint.NewController(c),
-		revocation.NewController(c, live, o.Clock),
+		managedcluster.NewSharedRoles(c, live, o.Labels),
+		registration.NewLeases(c, events, o.Clock),
+		registration.NewClocks(c, o.Clock),
+		registration.NewTaints(c),
+		registration.NewRevocation(c, live, o.Clock),
 		gc.NewController(c, live, objects, events, gc.Options{Resources: cleaned}),
 
 		// Add-ons: how they are.
-		discovery.NewController(c),
-		health.NewController(c),
+		addoncontrollers.NewDiscovery(c),
+		addoncontrollers.NewHealth(c),
 
 		// Cluster sets: which cluster belongs where.
-		setstatus.NewController(c, o.Members),
-		binding.NewController(c),
-		namespaces.NewController(c),
+		clusterset.NewStatus(c, o.Members),
+		clusterset.NewBindings(c),
+		clusterset.NewNamespaces(c),
 
 		// Placement: which clusters are chosen.
 		placement.NewController(c, m.GetEventRecorder("placement-controller"), o.Clock, o.Scheduling),
 	}
 	if o.Features.Enabled(features.DefaultClusterSet) {
-		all = append(all, defaultsets.NewController(c))
+		all = append(all, clusterset.NewDefaults(c))
 	}
 	if o.Features.Enabled(features.ClusterRegistration) {
 		all = append(all, clientid.NewController(c, m.GetCache(), live, events, o.Clock))
@@ -148,7 +136,7 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		all = append(all, clusterimport.NewController(c, live, m.GetEventRecorder("clusterimport-controller"), o.Clock, o.Imports))
 	}
 	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
-		all = append(all, completed.NewController(c, o.Clock))
+		all = append(all, fleet.NewCompleted(c, o.Clock))
 	}
 	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
 		all = append(all, replicaset.NewController(c, live, m.GetEventRecorder("work-controller"), o.Clock, replicaset.Options{
@@ -179,9 +167,10 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 	}
 	rule := selection.RuleOf(o.Features.Enabled(features.BoundClusterSets))
 	return []Controller{
-		install.NewController(c, rule), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
+		addoncontrollers.NewInstaller(c, rule), addoncontrollers.NewOwners(c),
+		addoncontrollers.NewAnnotations(c, m.GetAPIReader()), addoncontrollers.NewLifecycle(c),
 		configuration.NewController(c, m.GetCache(), m.GetEventRecorder("addon-controller"), o.Clock, rule), progressing.NewController(c, o.Clock),
-		lifecycle.NewController(c), addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
+		addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
 		token.NewController(c, m.GetAPIReader(), o.Clock),
 		addoncsr.NewController(c, m.GetCache(), m.GetAPIReader(), as, m.GetEventRecorder("addon-controller"), o.Clock),
 		deploy.NewController(c, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("addon-controller"), o.Clock, deploy.Options{ManifestLimit: o.ManifestLimit}),

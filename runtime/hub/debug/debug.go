@@ -34,6 +34,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -206,7 +207,7 @@ func (h *Handler) simulated(w http.ResponseWriter, r *http.Request, who user.Inf
 }
 
 func (h *Handler) authorize(ctx context.Context, who user.Info, verb, namespace, name string) error {
-	allowed, reason, err := Allowed(ctx, h.client, who, authorizationv1.ResourceAttributes{
+	allowed, reason, err := authorization.Allowed(ctx, h.client, who, authorizationv1.ResourceAttributes{
 		Verb: verb, Namespace: namespace, Name: name, Resource: "placements",
 		Group: clusterv1beta1.GroupVersion.Group, Version: clusterv1beta1.GroupVersion.Version,
 	})

@@ -5,6 +5,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,11 +13,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/access"
@@ -61,10 +65,7 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}},
 		bootstrapRole(), clusterInfo, features(access.HubID(string(system.UID)), enabled), keys.configMap(),
 	}
-	objects = append(objects, bootstrapBindings()...)
-	objects = append(objects, bootstrapAccess()...)
-	objects = append(objects, publicAccess()...)
-	objects = append(objects, AddOnRoles()...)
+	objects = slices.Concat(objects, bootstrapBindings(), bootstrapAccess(), publicAccess(), AddOnRoles())
 	if slices.Contains(enabled, hubinfo.UserAccess) {
 		objects = append(objects, accessRoles()...)
 	}
@@ -89,15 +90,11 @@ func applyAll(ctx context.Context, a apply.Applier, objects []client.Object) err
 // bootstrapRole is what an unbound bootstrap identity may do: announce a
 // cluster and ask for a certificate, but neither accept nor approve.
 func bootstrapRole() *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create", "get", "list", "watch"}},
-			{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclusters"}, Verbs: []string{"get", "create", "list", "watch"}},
-			{APIGroups: []string{cluster.GroupName}, Resources: []string{"managedclustersets/join"}, Verbs: []string{"create"}},
-			{APIGroups: []string{muster.GroupName}, Resources: []string{"clusterregistrations"}, Verbs: []string{"create", "get"}},
-		},
-	}
+	return clusterRole(cluster.BootstrapRole, "",
+		rules("certificates.k8s.io", "certificatesigningrequests", "create,get,list,watch"),
+		rules(cluster.GroupName, "managedclusters", "get,create,list,watch"),
+		rules(cluster.GroupName, "managedclustersets/join", "create"),
+		rules(muster.GroupName, "clusterregistrations", "create,get"))
 }
 
 // caBundle is the config map in which upstream hubs publish the authority of
@@ -106,83 +103,34 @@ const caBundle = "ca-bundle-configmap"
 
 // bootstrapUsers are those that may register any cluster.
 func bootstrapUsers() []rbacv1.Subject {
-	return []rbacv1.Subject{
-		{Kind: rbacv1.ServiceAccountKind, Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount},
-		{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.BootstrapGroup},
-	}
+	return []rbacv1.Subject{account(cluster.Namespace, cluster.BootstrapServiceAccount), group(cluster.BootstrapGroup)}
 }
 
 // bootstrapAccess lets bootstrap users read public config maps, and the one
 // that shows clusteradm whether a hub has gRPC: clusteradm needs NotFound for
 // an absent one, not Forbidden. Upstream's role lets them read the config maps
 // of all namespaces.
-func bootstrapAccess() (objects []client.Object) {
-	for namespace, names := range map[string][]string{metav1.NamespacePublic: nil, cluster.HubNamespace: {caBundle}} {
-		meta := metav1.ObjectMeta{Namespace: namespace, Name: cluster.BootstrapRole}
-		objects = append(objects, &rbacv1.Role{
-			ObjectMeta: meta,
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names, Verbs: []string{"get"}}},
-		})
-		objects = append(objects, &rbacv1.RoleBinding{
-			ObjectMeta: meta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-			Subjects:   bootstrapUsers(),
-		})
-	}
-	return objects
+func bootstrapAccess() []client.Object {
+	return append(boundRole(metav1.NamespacePublic, cluster.BootstrapRole, bootstrapUsers(), rules("", "configmaps", "get")),
+		boundRole(cluster.HubNamespace, cluster.BootstrapRole, bootstrapUsers(), rules("", "configmaps", "get", caBundle))...)
 }
 
 func bootstrapBindings() []client.Object {
-	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: cluster.BootstrapRole}
 	return []client.Object{
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":agent-registration"},
-			RoleRef:    role,
-			Subjects:   bootstrapUsers()[:1],
-		},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: cluster.BootstrapRole + ":managedcluster"},
-			RoleRef:    role,
-			Subjects:   bootstrapUsers()[1:],
-		},
+		bound(cluster.BootstrapRole+":agent-registration", cluster.BootstrapRole, bootstrapUsers()[:1]...),
+		bound(cluster.BootstrapRole+":managedcluster", cluster.BootstrapRole, bootstrapUsers()[1:]...),
 	}
 }
 
 // publicAccess lets every client that can reach the hub read where it is and
-// how to verify it, as on kubeadm's clusters.
+// how to verify it, as on kubeadm's clusters. Agents may follow where it is.
 func publicAccess() []client.Object {
-	const name = "muster:public-info"
-	role := &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name},
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{hubinfo.ClusterInfo, hubinfo.Name, hubinfo.EndpointsName}, Verbs: []string{"get"},
-		}},
-	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects: []rbacv1.Subject{
-			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:unauthenticated"},
-			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"},
-		},
-	}
-	return append([]client.Object{role, binding}, followEndpoints()...)
-}
-
-// followEndpoints lets agents follow where the hub is.
-func followEndpoints() []client.Object {
-	const name = "muster:hub-endpoints"
-	meta := metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: name}
-	return []client.Object{
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{hubinfo.EndpointsName}, Verbs: []string{"get", "list", "watch"},
-		}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.ManagedClustersGroup}},
-		},
-	}
+	everybody := []rbacv1.Subject{group("system:unauthenticated"), group("system:authenticated")}
+	agents := []rbacv1.Subject{group(cluster.ManagedClustersGroup)}
+	return append(
+		boundRole(metav1.NamespacePublic, "muster:public-info", everybody,
+			rules("", "configmaps", "get", hubinfo.ClusterInfo, hubinfo.Name, hubinfo.EndpointsName)),
+		boundRole(metav1.NamespacePublic, "muster:hub-endpoints", agents, rules("", "configmaps", "get,list,watch", hubinfo.EndpointsName))...)
 }
 
 func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
@@ -207,5 +155,117 @@ func features(hubID string, enabled []string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
 		Data:       map[string]string{hubinfo.FeaturesKey: strings.Join(all, ","), hubinfo.VersionKey: version.Version(), hubinfo.HubIDKey: hubID},
+	}
+}
+
+// Place is where a hub is.
+type Place struct {
+	// URL is where agents and users reach it.
+	URL string
+	// ExternalURLs are those that agents are to use, the one to prefer first;
+	// empty when each agent has its own.
+	ExternalURLs []string
+	// ExternalCAs are further authorities to verify the hub by, in PEM.
+	ExternalCAs []byte
+}
+
+// publishEndpoints writes the config map by which agents learn that the hub has
+// moved. used is the URL that the hub has published for new agents so far. What
+// somebody else has written into it is overwritten.
+func publishEndpoints(ctx context.Context, c client.Client, p Place, bundle []byte, used string) error {
+	system := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return fmt.Errorf("read the UID of the hub: %w", err)
+	}
+	err := retry.OnError(retry.DefaultRetry, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.EndpointsName}}
+		err := c.Get(ctx, client.ObjectKeyFromObject(config), config)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		absent := err != nil
+		before, err := hubinfo.ParseEndpoints(config.Data)
+		if err != nil {
+			// None, or one that agents take no notice of. Its number still counts.
+			before = hubinfo.Endpoints{Generation: hubinfo.GenerationOf(config.Data)}
+		}
+		next := hubinfo.Next(before, p.ExternalURLs, bundle, used)
+		next.HubUID = string(system.UID)
+		config.Data = next.Data()
+		if absent {
+			return c.Create(ctx, config)
+		}
+		return c.Update(ctx, config)
+	})
+	if err != nil {
+		return fmt.Errorf("publish where the hub is in the config map %s/%s: %w", metav1.NamespacePublic, hubinfo.EndpointsName, err)
+	}
+	return nil
+}
+
+// publishedURL is the URL in the cluster-info; empty when there is none.
+func publishedURL(ctx context.Context, c client.Reader) (string, error) {
+	info := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	url, _, err := bootstraptoken.Server(info.Data)
+	if errors.Is(err, bootstraptoken.ErrNoServer) {
+		return "", nil
+	}
+	return url, err
+}
+
+const (
+	// keysName is the config map that records the keys that a store was made
+	// with.
+	keysName = "muster-hub-keys"
+	// serviceAccountKey is its key for Keys.ServiceAccountKeyHash.
+	serviceAccountKey = "serviceAccountKey"
+)
+
+// Keys identify the keys that the certificates and tokens in a hub's store
+// depend on.
+type Keys struct {
+	// CAData has the certificate of the hub's authority, PEM-encoded, and those of
+	// the authorities before that are still trusted.
+	CAData []byte
+	// ServiceAccountKeyHash identifies the key that signs service account
+	// tokens.
+	ServiceAccountKeyHash string
+}
+
+// SameKeys fails when a hub's store was made with other keys: the hub would
+// refuse the certificates and tokens that were made with those.
+func SameKeys(ctx context.Context, c client.Reader, keys Keys) error {
+	info := &corev1.ConfigMap{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, info)
+	if err != nil {
+		return client.IgnoreNotFound(err) // a new store
+	}
+	published, err := clientcmd.Load([]byte(info.Data["kubeconfig"]))
+	if err != nil {
+		return fmt.Errorf("read kube-public/cluster-info: %w", err)
+	}
+	for _, x := range published.Clusters {
+		if !hubinfo.ShareCertificate(x.CertificateAuthorityData, keys.CAData) {
+			return errors.New("the store was made by a hub with another certificate authority")
+		}
+	}
+	known := &corev1.ConfigMap{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: cluster.HubNamespace, Name: keysName}, known)
+	if err != nil {
+		return client.IgnoreNotFound(err) // a store from before they were remembered
+	}
+	if hash := known.Data[serviceAccountKey]; hash != "" && hash != keys.ServiceAccountKeyHash {
+		return errors.New("the store was made by a hub with another service-account key")
+	}
+	return nil
+}
+
+func (k Keys) configMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.HubNamespace, Name: keysName},
+		Data:       map[string]string{serviceAccountKey: k.ServiceAccountKeyHash},
 	}
 }

@@ -8,7 +8,9 @@ package selection
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -190,4 +192,78 @@ func (s *Selection) add(ctx context.Context, r client.Reader, p *clusterv1beta1.
 		s.Settled = false
 	}
 	return nil
+}
+
+// ScheduledElsewhere reports whether another scheduler decides for a placement.
+func ScheduledElsewhere(placement client.Object) bool {
+	return placement.GetAnnotations()[cluster.SchedulingDisabledAnnotation] == "true"
+}
+
+// PlacementChanged selects changes of what a placement says of its selection. Which
+// clusters it selected is in its decisions.
+func PlacementChanged(was, is *clusterv1beta1.Placement) bool {
+	return was.Status.NumberOfSelectedClusters != is.Status.NumberOfSelectedClusters ||
+		len(was.Status.DecisionGroups) != len(is.Status.DecisionGroups) ||
+		was.Generation != is.Generation || ScheduledElsewhere(was) != ScheduledElsewhere(is)
+}
+
+// StandingChanged selects changes of what decides whether a cluster may be chosen.
+func StandingChanged(was, is *clusterv1.ManagedCluster) bool {
+	return !maps.Equal(was.Labels, is.Labels) || was.Spec.AcceptsClient() != is.Spec.AcceptsClient() ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.UID != is.UID
+}
+
+// Awaited remembers which objects have clusters in their placements' decisions that
+// get nothing yet, so that a change of the cluster wakes them. It is empty after a
+// start, when every object is looked at. It is safe for concurrent use.
+type Awaited struct {
+	mu      sync.Mutex
+	objects map[string]sets.Set[types.NamespacedName] // by cluster
+	names   map[types.NamespacedName][]string         // the clusters by object
+}
+
+// Remember replaces what an object waits for.
+func (a *Awaited) Remember(object types.NamespacedName, clusters []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range a.names[object] {
+		a.objects[name].Delete(object)
+		if len(a.objects[name]) == 0 {
+			delete(a.objects, name)
+		}
+	}
+	delete(a.names, object)
+	if len(clusters) == 0 {
+		return
+	}
+	if a.objects == nil {
+		a.objects, a.names = map[string]sets.Set[types.NamespacedName]{}, map[types.NamespacedName][]string{}
+	}
+	a.names[object] = clusters
+	for _, name := range clusters {
+		if a.objects[name] == nil {
+			a.objects[name] = sets.Set[types.NamespacedName]{}
+		}
+		a.objects[name].Insert(object)
+	}
+}
+
+// Of are the objects that wait for a cluster.
+func (a *Awaited) Of(cluster string) []types.NamespacedName {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.objects[cluster].UnsortedList()
+}
+
+// In are the objects of a namespace that wait for any cluster; of all namespaces
+// when it is empty.
+func (a *Awaited) In(namespace string) (found []types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for object := range a.names {
+		if namespace == "" || object.Namespace == namespace {
+			found = append(found, object)
+		}
+	}
+	return found
 }

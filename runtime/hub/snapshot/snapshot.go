@@ -37,7 +37,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -125,7 +125,7 @@ func (h *Handler) refusal(ctx context.Context, r *http.Request) (status int, pro
 	}
 	for _, kind := range kinds() {
 		right := authorizationv1.ResourceAttributes{Verb: "list", Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
-		allowed, reason, err := debug.Allowed(ctx, h.client, who, right)
+		allowed, reason, err := authorization.Allowed(ctx, h.client, who, right)
 		if err != nil {
 			return http.StatusInternalServerError, err
 		}

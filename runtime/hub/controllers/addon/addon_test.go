@@ -18,8 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/discovery"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 )
 
 const (
@@ -119,7 +118,7 @@ func TestAddOnsOfASilentClusterAreUnknown(t *testing.T) {
 			if status != "" {
 				w.is(status)
 			}
-			first, second := w.reconcile(health.NewController(w)), w.reconcile(health.NewController(w))
+			first, second := w.reconcile(addoncontrollers.NewHealth(w)), w.reconcile(addoncontrollers.NewHealth(w))
 			for i, a := range addOns {
 				w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(a), a))
 				if got := availability(a); got != want[i] {
@@ -161,7 +160,7 @@ func TestOnlyTheConditionOfASilentClustersAddOnChanges(t *testing.T) {
 			// What the server itself does not keep across versions is not at issue.
 			before, err = addOns.Get(context.Background(), "a", metav1.GetOptions{})
 			w.Must(err)
-			w.reconcile(health.NewController(w))
+			w.reconcile(addoncontrollers.NewHealth(w))
 			after, err := addOns.Get(context.Background(), "a", metav1.GetOptions{})
 			w.Must(err)
 			if err := sameButFor(before, after, "Available"); err != nil {
@@ -174,7 +173,7 @@ func TestOnlyTheConditionOfASilentClustersAddOnChanges(t *testing.T) {
 func TestAnAddOnThatComesToASilentClusterIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.is(metav1.ConditionUnknown)
-	env.StartManager(t, func(m manager.Manager) error { return health.NewController(m.GetClient()).Register(m) })
+	env.StartManager(t, func(m manager.Manager) error { return addoncontrollers.NewHealth(m.GetClient()).Register(m) })
 	a := w.addOn("late", "")
 	until := func() {
 		t.Helper()
@@ -205,14 +204,14 @@ func TestManyAddOnsAreReportedInOneWrite(t *testing.T) {
 	}
 	long := strings.Repeat("x", 60) // no label's name is as long as that with the prefix
 	w.addOn(long, metav1.ConditionTrue)
-	if n := w.reconcile(discovery.NewController(w)); n != 1 {
+	if n := w.reconcile(addoncontrollers.NewDiscovery(w)); n != 1 {
 		t.Errorf("%d writes, want 1", n)
 	}
 	w.mustFeature(want)
 	if w.cluster().Labels["env"] != "prod" {
 		t.Error("the user's label is gone")
 	}
-	if n := w.reconcile(discovery.NewController(w)); n != 0 {
+	if n := w.reconcile(addoncontrollers.NewDiscovery(w)); n != 0 {
 		t.Errorf("%d writes although nothing has changed", n)
 	}
 }
@@ -224,10 +223,10 @@ func TestAnAddOnThatGoesIsReportedNoMore(t *testing.T) {
 	w.Must(w.Patch(context.Background(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
 	t.Cleanup(func() { w.Release(a) })
 	w.addOn("b", metav1.ConditionFalse)
-	w.reconcile(discovery.NewController(w))
+	w.reconcile(addoncontrollers.NewDiscovery(w))
 	w.mustFeature(map[string]string{"a": "available", "b": "unhealthy"})
 	w.Must(w.Delete(context.Background(), a))
-	w.reconcile(discovery.NewController(w))
+	w.reconcile(addoncontrollers.NewDiscovery(w))
 	w.mustFeature(map[string]string{"b": "unhealthy"})
 }
 
@@ -244,7 +243,7 @@ func TestAClusterThatCannotHaveAddOnsYetIsNotLabelled(t *testing.T) {
 			w := newWorld(t)
 			w.addOn("a", metav1.ConditionTrue)
 			change(w)
-			if n := w.reconcile(discovery.NewController(w)); n != 0 {
+			if n := w.reconcile(addoncontrollers.NewDiscovery(w)); n != 0 {
 				t.Errorf("%d writes", n)
 			}
 			w.mustFeature(map[string]string{})
@@ -257,7 +256,8 @@ func TestLabelsThatOthersChangeArePutRight(t *testing.T) {
 	w.addOn("a", metav1.ConditionTrue)
 	other.addOn("a", metav1.ConditionTrue)
 	other.is(metav1.ConditionTrue)
-	env.StartManager(t, func(m manager.Manager) error { return discovery.NewController(m.GetClient()).Register(m) })
+	register := func(m manager.Manager) error { return addoncontrollers.NewDiscovery(m.GetClient()).Register(m) }
+	env.StartManager(t, register)
 	until := func(w *world) {
 		t.Helper()
 		testkit.Eventually(t, func() error {

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 )
 
@@ -82,7 +82,7 @@ func (f *fleet) runDeploying() *requests {
 		return []controllerOf{
 			registration.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(), as, f.clock),
 			deploy.NewController(writing, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("test"), f.clock, deploy.Options{}),
-			health.NewController(m.GetClient()),
+			addoncontrollers.NewHealth(m.GetClient()),
 		}
 	})
 	return r

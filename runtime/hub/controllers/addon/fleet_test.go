@@ -32,10 +32,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
@@ -66,7 +65,8 @@ func newFleet(t testing.TB, clusters string) *fleet {
 	f := &fleet{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon)}
 	counting, writes := env.Counting(t)
 	f.writes = writes
-	f.install, f.owner = install.NewController(counting, selection.BoundSets), owner.NewController(counting)
+	f.install = addoncontrollers.NewInstaller(counting, selection.BoundSets)
+	f.owner = addoncontrollers.NewOwners(counting)
 	f.progressing = progressing.NewController(counting, f.clock)
 	as, err := addons.NewManager(env.Config("muster-test"), client.Options{Scheme: counting.Scheme(), Mapper: counting.RESTMapper()})
 	f.Must(err)

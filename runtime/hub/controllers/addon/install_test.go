@@ -13,9 +13,8 @@ import (
 
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
@@ -108,7 +107,7 @@ func TestDecisionsInstallNowhereElse(t *testing.T) {
 // Where the rule of bound sets is off, decisions alone count, as upstream.
 func TestWithoutTheRuleDecisionsAloneInstall(t *testing.T) {
 	f := newFleet(t, "a")
-	f.install = install.NewController(f.Client, selection.AnyCluster)
+	f.install = addoncontrollers.NewInstaller(f.Client, selection.AnyCluster)
 	f.configuration = configuration.NewController(f.Client, f.Client, f.events, f.clock, selection.AnyCluster)
 	f.member("foreign", map[string]string{cluster.ClusterSetLabel: "another"}, nil)
 	f.place("p", "0:a,foreign,missing")
@@ -202,7 +201,7 @@ func TestAddOnsGetTheirClustersAnnotations(t *testing.T) {
 	f.Merge(f.in("a"), `{"metadata":{"annotations":{%q:"{}",%q:"host"}}}`, values, hosting)
 	orphan := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: mc.Name, Name: "orphan"}}
 	f.Make(orphan)
-	c := annotations.NewController(f, f)
+	c := addoncontrollers.NewAnnotations(f, f)
 	change := func(patch string) {
 		t.Helper()
 		before := maps.Clone(mc.Annotations)

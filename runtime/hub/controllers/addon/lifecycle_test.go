@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
-	managed "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/lifecycle"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 )
 
 // As upstream, an add-on from a template that says it manages itself does so with an
@@ -35,12 +35,13 @@ func TestTheLifecycleOfATemplateAddOn(t *testing.T) {
 			}
 			f.Make(a)
 			counting, writes := env.Counting(t)
-			n := writes.During(func() { f.Reconcile(managed.NewController(counting), client.ObjectKeyFromObject(a)) })
+			c := addoncontrollers.NewLifecycle(counting)
+			n := writes.During(func() { f.Reconcile(c, client.ObjectKeyFromObject(a)) })
 			got, set := f.definition().Annotations[lifecycle]
 			if n != c.writes || !set || got != c.want || f.definition().Annotations["example.org/other"] != "x" {
 				t.Errorf("%d writes, and the annotation is %q (%v), want %d and %q", n, got, set, c.writes, c.want)
 			}
-			if n := writes.During(func() { f.Reconcile(managed.NewController(counting), types.NamespacedName{Name: f.name}) }); n != 0 {
+			if n := writes.During(func() { f.Reconcile(c, types.NamespacedName{Name: f.name}) }); n != 0 {
 				t.Errorf("%d writes although nothing has changed", n)
 			}
 		})

@@ -15,8 +15,8 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	addonv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1beta1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
@@ -215,7 +215,7 @@ func TestAPassListsNothingForEachCluster(t *testing.T) {
 				return c.Get(ctx, key, o, opts...)
 			},
 		})
-		f.Reconcile(install.NewController(counting, selection.BoundSets), keyOf(f.definition()))
+		f.Reconcile(addoncontrollers.NewInstaller(counting, selection.BoundSets), keyOf(f.definition()))
 		f.Reconcile(configuration.NewController(counting, counting, f.events, f.clock, selection.BoundSets), keyOf(f.definition()))
 	}
 	if lists["a"] == 0 || lists["a"] != lists["a b c d"] {

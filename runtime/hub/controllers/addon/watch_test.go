@@ -13,10 +13,8 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/annotations"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/install"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/owner"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
@@ -39,7 +37,7 @@ func (f *fleet) runWith(more func(m manager.Manager) []controllerOf) {
 		}
 		c := m.GetClient()
 		all := []controllerOf{
-			install.NewController(c, selection.BoundSets), owner.NewController(c), annotations.NewController(c, m.GetAPIReader()),
+			addoncontrollers.NewInstaller(c, selection.BoundSets), addoncontrollers.NewOwners(c), addoncontrollers.NewAnnotations(c, m.GetAPIReader()),
 			configuration.NewController(c, m.GetCache(), m.GetEventRecorder("test"), f.clock, selection.BoundSets), progressing.NewController(c, f.clock),
 		}
 		for _, x := range append(all, more(m)...) {

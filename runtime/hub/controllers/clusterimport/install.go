@@ -1,21 +1,28 @@
 package clusterimport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/rolloutstatus"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -268,4 +275,103 @@ func (c *Controller) ensureCluster(ctx context.Context, j *job) error {
 		j.status.PublishedServer = j.server.Server.String()
 	}
 	return nil
+}
+
+// An import may say where users reach the cluster: at the server of the kubeconfig.
+
+// unpublishable says why users could not reach a cluster as the hub does; empty when
+// they can, or nobody asked.
+func unpublishable(imp *v1alpha1.ClusterImport, to *kubeconfig.Contained) string {
+	if name := to.Config.TLSClientConfig.ServerName; imp.Spec.PublishServer && name != "" {
+		return fmt.Sprintf("spec.publishServer is set, and users can't verify its server %s by the name %q of "+
+			"tls-server-name: "+
+			"give a server whose host is in its certificate, or set spec.publishServer to false", to.Server.Host, name)
+	}
+	return ""
+}
+
+// published are the addresses of a cluster with the one that an import publishes, which
+// is nil when it publishes none, first, and without the former one.
+func published(
+	before []clusterv1.ClientConfig, former string, wanted *clusterv1.ClientConfig,
+) []clusterv1.ClientConfig {
+	after := slices.DeleteFunc(slices.Clone(before), func(is clusterv1.ClientConfig) bool {
+		return former != "" && is.URL == former || wanted != nil && is.URL == wanted.URL
+	})
+	if wanted != nil {
+		after = slices.Insert(after, 0, *wanted)
+	}
+	return after
+}
+
+// publish puts the server and the authority of the kubeconfig among the addresses of the
+// cluster, and reports whether that changed them.
+func (j *job) publish() (changed bool) {
+	var wanted *clusterv1.ClientConfig
+	if j.imp.Spec.PublishServer {
+		ca := j.server.Config.TLSClientConfig.CAData
+		wanted = &clusterv1.ClientConfig{URL: j.server.Server.String(), CABundle: ca}
+	}
+	before := j.cluster.Spec.ManagedClusterClientConfigs
+	return setAddresses(j.cluster, published(before, j.status.PublishedServer, wanted))
+}
+
+func setAddresses(mc *clusterv1.ManagedCluster, after []clusterv1.ClientConfig) (changed bool) {
+	if len(after) == 0 {
+		after = nil
+	}
+	if equality.Semantic.DeepEqual(mc.Spec.ManagedClusterClientConfigs, after) {
+		return false
+	}
+	mc.Spec.ManagedClusterClientConfigs = after
+	return true
+}
+
+// withdraw takes a published address away when the import publishes none any more.
+func (c *Controller) withdraw(ctx context.Context, j *job) error {
+	if j.imp.Spec.PublishServer || j.status.PublishedServer == "" {
+		return nil
+	}
+	if j.cluster != nil {
+		mc := j.cluster.DeepCopy()
+		_, err := patch.Object(ctx, c.client, mc, func() bool {
+			return setAddresses(mc, published(mc.Spec.ManagedClusterClientConfigs, j.status.PublishedServer, nil))
+		})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("change the ManagedCluster: %w", err)
+		}
+	}
+	j.status.PublishedServer = ""
+	return nil
+}
+
+// maxPods is how many pods of an agent are looked at.
+const maxPods = 50
+
+// reasonWord is the form of Kubernetes' reasons.
+var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]{1,63}$`)
+
+// whyNotRunning says which pod of the agent does not run, with which image, and
+// Kubernetes' word for it; empty when that is not known. The pods are what the cluster
+// says they are: the image is the one that the hub has asked for, and no text of a pod
+// is repeated.
+func (c *connection) whyNotRunning(ctx context.Context, o klusterlet.Options) (string, error) {
+	pods := &corev1.PodList{}
+	own := client.MatchingLabels{klusterlet.AppLabel: klusterlet.Name}
+	err := c.List(ctx, pods, client.InNamespace(o.Namespace), own, client.Limit(maxPods))
+	if err != nil {
+		return "", err
+	}
+	return describeProblem(rolloutstatus.ProblemOf(pods.Items), cmp.Or(o.Image, klusterlet.DefaultImage())), nil
+}
+
+func describeProblem(p *rolloutstatus.Problem, image string) string {
+	if p == nil || !reasonWord.MatchString(p.Reason) || len(validation.IsDNS1123Subdomain(p.Pod)) > 0 {
+		return ""
+	}
+	text := fmt.Sprintf("pod %s, image %s: %s", p.Pod, image, p.Reason)
+	if p.Ended != nil {
+		text += fmt.Sprintf(" (it ended with code %d)", p.Ended.ExitCode)
+	}
+	return text
 }

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 )
 
 // fieldManager is whose the fields are that imports set in managed clusters.
@@ -50,14 +50,9 @@ type observation struct {
 func get(ctx context.Context, c client.Client, o client.Object, namespace, name string) (found bool, err error) {
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, &stepError{fmt.Sprintf("read the %s %s", kindOf(o), name), err}
+		return false, &stepError{fmt.Sprintf("read the %s %s", apply.Kind(o), name), err}
 	}
 	return err == nil, nil
-}
-
-func kindOf(o client.Object) string {
-	_, kind, _ := strings.Cut(fmt.Sprintf("%T", o), ".")
-	return kind
 }
 
 // look reads what there is of an agent.

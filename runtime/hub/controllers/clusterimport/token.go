@@ -1,20 +1,30 @@
 package clusterimport
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"math/big"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -43,18 +53,6 @@ func tokenID(imp *v1alpha1.ClusterImport) string {
 		id[i] = alphabet[int(sum[i])%len(alphabet)]
 	}
 	return string(id)
-}
-
-func randomText(length int) (string, error) {
-	text := make([]byte, length)
-	for i := range text {
-		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
-		if err != nil {
-			return "", fmt.Errorf("make a random token: %w", err)
-		}
-		text[i] = alphabet[n.Int64()]
-	}
-	return string(text), nil
 }
 
 func (c *Controller) tokenSecret(ctx context.Context, imp *v1alpha1.ClusterImport) (*corev1.Secret, error) {
@@ -104,7 +102,7 @@ func (c *Controller) rejoinToken(ctx context.Context, j *job) (string, error) {
 		if err != nil || secret == nil || secret.Annotations[importRejoinAnnotation] != counter || !c.usable(secret, 0) {
 			return "", err
 		}
-		return tokenIn(secret), nil
+		return bootstraptoken.Parse(secret).String(), nil
 	}
 	token, err := c.token(ctx, j.imp, asked)
 	if err == nil {
@@ -115,14 +113,9 @@ func (c *Controller) rejoinToken(ctx context.Context, j *job) (string, error) {
 	return token, err
 }
 
-func tokenIn(secret *corev1.Secret) string {
-	return string(secret.Data["token-id"]) + "." + string(secret.Data["token-secret"])
-}
-
 // usable reports whether a token lives for so much longer.
 func (c *Controller) usable(secret *corev1.Secret, reserve time.Duration) bool {
-	expires, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
-	return err == nil && c.clock.Now().Add(reserve).Before(expires)
+	return c.clock.Now().Add(reserve).Before(bootstraptoken.Parse(secret).Expires)
 }
 
 // token is a bootstrap token that is bound to the cluster. With rejoin, a counter, it
@@ -139,29 +132,20 @@ func (c *Controller) token(ctx context.Context, imp *v1alpha1.ClusterImport, rej
 	if secret != nil {
 		asked := secret.Annotations[importRejoinAnnotation] == counter && rejoins(secret) == (rejoin > 0)
 		if asked && c.usable(secret, tokenReserve) {
-			return tokenIn(secret), nil
+			return bootstraptoken.Parse(secret).String(), nil
 		}
 		if err := c.revoke(ctx, imp); err != nil {
 			return "", err
 		}
 	}
-	half, err := randomText(16)
+	token, err := bootstraptoken.New(cluster.BoundBootstrapGroup(imp.Name), "ClusterImport "+imp.Name, c.clock.Now().Add(tokenLife))
 	if err != nil {
 		return "", err
 	}
-	secret = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceSystem, Name: cluster.TokenSecretPrefix + tokenID(imp),
-			Annotations: map[string]string{importAnnotation: string(imp.UID), cluster.TokenRevocationAnnotation: cluster.RevokeRequests},
-		},
-		Type: corev1.SecretTypeBootstrapToken,
-		Data: map[string][]byte{
-			"token-id": []byte(tokenID(imp)), "token-secret": []byte(half), "usage-bootstrap-authentication": []byte("true"),
-			"auth-extra-groups": []byte(cluster.BoundBootstrapGroup(imp.Name)),
-			"expiration":        []byte(c.clock.Now().Add(tokenLife).UTC().Format(time.RFC3339)),
-			"description":       []byte("ClusterImport " + imp.Name),
-		},
-	}
+	token.ID = tokenID(imp)
+	secret = token.Object()
+	secret.Labels = nil // clusteradm must not take it for one of its own
+	secret.Annotations = map[string]string{importAnnotation: string(imp.UID), cluster.TokenRevocationAnnotation: cluster.RevokeRequests}
 	if rejoin > 0 {
 		secret.Annotations[cluster.RejoinAnnotation] = imp.Name
 		secret.Annotations[importRejoinAnnotation] = counter
@@ -169,7 +153,7 @@ func (c *Controller) token(ctx context.Context, imp *v1alpha1.ClusterImport, rej
 	if err := c.client.Create(ctx, secret); err != nil {
 		return "", fmt.Errorf("make a bootstrap token: %w", err)
 	}
-	return tokenIn(secret), nil
+	return token.String(), nil
 }
 
 // rejoins reports whether a token lets a cluster join again, or has.
@@ -187,4 +171,93 @@ func (c *Controller) revoke(ctx context.Context, imp *v1alpha1.ClusterImport) er
 		return fmt.Errorf("revoke the bootstrap token: %w", err)
 	}
 	return nil
+}
+
+// endpoint is where an agent finds this hub.
+type endpoint struct {
+	server, proxy string
+	ca            []byte
+}
+
+// hash is a short digest by which a change is seen.
+func (e endpoint) hash() string {
+	sum := sha256.Sum256([]byte(e.server + "\n" + e.proxy + "\n" + string(e.ca)))
+	return hex.EncodeToString(sum[:8])
+}
+
+// endpointOf is what an import says, and for the rest what the hub publishes.
+func (c *Controller) endpointOf(ctx context.Context, imp *v1alpha1.ClusterImport) (endpoint, error) {
+	wanted := imp.Spec.Endpoint
+	published := &corev1.ConfigMap{}
+	if err := c.live.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.ClusterInfo}, published); err != nil {
+		return endpoint{}, fmt.Errorf("read where agents reach the hub: %w", err)
+	}
+	server, ca, err := bootstraptoken.Server(published.Data)
+	e := endpoint{server: cmp.Or(wanted.Server, server), proxy: wanted.ProxyURL}
+	switch {
+	case err != nil && !errors.Is(err, bootstraptoken.ErrNoServer):
+		return endpoint{}, err
+	case e.server == "":
+		return endpoint{}, errors.New("the hub publishes no URL: set spec.endpoint.server")
+	case wanted.Trust == v1alpha1.TrustSystem:
+	case len(wanted.CABundle) > 0:
+		e.ca = wanted.CABundle
+	default:
+		e.ca = ca
+	}
+	return e, nil
+}
+
+// bootstrap is a kubeconfig with which an agent registers here.
+func (e endpoint) bootstrap(token string) ([]byte, error) {
+	return kubeconfig.Config{Cluster: "hub", User: "bootstrap", Server: e.server, CAData: e.ca, ProxyURL: e.proxy, Token: token}.YAML()
+}
+
+// moved is a kubeconfig that leads to e, and says all else as before; changed is false
+// when it leads there already.
+func (e endpoint) moved(content []byte) (out []byte, changed bool, err error) {
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, false, errors.New("it is not a kubeconfig")
+	}
+	to := currentCluster(config)
+	if to == nil {
+		return nil, false, errors.New("it has no current context")
+	}
+	if to.Server == e.server && to.ProxyURL == e.proxy && bytes.Equal(to.CertificateAuthorityData, e.ca) {
+		return content, false, nil
+	}
+	to.Server, to.ProxyURL, to.CertificateAuthorityData = e.server, e.proxy, e.ca
+	out, err = clientcmd.Write(*config)
+	return out, err == nil, err
+}
+
+func currentCluster(config *clientcmdapi.Config) *clientcmdapi.Cluster {
+	context := config.Contexts[config.CurrentContext]
+	if context == nil {
+		return nil
+	}
+	return config.Clusters[context.Cluster]
+}
+
+// certified reports whether an agent's Secret holds a certificate of a cluster that
+// this hub has signed and that has not expired, with its key, and whether the hub serves
+// this agent. mc is nil when the hub has no such cluster yet.
+func (c *Controller) certified(secret *corev1.Secret, name string, mc *clusterv1.ManagedCluster) bool {
+	if secret == nil || len(secret.Data[cluster.KubeconfigKey]) == 0 {
+		return false
+	}
+	pair, err := tls.X509KeyPair(secret.Data[cluster.TLSCertKey], secret.Data[cluster.TLSKeyKey])
+	roots := x509.NewCertPool()
+	if err != nil || !roots.AppendCertsFromPEM(c.options.HubCA) {
+		return false
+	}
+	of, agent, ok := cluster.ParseCommonName(pair.Leaf.Subject.CommonName)
+	if !ok || of != name || mc != nil && cluster.Replaced(mc.Annotations, agent) {
+		return false
+	}
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: roots, CurrentTime: c.clock.Now().Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err == nil
 }

@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/binding"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/namespaces"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 )
 
 const keep = `{"metadata":{"finalizers":["example.com/wait"]}}`
@@ -32,7 +31,7 @@ func (w *clusterSetWorld) namespacesOf(name string) (got, logged []string) {
 	w.Helper()
 	ctx := log.IntoContext(context.Background(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
 	mc := w.named(name)
-	_, err := namespaces.NewController(w.Client).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
+	_, err := clusterset.NewNamespaces(w.Client).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
 	w.Must(err)
 	w.Must(w.Get(ctx, client.ObjectKeyFromObject(mc), mc))
 	for _, n := range mc.Status.ManagedNamespaces {
@@ -44,7 +43,7 @@ func (w *clusterSetWorld) namespacesOf(name string) (got, logged []string) {
 func TestASetThatGoesIsStillBound(t *testing.T) {
 	w := newClusterSetWorld(t)
 	w.leave(w.set())
-	_, err := binding.NewController(w.Client).Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key()})
+	_, err := clusterset.NewBindings(w.Client).Reconcile(context.Background(), reconcile.Request{NamespacedName: w.key()})
 	w.Must(err)
 	b := w.binding()
 	w.Must(w.Get(context.Background(), client.ObjectKeyFromObject(b), b))

@@ -10,10 +10,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/binding"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/defaultsets"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/namespaces"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 )
 
 // world is one namespace with one bound cluster set, both of the same name.
@@ -41,7 +38,7 @@ func startClusterSets(t testing.TB) {
 		for _, r := range []interface {
 			Register(m manager.Manager) error
 		}{
-			defaultsets.NewController(c), status.NewController(c, status.NewMembers()), binding.NewController(c), namespaces.NewController(c),
+			clusterset.NewDefaults(c), clusterset.NewStatus(c, clusterset.NewMembers()), clusterset.NewBindings(c), clusterset.NewNamespaces(c),
 		} {
 			if err := r.Register(m); err != nil {
 				return err

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/work/completed"
+	fleetcontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet"
 )
 
 func TestCompleteWorkGoesWhenItsTimeIsOver(t *testing.T) {
@@ -46,7 +46,7 @@ func TestCompleteWorkGoesWhenItsTimeIsOver(t *testing.T) {
 		})
 	}
 	clk := clocktesting.NewFakePassiveClock(time.Now().Add(2 * time.Hour))
-	env.StartManager(t, func(m manager.Manager) error { return completed.NewController(m.GetClient(), clk).Register(m) })
+	env.StartManager(t, func(m manager.Manager) error { return fleetcontrollers.NewCompleted(m.GetClient(), clk).Register(m) })
 	gone(now)
 	gone(hour)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(day), day); err != nil {

@@ -19,10 +19,7 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/binding"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/defaultsets"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/namespaces"
-	setstatus "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset/status"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/placement"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -67,7 +64,7 @@ func startPlacements(t testing.TB) *countingClock {
 		for _, r := range []interface {
 			Register(m manager.Manager) error
 		}{
-			defaultsets.NewController(c), setstatus.NewController(c, setstatus.NewMembers()), binding.NewController(c), namespaces.NewController(c),
+			clusterset.NewDefaults(c), clusterset.NewStatus(c, clusterset.NewMembers()), clusterset.NewBindings(c), clusterset.NewNamespaces(c),
 			placement.NewController(c, m.GetEventRecorder("placement-controller"), clk, scheduling.Options{}),
 		} {
 			if err := r.Register(m); err != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clocksync"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 )
 
 const synced = "ManagedClusterConditionClockSynced"
@@ -33,7 +33,7 @@ func (w *world) untilOutOfSync() {
 func startClockSync(w *world) *clocktesting.FakePassiveClock {
 	w.Helper()
 	clk := clocktesting.NewFakePassiveClock(noon)
-	run(w, func(m manager.Manager) error { return clocksync.NewController(m.GetClient(), clk).Register(m) })
+	run(w, func(m manager.Manager) error { return registration.NewClocks(m.GetClient(), clk).Register(m) })
 	at := noon
 	w.Eventually(func() error {
 		at = at.Add(time.Microsecond)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
 )
 
 // sharedRoles are the rules of the shared roles: groups, resources and verbs.
@@ -61,7 +61,7 @@ func untilRight(t testing.TB, name string) *rbacv1.ClusterRole {
 func TestSharedRolesAreThereAsLongAsThereAreClusters(t *testing.T) {
 	ctx := context.Background()
 	run(t, func(m manager.Manager) error {
-		return clusterrole.NewController(m.GetClient(), m.GetAPIReader(), clusterrole.Options{Labels: map[string]string{"example.org/fleet": "blue"}}).Register(m)
+		return managedcluster.NewSharedRoles(m.GetClient(), m.GetAPIReader(), map[string]string{"example.org/fleet": "blue"}).Register(m)
 	})
 	first, second := newWorld(t, nil), newWorld(t, nil) // neither is accepted
 	for name := range sharedRoles {
@@ -93,7 +93,7 @@ func TestSharedRolesAreThereAsLongAsThereAreClusters(t *testing.T) {
 
 func TestWithoutClustersAndRolesNothingIsWritten(t *testing.T) {
 	c, writes := env.Counting(t)
-	if _, err := clusterrole.NewController(c, c, clusterrole.Options{}).Reconcile(context.Background(), reconcile.Request{}); err != nil {
+	if _, err := managedcluster.NewSharedRoles(c, c, nil).Reconcile(context.Background(), reconcile.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	if writes.Count() != 0 {

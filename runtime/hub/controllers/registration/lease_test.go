@@ -20,7 +20,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/lease"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 )
 
 const (
@@ -64,7 +64,7 @@ func TestOnlyAClusterThatWasJudgedGetsALease(t *testing.T) {
 			if x.status != "" {
 				w.report(accepted, x.status)
 			}
-			w.reconcile(lease.NewController(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+			w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 			l := w.lease()
 			err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l)
 			if !x.want {
@@ -102,7 +102,7 @@ func TestALeaseIsLookedAtAgainWhenItExpires(t *testing.T) {
 			w.renew(noon.Add(-x.age))
 			recorder := events.NewFakeRecorder(9)
 			c, writes := env.Counting(t)
-			controller := lease.NewController(c, recorder, clocktesting.NewFakePassiveClock(noon))
+			controller := registration.NewLeases(c, recorder, clocktesting.NewFakePassiveClock(noon))
 			for range 2 {
 				if r := w.reconcile(controller); r.RequeueAfter != x.again {
 					t.Errorf("looked at again after %s, want %s", r.RequeueAfter, x.again)
@@ -126,7 +126,7 @@ func TestAClusterThatGoesWithoutALeaseIsUnknownAtOnce(t *testing.T) {
 	w.report(accepted, metav1.ConditionTrue)
 	w.report(available, metav1.ConditionTrue)
 	w.Must(w.Delete(context.Background(), w.cluster()))
-	w.reconcile(lease.NewController(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	w.mustSay(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
@@ -139,7 +139,7 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 	w.report(available, metav1.ConditionUnknown)
 	w.renew(noon)
 	c, writes := env.Counting(t)
-	w.reconcile(lease.NewController(c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if writes.Count() != 0 {
 		t.Errorf("%d writes for a cluster whose agent is back", writes.Count())
 	}
@@ -147,7 +147,7 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 
 func TestSilenceIsReportedInTheClustersNamespace(t *testing.T) {
 	run(t, func(m manager.Manager) error {
-		return lease.NewController(m.GetClient(), m.GetEventRecorder("registration-controller"), clock.RealClock{}).Register(m)
+		return registration.NewLeases(m.GetClient(), m.GetEventRecorder("registration-controller"), clock.RealClock{}).Register(m)
 	})
 	w := newWorld(t, nil)
 	w.report(accepted, metav1.ConditionTrue)
@@ -189,7 +189,7 @@ func TestALeaseWithoutTheLabelIsLabelled(t *testing.T) {
 	l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
 	w.Make(l)
 	run(t, func(m manager.Manager) error {
-		return lease.NewController(m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
+		return registration.NewLeases(m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
 	})
 	w.untilItSays(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l); err != nil || l.Labels["open-cluster-management.io/cluster-name"] != w.name {

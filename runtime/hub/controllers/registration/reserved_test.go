@@ -25,9 +25,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/clusterrole"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/lease"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
 )
 
@@ -71,7 +70,7 @@ func TestAHubThatStartsWithReservedNamesGrantsThemNothing(t *testing.T) {
 	}
 	recorder := events.NewFakeRecorder(99)
 	run(t, func(m manager.Manager) error {
-		if err := clusterrole.NewController(m.GetClient(), m.GetAPIReader(), clusterrole.Options{}).Register(m); err != nil {
+		if err := managedcluster.NewSharedRoles(m.GetClient(), m.GetAPIReader(), nil).Register(m); err != nil {
 			return err
 		}
 		return managedcluster.NewController(m.GetClient(), m.GetAPIReader(), recorder, clock.RealClock{}, managedcluster.Options{AcceptNew: true}).Register(m)
@@ -147,7 +146,7 @@ func TestNothingIsDoneInTheNamespaceOfAReservedName(t *testing.T) {
 	w := &world{World: env.World(t), name: "kube-public"}
 	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Finalizers: []string{cluster.ResourceCleanupFinalizer, holding}}})
 	w.report(cluster.ConditionHubAccepted, metav1.ConditionTrue)
-	w.reconcile(lease.NewController(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}
@@ -183,7 +182,7 @@ func TestANamespaceThatIsNotTheClustersIsNotTakenOver(t *testing.T) {
 			t.Errorf("%T %s is there (%v)", o, client.ObjectKeyFromObject(o), err)
 		}
 	}
-	w.reconcile(lease.NewController(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/revocation"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 )
 
 // madeBy is a certificate request that a token's holder made, with annotations
@@ -70,7 +70,7 @@ func TestRequestsOfATokenThatWasRevokedMeanwhileGoAtTheStart(t *testing.T) {
 	w.Must(testfleet.Approve(context.Background(), testfleet.Clientset(t, env.Config("muster-test")), decided))
 
 	run(t, func(m manager.Manager) error {
-		return revocation.NewController(m.GetClient(), m.GetAPIReader(), clocktesting.NewFakePassiveClock(noon)).Register(m)
+		return registration.NewRevocation(m.GetClient(), m.GetAPIReader(), clocktesting.NewFakePassiveClock(noon)).Register(m)
 	})
 	state := func(r *certificatesv1.CertificateSigningRequest) bool {
 		err := w.Get(context.Background(), client.ObjectKeyFromObject(r), &certificatesv1.CertificateSigningRequest{})

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/taint"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 )
 
 func (w *world) mustHaveTaints(keys ...string) {
@@ -30,7 +30,7 @@ func TestAClusterIsTaintedByItsAvailability(t *testing.T) {
 		mc.Spec.Taints = []clusterv1.Taint{{Key: user, Value: "a100", Effect: clusterv1.TaintEffectPreferNoSelect, TimeAdded: &at}}
 	})
 	c, writes := env.Counting(t)
-	controller := taint.NewController(c)
+	controller := registration.NewTaints(c)
 	for _, x := range []struct {
 		status metav1.ConditionStatus
 		want   []string
@@ -70,7 +70,7 @@ func TestATaintWithItsTimeIsTheSameTaint(t *testing.T) {
 		mc.Spec.Taints = []clusterv1.Taint{{Key: "cluster.open-cluster-management.io/unreachable", Effect: clusterv1.TaintEffectNoSelect, TimeAdded: &at}}
 	})
 	c, writes := env.Counting(t)
-	w.reconcile(taint.NewController(c))
+	w.reconcile(registration.NewTaints(c))
 	if writes.Count() != 0 {
 		t.Errorf("%d writes", writes.Count())
 	}
@@ -79,6 +79,6 @@ func TestATaintWithItsTimeIsTheSameTaint(t *testing.T) {
 func TestAClusterThatGoesIsNotTainted(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Finalizers = []string{holding} })
 	w.Must(w.Delete(context.Background(), w.cluster()))
-	w.reconcile(taint.NewController(w.Client))
+	w.reconcile(registration.NewTaints(w.Client))
 	w.mustHaveTaints()
 }

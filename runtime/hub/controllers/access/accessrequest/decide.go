@@ -1,6 +1,7 @@
 package accessrequest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -267,4 +268,210 @@ func checkSpec(f *facts) (keyHash string, err error) {
 		return "", fmt.Errorf("spec.user: %w", err)
 	}
 	return access.CheckSpec(&f.request.Spec, &f.cloud.Spec.Access, f.hubID)
+}
+
+// wait takes a request a step further that has no access yet.
+func (o *outcome) wait(f *facts) {
+	late := f.request.CreationTimestamp.Add(patience)
+	o.recheck = late.Sub(f.now)
+	if reason, why := refusal(f); reason != "" {
+		o.drop = f.credential != nil
+		meta.RemoveStatusCondition(&o.status.Conditions, muster.ConditionIssued)
+		if o.set(f.now, muster.ConditionApproved, metav1.ConditionFalse, reason, why) {
+			o.record(corev1.EventTypeWarning, "Refused", "Approve", reason+": "+why)
+		}
+		if !f.now.Before(late) {
+			o.fail(f, reason, "it has waited for too long: "+why)
+		}
+		return
+	}
+	if !o.is(muster.ConditionApproved) {
+		o.approve(f)
+		return // the next pass sees the answer written down
+	}
+	if reason, why := o.missing(f); reason != "" {
+		o.set(f.now, muster.ConditionIssued, metav1.ConditionFalse, reason, why)
+		if !f.now.Before(late) {
+			o.fail(f, reason, "it has waited for too long: "+why)
+		}
+		return
+	}
+	o.take(f)
+}
+
+// approve says that the user may have what it asks for, unless the key is a
+// withdrawn one.
+func (o *outcome) approve(f *facts) {
+	if !f.selected {
+		return // it may be on its way from one decision to another
+	}
+	keyHash, err := checkSpec(f)
+	if err != nil {
+		o.fail(f, muster.ReasonRequestTampered, err.Error())
+		return
+	}
+	o.status.KeyHash = keyHash
+	if until, revoked := f.cloud.RevokedUntil(f.request.Spec.ManagedCluster, keyHash, f.now); revoked {
+		o.fail(f, muster.ReasonKeyRevoked, fmt.Sprintf("the key was withdrawn from the cluster, and a certificate of it lives until %s: ask with another key", stamp(until)))
+		return
+	}
+	o.set(f.now, muster.ConditionApproved, metav1.ConditionTrue, muster.ReasonGranted, "a grant of the logical cloud names the user or one of the user's groups")
+	o.set(f.now, muster.ConditionIssued, metav1.ConditionFalse, muster.ReasonWaitingForRights, "the key is not bound to roles in the cluster yet")
+	o.record(corev1.EventTypeNormal, muster.ConditionApproved, "Approve", "access is granted")
+}
+
+// missing is what an approved request waits for; empty when the agent has answered.
+func (o *outcome) missing(f *facts) (reason, why string) {
+	able := strings.Split(f.cluster.Annotations[muster.UserAccessAnnotation], ",")
+	offline, how := f.offline()
+	switch {
+	case (!f.bound() || !f.applied()) && offline:
+		return muster.ReasonAgentOffline, how
+	case !f.bound() || !f.applied():
+		return f.notBound()
+	case !canDo(f.request.Spec.Mode, able):
+		return muster.ReasonAgentUnable, fmt.Sprintf("the agent of the cluster does not issue by the mode %s: start it with --user-access. The rights are in place, so an administrator of the cluster "+
+			"can sign spec.request by hand: put it into a CertificateSigningRequest for the signer kubernetes.io/kube-apiserver-client with the usages \"client auth\" and \"digital signature\" "+
+			"and spec.expirationSeconds %d, and `kubectl certificate approve` it", f.request.Spec.Mode, f.request.Spec.ExpirationSeconds)
+	}
+	o.ask = true
+	if f.credential == nil || len(f.credential.Status.Conditions) == 0 || !answered(f.credential) {
+		if offline {
+			return muster.ReasonAgentOffline, how
+		}
+		return muster.ReasonWaitingForAgent, progress(f.credential)
+	}
+	return "", ""
+}
+
+// notBound is why the cloud's rights are not in the cluster.
+func (f *facts) notBound() (reason, why string) {
+	for _, failing := range f.cloud.Status.Clusters.Failing {
+		if failing.Name == f.request.Spec.ManagedCluster && failing.Reason != "" && failing.Message != "" {
+			return failing.Reason, failing.Message
+		}
+	}
+	return muster.ReasonWaitingForRights, "the key is not bound to roles in the cluster yet"
+}
+
+// canDo reports whether an agent issues what a mode needs.
+func canDo(mode v1alpha1.AccessMode, able []string) bool {
+	if mode == v1alpha1.AccessAuto {
+		return slices.Contains(able, string(v1alpha1.AccessCertificate)) || slices.Contains(able, string(v1alpha1.AccessToken))
+	}
+	if mode == "" {
+		mode = v1alpha1.AccessCertificate
+	}
+	return slices.Contains(able, string(mode))
+}
+
+// answered reports whether an agent has given or refused what it is asked for.
+func answered(c *v1alpha1.ClusterCredential) bool {
+	return meta.IsStatusConditionTrue(c.Status.Conditions, muster.ConditionIssued) || meta.IsStatusConditionTrue(c.Status.Conditions, muster.ConditionFailed)
+}
+
+// progress is what the agent says while it works on a credential.
+func progress(c *v1alpha1.ClusterCredential) string {
+	if c != nil {
+		if issued := meta.FindStatusCondition(c.Status.Conditions, muster.ConditionIssued); issued != nil && issued.Message != "" {
+			return "the cluster's agent says: " + issued.Message
+		}
+	}
+	return "the cluster's agent has not answered yet"
+}
+
+// fail ends a request that gets nothing.
+func (o *outcome) fail(f *facts, reason, why string) {
+	o.set(f.now, muster.ConditionApproved, metav1.ConditionFalse, reason, why)
+	o.set(f.now, muster.ConditionFailed, metav1.ConditionTrue, reason, why+"; create another request to try again")
+	meta.RemoveStatusCondition(&o.status.Conditions, muster.ConditionIssued)
+	o.record(corev1.EventTypeWarning, muster.ConditionFailed, "Issue", reason+": "+why)
+	o.ask = false
+	o.keepRecord(f)
+}
+
+const (
+	// clockSkew is how far the clock of a cluster may be ahead of the hub's.
+	clockSkew = 5 * time.Minute
+	// maxIssued is how much an agent may hand in, in bytes.
+	maxIssued = 16 << 10
+)
+
+// take takes over what the agent has answered, after checking that it is what was
+// asked for.
+func (o *outcome) take(f *facts) {
+	answer := &f.credential.Status
+	if failed := meta.FindStatusCondition(answer.Conditions, muster.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
+		o.fail(f, failed.Reason, "the cluster's agent says: "+failed.Message)
+		return
+	}
+	issued, reason, err := read(answer, &f.request.Spec, f.hubID, o.status.KeyHash, f.now)
+	if err != nil {
+		o.fail(f, reason, "what the cluster's agent has handed in is not passed on: "+err.Error())
+		return
+	}
+	o.status.IssuedAccess = issued
+	message := "the cluster has issued a " + map[bool]string{true: "certificate", false: "token"}[len(issued.Certificate) > 0]
+	var problem string
+	if o.status.Endpoints, problem = access.Endpoints(f.cluster); problem != "" {
+		message += "; EndpointUnknown: " + problem
+	}
+	o.set(f.now, muster.ConditionIssued, metav1.ConditionTrue, reason, message)
+	o.record(corev1.EventTypeNormal, muster.ConditionIssued, "Issue", "handed out: "+message)
+	o.recheck = issued.NotAfter.Sub(f.now)
+}
+
+// replace takes over the token that an agent has put in the place of one that is void.
+// What does not live on within the time of the first is not passed on.
+func (o *outcome) replace(f *facts) {
+	if f.credential == nil || len(o.status.SealedToken) == 0 || bytes.Equal(f.credential.Status.SealedToken, o.status.SealedToken) {
+		return
+	}
+	issued, _, err := read(&f.credential.Status, &f.request.Spec, f.hubID, o.status.KeyHash, f.now)
+	if err != nil || len(issued.SealedToken) == 0 || issued.NotAfter.After(o.status.NotAfter.Add(clockSkew)) {
+		return
+	}
+	o.status.IssuedAccess = issued
+	o.record(corev1.EventTypeNormal, muster.ConditionIssued, "Issue", "handed out: the cluster has issued another token, as the first one's service account was made again")
+}
+
+// read checks an agent's answer and returns what of it is handed on. The times and
+// the serial number are the certificate's own, not what the agent says of it.
+func read(answer *v1alpha1.ClusterCredentialStatus, spec *v1alpha1.AccessRequestSpec, hubID, keyHash string, now time.Time) (out v1alpha1.IssuedAccess, reason string, _ error) {
+	latest := now.Add(time.Duration(spec.ExpirationSeconds)*time.Second + clockSkew)
+	certificate, token := len(answer.Certificate) > 0, len(answer.SealedToken) > 0
+	tampered := func(format string, args ...any) (v1alpha1.IssuedAccess, string, error) {
+		return v1alpha1.IssuedAccess{}, muster.ReasonRequestTampered, fmt.Errorf(format, args...)
+	}
+	switch {
+	case certificate == token:
+		return tampered("it is neither a certificate nor a token, or both")
+	case certificate && spec.Mode == v1alpha1.AccessToken, token && spec.Mode != v1alpha1.AccessToken && spec.Mode != v1alpha1.AccessAuto:
+		return tampered("it is not by the mode %s", spec.Mode)
+	case len(answer.Certificate) > maxIssued || len(answer.SealedToken) > maxIssued:
+		return tampered("it has more than %d bytes", maxIssued)
+	}
+	out = v1alpha1.IssuedAccess{Certificate: answer.Certificate, SealedToken: answer.SealedToken, KeyHash: keyHash}
+	reason = muster.ReasonTokenIssued
+	if certificate {
+		reason = muster.ReasonCertificateIssued
+		leaf, err := access.ReadCertificate(answer.Certificate, hubID, spec.User, keyHash)
+		if err != nil {
+			return tampered("%w", err)
+		}
+		out.Serial = leaf.SerialNumber.Text(16)
+		out.NotBefore, out.NotAfter = &metav1.Time{Time: leaf.NotBefore}, &metav1.Time{Time: leaf.NotAfter}
+	} else {
+		out.NotBefore, out.NotAfter, out.ServiceAccountUID = answer.NotBefore, answer.NotAfter, answer.ServiceAccountUID
+	}
+	switch {
+	case out.NotAfter == nil:
+		return tampered("it does not say when the token ends")
+	case out.NotAfter.After(latest):
+		return v1alpha1.IssuedAccess{}, muster.ReasonSignerIgnoredLifetime,
+			fmt.Errorf("it lives until %s, and %d seconds were asked for", stamp(out.NotAfter.Time), spec.ExpirationSeconds)
+	case len(out.Serial) > 64:
+		return tampered("its serial number is too long")
+	}
+	return out, reason, nil
 }

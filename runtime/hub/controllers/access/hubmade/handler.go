@@ -10,11 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -28,6 +32,8 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/event"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
@@ -162,21 +168,15 @@ func (h *Handler) mayBe(ctx context.Context, who user.Info, name string) error {
 	if name == who.GetName() {
 		return nil
 	}
-	asked := &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: name}
+	asked := authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: name}
 	if namespace, account, err := serviceaccount.SplitUsername(name); err == nil {
 		asked.Resource, asked.Namespace, asked.Name = "serviceaccounts", namespace, account
 	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for k, v := range who.GetExtra() {
-		extra[k] = v
+	allowed, _, err := authorization.Allowed(ctx, h.client, who, asked)
+	if err != nil {
+		return err
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: who.GetName(), Groups: who.GetGroups(), UID: who.GetUID(), Extra: extra, ResourceAttributes: asked,
-	}}
-	if err := h.client.Create(ctx, review); err != nil {
-		return fmt.Errorf("ask for the rights of %s: %w", who.GetName(), err)
-	}
-	if !review.Status.Allowed {
+	if !allowed {
 		return fmt.Errorf("user %q may not have the kubeconfig of user %q: the verb impersonate on %s %q is missing; leave user out for the own one",
 			who.GetName(), name, asked.Resource, asked.Name)
 	}
@@ -288,13 +288,62 @@ func reasonOf(r *v1alpha1.AccessRequest) string {
 	return muster.ReasonInProgress
 }
 
-// HubID reads the hub's ID.
+// HubID reads the hub's ID, and remembers it. It is safe for concurrent use.
 func HubID(r client.Reader) func(context.Context) (string, error) {
+	var mu sync.Mutex
+	var id string
 	return func(ctx context.Context) (string, error) {
-		ns := systemNamespace()
-		if err := r.Get(ctx, client.ObjectKeyFromObject(ns), ns); err != nil {
-			return "", fmt.Errorf("find out the hub's ID: %w", err)
+		mu.Lock()
+		defer mu.Unlock()
+		if id == "" {
+			ns := &corev1.Namespace{}
+			if err := r.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
+				return "", fmt.Errorf("find out the hub's ID: %w", err)
+			}
+			id = access.HubID(string(ns.UID))
 		}
-		return access.HubID(string(ns.UID)), nil
+		return id, nil
 	}
+}
+
+// Equal refusals share one event for as long as it lives; a flood of different ones
+// must not fill the store.
+const refusalsPerSecond, refusalsAtOnce = 1, 50
+
+// record leaves an event on the cloud for a kubeconfig that is handed out. What does
+// not fit into it is in the audit log.
+func (h *Handler) record(ctx context.Context, lc *v1alpha1.LogicalCloud, requester, user string, handed []string) error {
+	note := fmt.Sprintf("kubeconfig handed out: requester %q, user %q, %s", requester, user, strings.Join(handed, "; "))
+	e := h.event(lc, corev1.EventTypeNormal, muster.EventKubeconfigHandedOut, note)
+	e.GenerateName = "kubeconfig-"
+	if err := h.client.Create(ctx, e); err != nil {
+		return fmt.Errorf("record that a kubeconfig is handed out: %w", err)
+	}
+	audit.AddAuditAnnotation(ctx, "muster-fleet.io/kubeconfig", fmt.Sprintf("user %q: %s", user, strings.Join(handed, "; ")))
+	return nil
+}
+
+// refused leaves an event on the cloud for a kubeconfig that somebody may not have.
+func (h *Handler) refused(ctx context.Context, lc *v1alpha1.LogicalCloud, requester, user string, why error) {
+	audit.AddAuditAnnotation(ctx, "muster-fleet.io/access-refused", why.Error())
+	note := fmt.Sprintf("kubeconfig refused: requester %q, user %q: %v", requester, user, why)
+	e := h.event(lc, corev1.EventTypeWarning, muster.EventAccessRefused, note)
+	event.NameOnce(e, "kubeconfig-refused-")
+	log := logging.FromContext(ctx).With("namespace", e.Namespace, "note", e.Note)
+	if !h.refusals.TryAccept() {
+		log.Info("kubeconfig refused, and no event made, as there are too many")
+		return
+	}
+	if err := h.client.Create(ctx, e); err != nil && !apierrors.IsAlreadyExists(err) {
+		log.Error("make an event of a refused kubeconfig", "err", err)
+	}
+}
+
+// event is one about a cloud, without a name.
+func (h *Handler) event(lc *v1alpha1.LogicalCloud, kind, reason, note string) *eventsv1.Event {
+	source := event.Source{Controller: muster.GroupName + "/access", Instance: "muster-hub", Clock: h.clock}
+	return source.New(corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "LogicalCloud",
+		Namespace: lc.Namespace, Name: lc.Name, UID: lc.UID,
+	}, event.What{Type: kind, Reason: reason, Action: "HandOut", Note: note})
 }

@@ -38,10 +38,7 @@ func (c *Controller) report(ctx context.Context, lc *v1alpha1.LogicalCloud, s *s
 		}
 		return !apiequality.Semantic.DeepEqual(*before, lc.Status)
 	})
-	if err != nil {
-		return fmt.Errorf("report on the LogicalCloud %s: %w", client.ObjectKeyFromObject(lc), err)
-	}
-	return nil
+	return patch.Explain(err, "report on the LogicalCloud %s", client.ObjectKeyFromObject(lc))
 }
 
 // count counts the clusters, and names some that need attention: those that have

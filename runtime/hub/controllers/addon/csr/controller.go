@@ -12,13 +12,21 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
@@ -27,6 +35,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // retryAfter is when to try again to sign. The Secrets of authorities, and the rights
@@ -221,10 +231,7 @@ func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSign
 	}
 	r = r.DeepCopy()
 	r.Status.Certificate = certificate
-	if err := c.client.SubResource("status").Update(ctx, r); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("sign the certificate request %s: %w", r.Name, err)
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, patch.Explain(client.IgnoreNotFound(c.client.SubResource("status").Update(ctx, r)), "sign the certificate request %s", r.Name)
 }
 
 func (c *Controller) certificate(ctx context.Context, r *certificatesv1.CertificateSigningRequest, key types.NamespacedName) ([]byte, error) {
@@ -248,4 +255,61 @@ func (c *Controller) certificate(ctx context.Context, r *certificatesv1.Certific
 // refuse explains why a request is not approved.
 func (c *Controller) refuse(r *certificatesv1.CertificateSigningRequest, why string) {
 	c.events.Eventf(r, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve", "%s", why)
+}
+
+// Register adds the controller to a manager. Its cache needs addons.Index.
+func (c *Controller) Register(m manager.Manager) error {
+	labelled, err := addons.NewCache(m, cluster.AddOnNameLabel, &certificatesv1.CertificateSigningRequest{})
+	if err != nil {
+		return err
+	}
+	c.requests = labelled
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(addons.KindOf(addon.TemplateResource)))
+	return builder.ControllerManagedBy(m).
+		Named("addon-csr").
+		WatchesRawSource(source.Kind[client.Object](labelled, &certificatesv1.CertificateSigningRequest{},
+			&handler.EnqueueRequestForObject{}, watch.When(open))).
+		// A request that came too early is judged again.
+		Watches(&v1alpha1.ManagedClusterAddOn{}, handler.EnqueueRequestsFromMapFunc(c.ofAddOn),
+			builder.WithPredicates(watch.Appears(), watch.Changed(addOnChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
+			builder.WithPredicates(watch.Appears(), watch.Changed(wasAccepted))).
+		Watches(template, handler.EnqueueRequestsFromMapFunc(c.ofTemplate), builder.WithPredicates(watch.Appears(), predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(patch.RetryConflicts(c))
+}
+
+func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
+	return !apiequality.Semantic.DeepEqual(was.Status.Registrations, is.Status.Registrations) ||
+		!apiequality.Semantic.DeepEqual(was.Status.ConfigReferences, is.Status.ConfigReferences)
+}
+
+func wasAccepted(was, is *clusterv1.ManagedCluster) bool {
+	return is.Spec.AcceptsClient() && !was.Spec.AcceptsClient()
+}
+
+func (c *Controller) ofAddOn(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.openOnes(ctx, client.MatchingLabels{cluster.NameLabel: o.GetNamespace(), cluster.AddOnNameLabel: o.GetName()})
+}
+
+func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.openOnes(ctx, client.MatchingLabels{cluster.NameLabel: o.GetName()})
+}
+
+// ofTemplate are the requests of the add-ons that a template counts for.
+func (c *Controller) ofTemplate(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	kind := v1alpha1.ConfigGroupResource{Group: addon.GroupName, Resource: addon.TemplateResource}
+	names := map[string]bool{}
+	for _, r := range addons.ConfiguredWith(ctx, c.client, kind, client.ObjectKeyFromObject(o)) {
+		if !names[r.Name] {
+			names[r.Name] = true
+			out = append(out, c.openOnes(ctx, client.MatchingLabels{cluster.AddOnNameLabel: r.Name})...)
+		}
+	}
+	return out
+}
+
+func (c *Controller) openOnes(ctx context.Context, labels client.MatchingLabels) []reconcile.Request {
+	return watch.Matching(ctx, c.requests, &certificatesv1.CertificateSigningRequestList{}, open, labels)
 }

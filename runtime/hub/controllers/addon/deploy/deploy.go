@@ -3,12 +3,18 @@ package deploy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/works"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -133,4 +139,177 @@ func in(place works.Place, all []*workv1.ManifestWork) (out []*workv1.ManifestWo
 		}
 	}
 	return out
+}
+
+// remove takes a deleted add-on out of its clusters. Works in its own cluster go with
+// it; before, what is to run there does.
+func (c *Controller) remove(ctx context.Context, p *pass) error {
+	if err := c.setFinalizers(ctx, p, withoutDeprecated); err != nil {
+		return err
+	}
+	own := []string{addon.PreDeleteFinalizer, addon.HostingPreDeleteFinalizer, addon.HostingManifestsFinalizer}
+	if !slices.ContainsFunc(p.addOn.Finalizers, func(f string) bool { return slices.Contains(own, f) }) {
+		return nil
+	}
+	all, problem := c.render(ctx, p)
+	if isFailure(problem) {
+		return problem
+	}
+	managed := hook{place: p.managed(), finalizer: addon.PreDeleteFinalizer, cluster: p.cluster, have: p.own}
+	hosting := hook{place: p.hosting(), finalizer: addon.HostingPreDeleteFinalizer, cluster: p.host, have: in(p.hosting(), p.away)}
+	if all != nil {
+		managed.content, hosting.content = &all.managed, &all.hosting
+	}
+	var done []string
+	hooks := []hook{managed, hosting}
+	if p.asked == "" {
+		hooks, done = hooks[:1], append(done, addon.HostingPreDeleteFinalizer)
+	}
+	r := &report{}
+	for _, h := range hooks {
+		finished, err := c.run(ctx, p, r, h, all, problem)
+		if err != nil {
+			return err
+		}
+		if finished {
+			done = append(done, h.finalizer)
+		}
+	}
+	if err := c.publish(ctx, p, r); err != nil {
+		return err
+	}
+	if slices.Contains(done, addon.HostingPreDeleteFinalizer) {
+		var changes []works.Change
+		for _, w := range p.away {
+			changes = append(changes, works.Change{Have: w})
+		}
+		if _, err := c.carryOut(ctx, p.away, changes); err != nil {
+			return err
+		}
+		done = append(done, addon.HostingManifestsFinalizer)
+	}
+	return c.setFinalizers(ctx, p, func(have []string) []string { return without(have, done...) })
+}
+
+// run runs a hook, and reports whether there is nothing to wait for.
+func (c *Controller) run(ctx context.Context, p *pass, r *report, h hook, all *content, problem error) (finished bool, err error) {
+	if !slices.Contains(p.addOn.Finalizers, h.finalizer) {
+		return true, nil
+	}
+	if why := h.impossible(); why != "" {
+		c.events.Eventf(p.addOn, nil, corev1.EventTypeWarning, eventSkipped, "Delete", "what was to run before the add-on is deleted does not: %s", why)
+		return true, nil
+	}
+	w, wanted := h.work(), h.manifests()
+	switch {
+	case w != nil && !h.belongs(w):
+		return false, c.delete(ctx, w) // it ran for an earlier add-on of the name
+	case len(wanted) > 0:
+		in := c.input(h.place, works.Content{Hooks: wanted}, all)
+		change, needed, err := works.Hook(in, h.have)
+		if err != nil {
+			r.waits(p, h, err.Error())
+			return false, nil
+		}
+		if needed {
+			if err := c.write(ctx, change); err != nil {
+				return false, err
+			}
+		}
+		if w == nil {
+			r.waits(p, h, "")
+			return false, nil
+		}
+	case w == nil && (h.content != nil || errors.Is(problem, errWaiting) || works.Deployed(h.place, h.have) > 0):
+		return true, nil // what the cluster has got has no hooks
+	case w == nil:
+		r.waits(p, h, fmt.Sprintf("what is to run is not known: %v", problem))
+		return false, nil
+	}
+	done, failure := works.Completed(w)
+	if !done {
+		r.waits(p, h, failure)
+		return false, nil
+	}
+	r.hook(metav1.Condition{Status: metav1.ConditionTrue, Reason: addon.ReasonHookCompleted, Message: fmt.Sprintf("hook manifestWork %s is completed.", w.Name)})
+	return true, nil
+}
+
+// hook is what is to run in a place before an add-on is deleted.
+type hook struct {
+	place     works.Place
+	finalizer string
+	// cluster is where it runs, nil if it is gone.
+	cluster *clusterv1.ManagedCluster
+	have    []*workv1.ManifestWork
+	// content is what the template says now; nil if that is not known.
+	content *works.Content
+}
+
+// work is the work that runs it, nil if there is none yet.
+func (h hook) work() *workv1.ManifestWork {
+	for _, w := range h.have {
+		if w.Name == h.place.HookName() {
+			return w
+		}
+	}
+	return nil
+}
+
+// manifests are what is to run. The template may be gone, or be newer than what the
+// cluster has; its works have kept what belongs to them.
+func (h hook) manifests() []*unstructured.Unstructured {
+	if h.content != nil {
+		return h.content.Hooks
+	}
+	return works.KeptHooks(h.place, h.have)
+}
+
+// belongs reports whether a work was made for this add-on, and not for an earlier one
+// of its name.
+func (h hook) belongs(w *workv1.ManifestWork) bool {
+	return h.place.Host != "" || metav1.IsControlledBy(w, h.place.AddOn)
+}
+
+// impossible says why a hook will never run; nothing if it may.
+func (h hook) impossible() string {
+	switch {
+	case h.cluster == nil && h.place.Host != "":
+		return fmt.Sprintf("the hosting cluster %s is gone, or is being removed", h.place.Host)
+	case h.cluster == nil:
+		return fmt.Sprintf("the cluster %s is gone", h.place.Namespace())
+	case !h.cluster.DeletionTimestamp.IsZero() && !h.cluster.Spec.AcceptsClient():
+		return fmt.Sprintf("the cluster %s is being removed and is denied, so its agent gets nothing new", h.cluster.Name)
+	}
+	return ""
+}
+
+// waits says what the deletion of an add-on waits for, and what to do if that does not
+// come.
+func (r *report) waits(p *pass, h hook, problem string) {
+	text := []string{fmt.Sprintf("hook manifestWork %s is not completed.", h.place.HookName())}
+	switch {
+	case problem != "":
+		text = append(text, problem+".", fmt.Sprintf("Put that right (a Job or Pod that has failed runs again when it is deleted in the cluster %s),", h.place.Namespace()),
+			fmt.Sprintf("or remove the finalizer %s from the ManagedClusterAddOn %s/%s to go on without.", h.finalizer, p.addOn.Namespace, p.addOn.Name))
+	case !h.cluster.Spec.AcceptsClient():
+		text = append(text, fmt.Sprintf("The cluster %s is denied, so its agent gets nothing new: accept it, or remove the finalizer %s from the ManagedClusterAddOn to go on without.", h.cluster.Name, h.finalizer))
+	case availability(h.cluster) == metav1.ConditionUnknown:
+		text = append(text, fmt.Sprintf("The cluster %s is not heard of: it goes on when the cluster is back, or without the hook when the finalizer %s is removed from the ManagedClusterAddOn.", h.cluster.Name, h.finalizer))
+	}
+	r.hook(metav1.Condition{Status: metav1.ConditionFalse, Reason: addon.ReasonHookNotCompleted, Message: strings.Join(text, " ")})
+}
+
+// hook says how a hook is. One that is waited for counts more than one that is done.
+func (r *report) hook(c metav1.Condition) {
+	c.Type = addon.ConditionHookManifestCompleted
+	for i, have := range r.set {
+		if have.Type == c.Type {
+			if have.Status == metav1.ConditionTrue {
+				r.set[i] = c
+			}
+			return
+		}
+	}
+	r.set = append(r.set, c)
 }

@@ -7,12 +7,21 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/health"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/works"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
@@ -53,10 +62,7 @@ func (c *Controller) patch(ctx context.Context, change works.Change) error {
 	}
 	w := &workv1.ManifestWork{}
 	w.Namespace, w.Name = change.Have.Namespace, change.Have.Name
-	if err := c.client.Patch(ctx, w, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("patch the work %s: %w", w.Name, err)
-	}
-	return nil
+	return patch.Explain(client.IgnoreNotFound(c.client.Patch(ctx, w, client.RawPatch(types.MergePatchType, data))), "patch the work %s", w.Name)
 }
 
 // create makes a work. One of its name that the cache does not know of belongs to
@@ -94,10 +100,7 @@ func (c *Controller) delete(ctx context.Context, have *workv1.ManifestWork) erro
 	w := &workv1.ManifestWork{}
 	w.Namespace, w.Name = have.Namespace, have.Name
 	err := c.client.Delete(ctx, w, client.Preconditions{UID: &have.UID})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the work %s: %w", w.Name, err)
-	}
-	return nil
+	return patch.Explain(client.IgnoreNotFound(err), "delete the work %s", w.Name)
 }
 
 // setFinalizers adds and removes finalizers of an add-on.
@@ -108,8 +111,131 @@ func (c *Controller) setFinalizers(ctx context.Context, p *pass, change func(hav
 		p.addOn.Finalizers = want
 		return changed
 	})
+	return patch.Explain(err, "change the finalizers of the add-on %s of the cluster %s", p.addOn.Name, p.addOn.Namespace)
+}
+
+const (
+	// eventFailed says that an add-on could not be deployed, or its hooks not run.
+	eventFailed = "AddOnDeployFailed"
+	// eventSkipped says that an add-on goes without what was to run before.
+	eventSkipped = "PreDeleteSkipped"
+)
+
+// report is what a pass says of an add-on.
+type report struct {
+	set   []metav1.Condition
+	unset []string
+	// nothing are the places where there is nothing to deploy.
+	nothing map[string]bool
+}
+
+// appliedIn is the condition of the works of a place.
+func appliedIn(place works.Place) string {
+	if place.Host != "" {
+		return addon.ConditionHostingManifestApplied
+	}
+	return addon.ConditionManifestApplied
+}
+
+// failedIn says that there are no works in a place as they should be.
+func (r *report) failedIn(place works.Place, message string) {
+	r.set = append(r.set, metav1.Condition{Type: appliedIn(place), Status: metav1.ConditionFalse, Reason: addon.ReasonManifestWorkFailed, Message: message})
+}
+
+// failed says so of all places.
+func (r *report) failed(p *pass, message string) {
+	for _, place := range p.places() {
+		r.failedIn(place, message)
+	}
+}
+
+// empty notes whether there is nothing to deploy in a place.
+func (r *report) empty(place works.Place, is bool) {
+	if r.nothing == nil {
+		r.nothing = map[string]bool{}
+	}
+	r.nothing[appliedIn(place)] = is
+}
+
+// works says how the works are, as their agents report.
+func (r *report) works(p *pass) {
+	for _, place := range p.places() {
+		all := p.own
+		if place.Host != "" {
+			all = p.away
+		}
+		r.applied(p, place, works.Deployed(place, all) == 0, func() (metav1.Condition, bool) { return works.Applied(place, in(place, all)) })
+	}
+	switch {
+	case !p.hosted:
+		r.unset = append(r.unset, addon.ConditionHostingManifestApplied, addon.ConditionHostingClusterValidity)
+	case p.host != nil:
+		r.set = append(r.set, metav1.Condition{Type: addon.ConditionHostingClusterValidity, Status: metav1.ConditionTrue,
+			Reason: addon.ReasonHostingClusterValid, Message: fmt.Sprintf("hosting cluster %s is a managed cluster of the hub", p.asked)})
+	default:
+		r.set = append(r.set, metav1.Condition{Type: addon.ConditionHostingClusterValidity, Status: metav1.ConditionFalse,
+			Reason: addon.ReasonHostingClusterNotOne, Message: fmt.Sprintf("hosting cluster %s is not a managed cluster of the hub", p.asked)})
+	}
+}
+
+// applied says how the works of a place are. As long as the agent has not reported on
+// new ones, what was said of earlier ones stays, but for failures.
+func (r *report) applied(p *pass, place works.Place, none bool, condition func() (metav1.Condition, bool)) {
+	which := appliedIn(place)
+	if none && !r.nothing[which] {
+		return // they are yet to come
+	}
+	found, known := condition()
+	if known {
+		r.set = append(r.set, found)
+	} else if have := p.conditionOf(which); have != nil && have.Status == metav1.ConditionFalse {
+		r.unset = append(r.unset, which)
+	}
+}
+
+// publish writes what a pass says. What is new and bad becomes an event, too.
+func (c *Controller) publish(ctx context.Context, p *pass, r *report) error {
+	a := p.addOn
+	was := slices.Clone(a.Status.Conditions)
+	written, err := patch.Status(ctx, c.client, a, func() bool {
+		before := a.Status.DeepCopy()
+		now := metav1.NewTime(c.clock.Now())
+		for _, condition := range r.set {
+			condition.Message = shortened(condition.Message)
+			condition.LastTransitionTime = now
+			meta.SetStatusCondition(&a.Status.Conditions, condition)
+		}
+		for _, which := range r.unset {
+			meta.RemoveStatusCondition(&a.Status.Conditions, which)
+		}
+		a.Status.HealthCheck.Mode = v1alpha1.HealthCheckModeCustomized
+		all := slices.Concat(p.own, in(p.hosting(), p.away))
+		available, known := health.Available(health.Input{AddOn: a, Cluster: p.cluster, Works: all, Objects: works.Objects(all)})
+		if known {
+			available.LastTransitionTime = now
+			meta.SetStatusCondition(&a.Status.Conditions, available)
+		}
+		return !apiequality.Semantic.DeepEqual(*before, a.Status)
+	})
 	if err != nil {
-		return fmt.Errorf("change the finalizers of the add-on %s of the cluster %s: %w", p.addOn.Name, p.addOn.Namespace, err)
+		return fmt.Errorf("report on the add-on %s of the cluster %s: %w", a.Name, a.Namespace, err)
+	}
+	for _, condition := range r.set {
+		have := meta.FindStatusCondition(was, condition.Type)
+		if written && condition.Reason == addon.ReasonManifestWorkFailed && (have == nil || have.Message != shortened(condition.Message)) {
+			c.events.Eventf(a, nil, corev1.EventTypeWarning, eventFailed, "Deploy", "%s", condition.Message)
+		}
 	}
 	return nil
+}
+
+// shortened is a message as long as conditions may have it.
+func shortened(message string) string { return text.Cut(message, limits.ConditionMessage) }
+
+// availability is what a cluster's condition says; nothing before there is one.
+func availability(mc *clusterv1.ManagedCluster) metav1.ConditionStatus {
+	if c := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); c != nil {
+		return c.Status
+	}
+	return ""
 }

@@ -10,24 +10,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	wire "github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/template"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -105,12 +118,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 // isAccepted reports whether a namespace is that of an accepted cluster: nobody else has
 // rights on the hub.
 func (c *Controller) isAccepted(ctx context.Context, namespace string) (bool, error) {
-	mc := &clusterv1.ManagedCluster{}
-	err := c.client.Get(ctx, types.NamespacedName{Name: namespace}, mc, client.UnsafeDisableDeepCopy)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read the ManagedCluster %s: %w", namespace, err)
-	}
-	return err == nil && mc.Spec.AcceptsClient(), nil
+	mc, err := apply.Read(ctx, c.client, types.NamespacedName{Name: namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+	return mc != nil && mc.Spec.AcceptsClient(), err
 }
 
 // register writes what an add-on's agent gets.
@@ -160,8 +169,127 @@ func (c *Controller) write(ctx context.Context, a *v1alpha1.ManagedClusterAddOn,
 		change(&a.Status)
 		return !apiequality.Semantic.DeepEqual(*before, a.Status)
 	})
+	return patch.Explain(err, "register the add-on %s of the cluster %s", a.Name, a.Namespace)
+}
+
+// workers is how many add-ons are reconciled at a time.
+const workers = 5
+
+// Register adds the controller to a manager. Its cache needs addons.Index.
+func (c *Controller) Register(m manager.Manager) error {
+	labelled, err := addons.NewCache(m, addon.TemplateLabel, &rbacv1.RoleBinding{})
 	if err != nil {
-		return fmt.Errorf("register the add-on %s of the cluster %s: %w", a.Name, a.Namespace, err)
+		return err
 	}
-	return nil
+	c.bindings = labelled
+	b := builder.ControllerManagedBy(m).
+		Named("addon-registration").
+		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(watch.Changed(addOnChanged))).
+		Watches(&v1alpha1.ClusterManagementAddOn{}, addons.OfDefinition(c.client),
+			builder.WithPredicates(watch.Appears(), watch.Changed(managerChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
+			builder.WithPredicates(watch.Changed(acceptanceChanged))).
+		// What others change or delete, and what has outlived its add-on.
+		WatchesRawSource(source.Kind[client.Object](labelled, &rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofBinding)))
+	b = addons.WatchConfigurations(b, c.client)
+	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(patch.RetryConflicts(c))
+}
+
+// addOnChanged selects changes of all that a registration depends on, and of what is
+// written of it.
+func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
+	before, after := was.Status, is.Status
+	return was.UID != is.UID || !apiequality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+		before.Namespace != after.Namespace || before.KubeClientDriver != after.KubeClientDriver ||
+		!apiequality.Semantic.DeepEqual(before.Registrations, after.Registrations) ||
+		!apiequality.Semantic.DeepEqual(before.ConfigReferences, after.ConfigReferences) ||
+		conditionChanged(was, is, wire.ConditionRegistrationApplied) || conditionChanged(was, is, wire.ConditionTokenInfrastructureReady)
+}
+
+func conditionChanged(was, is *v1alpha1.ManagedClusterAddOn, which string) bool {
+	return !apiequality.Semantic.DeepEqual(meta.FindStatusCondition(was.Status.Conditions, which), meta.FindStatusCondition(is.Status.Conditions, which))
+}
+
+func managerChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
+	return was.UID != is.UID || configs.FromTemplate(was) != configs.FromTemplate(is)
+}
+
+// ofBinding is the add-on of a binding: in one cluster, or in all that share it.
+func ofBinding(_ context.Context, o client.Object) []reconcile.Request {
+	b, ok := o.(*rbacv1.RoleBinding)
+	if !ok || !isOf(b, b.Labels[cluster.AddOnNameLabel]) {
+		return nil
+	}
+	key := types.NamespacedName{Name: b.Labels[cluster.AddOnNameLabel]}
+	if isOwned(b) {
+		key.Namespace = b.Namespace
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+func acceptanceChanged(was, is *clusterv1.ManagedCluster) bool {
+	return was.Spec.AcceptsClient() != is.Spec.AcceptsClient()
+}
+
+func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return watch.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, client.InNamespace(o.GetName()))
+}
+
+// registrations are the credentials that a template asks for, for its agent in the
+// cluster of a ManagedClusterAddOn. Those that can't be had are left out, and the
+// error says why.
+func registrations(t *v1alpha1.AddOnTemplate, a *v1alpha1.ManagedClusterAddOn) (out []v1alpha1.RegistrationConfig, problem error) {
+	agent := v1alpha1.Subject{
+		User:   wire.User(a.Namespace, a.Name, wire.TemplateAgent(a.Name)),
+		Groups: wire.Groups(a.Namespace, a.Name),
+	}
+	for i, r := range t.Spec.Registration {
+		switch {
+		case r.Type == v1alpha1.RegistrationTypeKubeClient && a.Status.KubeClientDriver == wire.DriverToken:
+			// What the agent writes with this driver.
+			account := v1alpha1.Subject{User: wire.ServiceAccountUser(a.Namespace, a.Name)}
+			out = append(out, v1alpha1.RegistrationConfig{SignerName: addon.KubeClientSigner, Subject: account})
+		case r.Type == v1alpha1.RegistrationTypeKubeClient:
+			out = append(out, v1alpha1.RegistrationConfig{SignerName: addon.KubeClientSigner, Subject: *agent.DeepCopy()})
+		case r.CustomSigner == nil:
+			// As upstream: there is nothing to ask for.
+		case wire.ReservedSigner(r.CustomSigner.SignerName):
+			problem = fmt.Errorf("spec.registration[%d].customSigner.signerName of the AddOnTemplate %s is %q, which is a signer of Kubernetes' own: use a domain of yours, or the type KubeClient for access to the hub",
+				i, t.Name, r.CustomSigner.SignerName)
+		default:
+			subject := *agent.DeepCopy()
+			if s := r.CustomSigner.Subject; s != nil {
+				subject = *s.DeepCopy()
+			}
+			out = append(out, v1alpha1.RegistrationConfig{SignerName: r.CustomSigner.SignerName, Subject: subject})
+		}
+	}
+	return out, problem
+}
+
+// applied is the condition of an add-on whose agent has got its rights on the hub, or
+// could not get them.
+func applied(problem error) metav1.Condition {
+	c := metav1.Condition{
+		Type: wire.ConditionRegistrationApplied, Status: metav1.ConditionTrue,
+		Reason: wire.ReasonSetPermissionApplied, Message: wire.MessageRegistrationApplied,
+	}
+	switch {
+	case problem == nil:
+	case errors.Is(problem, errPending):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wire.ReasonPermissionConfigPending, wire.MessagePermissionConfigPending
+	default:
+		c.Status, c.Reason = metav1.ConditionFalse, wire.ReasonSetPermissionFailed
+		c.Message = text.Cut(fmt.Sprintf(wire.FormatSetPermissionFailed, problem), limits.ConditionMessage)
+	}
+	return c
+}
+
+// ownedByDefinition reports whether a ManagedClusterAddOn belongs to its
+// ClusterManagementAddOn. As upstream, what group the owner is of is not looked at.
+func ownedByDefinition(a *v1alpha1.ManagedClusterAddOn) bool {
+	return slices.ContainsFunc(a.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "ClusterManagementAddOn" && o.Name == a.Name
+	})
 }

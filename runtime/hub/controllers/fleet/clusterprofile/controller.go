@@ -5,11 +5,17 @@ package clusterprofile
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,10 +25,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -130,10 +139,7 @@ func (c *Controller) update(ctx context.Context, profile *v1alpha1.ClusterProfil
 		complete(profile, mc)
 		return !apiequality.Semantic.DeepEqual(before, profile)
 	})
-	if err != nil {
-		return fmt.Errorf("update the ClusterProfile %s: %w", client.ObjectKeyFromObject(profile), err)
-	}
-	return nil
+	return patch.Explain(err, "update the ClusterProfile %s", client.ObjectKeyFromObject(profile))
 }
 
 func (c *Controller) report(ctx context.Context, profile *v1alpha1.ClusterProfile, mc *clusterv1.ManagedCluster) error {
@@ -142,20 +148,14 @@ func (c *Controller) report(ctx context.Context, profile *v1alpha1.ClusterProfil
 		report(&profile.Status, mc)
 		return !apiequality.Semantic.DeepEqual(*before, profile.Status)
 	})
-	if err != nil {
-		return fmt.Errorf("report the cluster %s in its ClusterProfile in %s: %w", mc.Name, profile.Namespace, err)
-	}
-	return nil
+	return patch.Explain(err, "report the cluster %s in its ClusterProfile in %s", mc.Name, profile.Namespace)
 }
 
 func (c *Controller) remove(ctx context.Context, profile *v1alpha1.ClusterProfile) error {
 	if !profile.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := c.client.Delete(ctx, profile, client.Preconditions{UID: &profile.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the ClusterProfile %s: %w", client.ObjectKeyFromObject(profile), err)
-	}
-	return nil
+	return patch.Explain(client.IgnoreNotFound(c.client.Delete(ctx, profile, client.Preconditions{UID: &profile.UID})), "delete the ClusterProfile %s", client.ObjectKeyFromObject(profile))
 }
 
 // warnOfAnother explains why a cluster has no profile in a namespace: another
@@ -167,4 +167,188 @@ func (c *Controller) warnOfAnother(ctx context.Context, mc *clusterv1.ManagedClu
 	log.FromContext(ctx).Info("a ClusterProfile of another cluster manager is in the way of ours", "namespace", profile.Namespace, "name", profile.Name)
 	c.events.Eventf(profile, mc, corev1.EventTypeWarning, "NameTaken", "Create",
 		"This profile is kept by another cluster manager, so the managed cluster %s has none in the namespace %s: rename this one, or unbind the cluster's set", mc.Name, profile.Namespace)
+}
+
+// byName is the index of profiles by their names, which are clusters'.
+const byName = "metadata.name"
+
+// clusterChanged selects changes of what a profile shows or depends on.
+func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
+	var before, after v1alpha1.ClusterProfileStatus
+	report(&before, was)
+	report(&after, is)
+	for i := range before.Conditions {
+		before.Conditions[i].LastTransitionTime.Reset()
+	}
+	for i := range after.Conditions {
+		after.Conditions[i].LastTransitionTime.Reset()
+	}
+	return !maps.Equal(was.Labels, is.Labels) ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+		!apiequality.Semantic.DeepEqual(before, after)
+}
+
+// profiles are the profiles to reconcile, each once.
+type profiles = sets.Set[reconcile.Request]
+
+func profile(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// profilesOfCluster are those that a cluster has, and those that it should have.
+func (c *Controller) profilesOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	mc := o.(*clusterv1.ManagedCluster)
+	found := profiles{}
+	c.existing(ctx, found, client.MatchingFields{byName: mc.Name})
+	all, bindings := &clusterv1beta2.ManagedClusterSetList{}, &clusterv1beta2.ManagedClusterSetBindingList{}
+	c.list(ctx, all)
+	c.list(ctx, bindings)
+	for i := range bindings.Items {
+		if isMember(mc, all.Items, boundSets(bindings.Items[i:i+1])) {
+			found.Insert(profile(bindings.Items[i].Namespace, mc.Name))
+		}
+	}
+	return found.UnsortedList()
+}
+
+// profilesOfBinding are all of a binding's namespace, and those that the
+// members of its set should have there.
+func (c *Controller) profilesOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
+	b := o.(*clusterv1beta2.ManagedClusterSetBinding)
+	found := profiles{}
+	c.existing(ctx, found, client.InNamespace(b.Namespace))
+	set := &clusterv1beta2.ManagedClusterSet{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: b.Spec.ClusterSet}, set); err == nil {
+		c.members(ctx, found, set, b.Namespace)
+	}
+	return found.UnsortedList()
+}
+
+// profilesOfSet are those of the namespaces that a set is bound to.
+func (c *Controller) profilesOfSet(ctx context.Context, o client.Object) []reconcile.Request {
+	set := o.(*clusterv1beta2.ManagedClusterSet)
+	found := profiles{}
+	bindings := &clusterv1beta2.ManagedClusterSetBindingList{}
+	c.list(ctx, bindings)
+	for i := range bindings.Items {
+		if b := &bindings.Items[i]; b.Spec.ClusterSet == set.Name {
+			c.existing(ctx, found, client.InNamespace(b.Namespace))
+			c.members(ctx, found, set, b.Namespace)
+		}
+	}
+	return found.UnsortedList()
+}
+
+func (c *Controller) existing(ctx context.Context, found profiles, options ...client.ListOption) {
+	found.Insert(watch.Matching[client.Object](ctx, c.client, &v1alpha1.ClusterProfileList{}, nil, options...)...)
+}
+
+func (c *Controller) members(ctx context.Context, found profiles, set *clusterv1beta2.ManagedClusterSet, namespace string) {
+	selector, err := membership.Selector(set)
+	if err != nil {
+		return
+	}
+	clusters := &clusterv1.ManagedClusterList{}
+	c.list(ctx, clusters, client.MatchingLabelsSelector{Selector: selector})
+	for i := range clusters.Items {
+		found.Insert(profile(namespace, clusters.Items[i].Name))
+	}
+}
+
+// list reads from the cache, which fails only when the hub is being stopped.
+func (c *Controller) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) {
+	if err := c.client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		log.FromContext(ctx).Error(err, "find the profiles that a change concerns")
+	}
+}
+
+// boundSets are the names of the sets that bindings have bound.
+func boundSets(bindings []clusterv1beta2.ManagedClusterSetBinding) []string {
+	var names []string
+	for i := range bindings {
+		b := &bindings[i]
+		if b.DeletionTimestamp.IsZero() && meta.IsStatusConditionTrue(b.Status.Conditions, cluster.ConditionBound) {
+			names = append(names, b.Spec.ClusterSet)
+		}
+	}
+	return names
+}
+
+// isMember reports whether a cluster belongs to one of the sets of these names.
+func isMember(mc *clusterv1.ManagedCluster, all []clusterv1beta2.ManagedClusterSet, names []string) bool {
+	return slices.ContainsFunc(all, func(s clusterv1beta2.ManagedClusterSet) bool {
+		if !slices.Contains(names, s.Name) {
+			return false
+		}
+		selector, err := membership.Selector(&s)
+		return err == nil && selector.Matches(labels.Set(mc.Labels))
+	})
+}
+
+// ours reports whether this hub keeps a profile. The label says so, by which
+// clients select. When the label was removed, the spec still does, as it can't be
+// changed.
+func ours(p *v1alpha1.ClusterProfile) bool {
+	return p.Labels[multicluster.ClusterManagerLabel] == multicluster.ClusterManagerName ||
+		p.Spec.ClusterManager.Name == multicluster.ClusterManagerName
+}
+
+// complete gives a profile what is to be said about a cluster, apart from its
+// status, and leaves what others have added.
+func complete(p *v1alpha1.ClusterProfile, mc *clusterv1.ManagedCluster) {
+	l := maps.Clone(p.Labels)
+	if l == nil {
+		l = map[string]string{}
+	}
+	l[multicluster.ClusterManagerLabel] = multicluster.ClusterManagerName
+	l[cluster.NameLabel] = mc.Name
+	delete(l, multicluster.ClusterSetLabel)
+	if set := mc.Labels[cluster.ClusterSetLabel]; set != "" {
+		l[multicluster.ClusterSetLabel] = set
+	}
+	p.Labels = l
+	p.Spec.DisplayName = mc.Name
+	if p.Spec.ClusterManager.Name == "" {
+		p.Spec.ClusterManager.Name = multicluster.ClusterManagerName
+	}
+}
+
+// report gives a profile the status of a cluster.
+func report(s *v1alpha1.ClusterProfileStatus, mc *clusterv1.ManagedCluster) {
+	s.Version.Kubernetes = mc.Status.Version.Kubernetes
+	s.Properties = properties(mc.Status.ClusterClaims)
+	for to, from := range map[string]string{
+		multicluster.ConditionControlPlaneHealthy: cluster.ConditionAvailable,
+		multicluster.ConditionJoined:              cluster.ConditionJoined,
+	} {
+		have := meta.FindStatusCondition(mc.Status.Conditions, from)
+		if have == nil {
+			meta.RemoveStatusCondition(&s.Conditions, to)
+			continue
+		}
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: to, Status: have.Status, Reason: have.Reason, Message: have.Message})
+	}
+	// The order must not depend on that of the map.
+	slices.SortFunc(s.Conditions, func(a, b metav1.Condition) int {
+		if a.Type < b.Type {
+			return -1
+		}
+		return 1
+	})
+}
+
+// properties are the claims that a profile takes. A cluster's status may name a
+// claim twice, and then the first one counts. It may leave out names and values;
+// with one such claim the API refuses the whole status of the profile.
+func properties(claims []clusterv1.ManagedClusterClaim) []v1alpha1.Property {
+	var out []v1alpha1.Property
+	seen := sets.Set[string]{}
+	for _, c := range claims {
+		if c.Name == "" || c.Value == "" || seen.Has(c.Name) {
+			continue
+		}
+		seen.Insert(c.Name)
+		out = append(out, v1alpha1.Property{Name: c.Name, Value: c.Value})
+	}
+	return out
 }

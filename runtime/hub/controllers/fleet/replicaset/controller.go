@@ -14,6 +14,8 @@ package replicaset
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -215,8 +218,123 @@ func (c *Controller) patchStatus(
 		}
 		return !apiequality.Semantic.DeepEqual(*before, set.Status)
 	})
-	if ignoreOutdated(err) != nil {
-		return fmt.Errorf("report on the ManifestWorkReplicaSet %s: %w", client.ObjectKeyFromObject(set), err)
+	return patch.Explain(ignoreOutdated(err), "report on the ManifestWorkReplicaSet %s", client.ObjectKeyFromObject(set))
+}
+
+// finalize deletes the works of a set that is being deleted, and then removes its
+// finalizer: at once, or with the policy Foreground when they are gone.
+func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) error {
+	if !controllerutil.ContainsFinalizer(set, work.ReplicaSetFinalizer) {
+		return nil
+	}
+	if _, ok := invalidName(set); !ok { // with such a name it can have none
+		left, err := c.deleteWorks(ctx, set)
+		if err != nil {
+			return err
+		}
+		if left && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
+			return nil // the deletion of each work leads here again
+		}
+	}
+	_, err := patch.Object(ctx, c.client, set, func() bool { return controllerutil.RemoveFinalizer(set, work.ReplicaSetFinalizer) })
+	return patch.Explain(ignoreOutdated(err), "remove the finalizer from the ManifestWorkReplicaSet %s", client.ObjectKeyFromObject(set))
+}
+
+// deleteWorks deletes the works of a set, and reports whether any are left.
+func (c *Controller) deleteWorks(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) (left bool, err error) {
+	known, err := c.cached(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	living := func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp.IsZero() }
+	if len(known) > 0 && !slices.ContainsFunc(known, living) && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
+		return true, nil // all of them are being deleted
+	}
+	// Only the server knows that there are no more: the cache may not have the
+	// newest yet, and nothing would delete it once the set is gone.
+	there, err := c.onServer(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	var keys []key
+	for i := range there {
+		if there[i].DeletionTimestamp.IsZero() {
+			keys = append(keys, key{client.ObjectKeyFromObject(&there[i]), there[i].UID})
+		}
+	}
+	return len(there) > 0, c.deleteAll(ctx, keys)
+}
+
+const (
+	// byPlacement is the index of sets by the placements that they name.
+	byPlacement = "spec.placementRefs.name"
+	// external is the index of placements that another scheduler decides for; all
+	// of them have the value "true".
+	external = "metadata.annotations.schedulingdisabled"
+)
+
+func scheduledElsewhere(o client.Object) []string {
+	if selection.ScheduledElsewhere(o) {
+		return []string{"true"}
 	}
 	return nil
+}
+
+func placementsOf(o client.Object) (names []string) {
+	for _, ref := range o.(*workv1alpha1.ManifestWorkReplicaSet).Spec.PlacementRefs {
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
+// ofCluster are the sets that wait for a cluster, and those that another
+// scheduler decides for.
+func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile.Request {
+	return append(watch.Requests(c.awaited.Of(o.GetName())), c.externallyScheduled(ctx, "")...)
+}
+
+// ofChoice are the sets that a change of what may be chosen concerns: of all
+// namespaces for a cluster set, of its own for a binding.
+func (c *Controller) ofChoice(ctx context.Context, o client.Object) []reconcile.Request {
+	return append(watch.Requests(c.awaited.In(o.GetNamespace())), c.externallyScheduled(ctx, o.GetNamespace())...)
+}
+
+// externallyScheduled are the sets with a placement that another scheduler
+// decides for, in a namespace or, if that is empty, anywhere.
+func (c *Controller) externallyScheduled(ctx context.Context, namespace string) (out []reconcile.Request) {
+	placements := watch.Matching[client.Object](ctx, c.client, &clusterv1beta1.PlacementList{}, nil,
+		client.InNamespace(namespace), client.MatchingFields{external: "true"})
+	for _, p := range placements {
+		out = append(out, c.naming(ctx, p.NamespacedName)...)
+	}
+	return out
+}
+
+// workChanged selects changes of what the cache holds of a work.
+func workChanged(was, is *workv1.ManifestWork) bool {
+	return was.UID != is.UID || was.Generation != is.Generation || !maps.Equal(was.Labels, is.Labels) ||
+		!apiequality.Semantic.DeepEqual(was.Status, is.Status)
+}
+
+// ofWork is the set of a work.
+func ofWork(_ context.Context, o client.Object) []reconcile.Request {
+	if set, ok := setOf(o.GetLabels()[work.ReplicaSetLabel]); ok {
+		return []reconcile.Request{{NamespacedName: set}}
+	}
+	return nil
+}
+
+// ofDecision are the sets of a decision's placement.
+func (c *Controller) ofDecision(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.naming(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[cluster.PlacementLabel]})
+}
+
+func (c *Controller) ofPlacement(ctx context.Context, o client.Object) []reconcile.Request {
+	return c.naming(ctx, client.ObjectKeyFromObject(o))
+}
+
+// naming are the sets that name a placement.
+func (c *Controller) naming(ctx context.Context, placement types.NamespacedName) []reconcile.Request {
+	return watch.Matching[client.Object](ctx, c.client, &workv1alpha1.ManifestWorkReplicaSetList{}, nil,
+		client.InNamespace(placement.Namespace), client.MatchingFields{byPlacement: placement.Name})
 }

@@ -5,27 +5,38 @@ package clientid
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -134,12 +145,7 @@ func (c *Controller) ask(ctx context.Context, r *musterv1alpha1.ClusterRegistrat
 
 // cluster reads a cluster; nil when there is none.
 func (c *Controller) cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
-	mc := &clusterv1.ManagedCluster{}
-	err := c.client.Get(ctx, types.NamespacedName{Name: name}, mc)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return mc, err
+	return apply.Read(ctx, c.client, types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{})
 }
 
 // secretOf is the Secret of a bootstrap token; nil when there is none.
@@ -214,4 +220,197 @@ func (c *Controller) report(ctx context.Context, r *musterv1alpha1.ClusterRegist
 	log.FromContext(ctx).Info("a registration by a client ID was answered", "registration", r.Name, "clientID", r.Spec.ClientID,
 		"clusterUID", r.Spec.ClusterUID, "requester", who, "reason", a.reason, "cluster", a.name)
 	return nil
+}
+
+// byClientID indexes ManagedClusters by their client ID.
+const byClientID = "clientID"
+
+func clientIDOf(o client.Object) []string {
+	if id := o.GetAnnotations()[muster.ClientIDAnnotation]; id != "" {
+		return []string{id}
+	}
+	return nil
+}
+
+// Register adds the controller, and the one of left-over clusters, to a manager.
+func (c *Controller) Register(m manager.Manager) error {
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1.ManagedCluster{}, byClientID, clientIDOf); err != nil {
+		return err
+	}
+	unanswered := func(matches func(*musterv1alpha1.ClusterRegistration, client.Object) bool) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			return watch.Matching(ctx, c.client, &musterv1alpha1.ClusterRegistrationList{}, func(r *musterv1alpha1.ClusterRegistration) bool {
+				return matches(r, o)
+			})
+		})
+	}
+	err := builder.ControllerManagedBy(m).
+		Named("cluster-registration").
+		For(&musterv1alpha1.ClusterRegistration{}, builder.WithPredicates(watch.Appears())).
+		Watches(&clusterv1.ManagedCluster{}, unanswered(c.concerns), builder.WithPredicates(watch.Changed(judgedAgain))).
+		Watches(&corev1.Secret{}, unanswered(madeWith), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Complete(patch.RetryConflicts(c))
+	if err != nil {
+		return err
+	}
+	return builder.ControllerManagedBy(m).
+		Named("cluster-registration-leftovers").
+		For(&clusterv1.ManagedCluster{}, builder.WithPredicates(watch.When(isRegistered))).
+		Watches(&certificatesv1.CertificateSigningRequest{}, watch.ValueOfLabel(cluster.NameLabel),
+			builder.WithPredicates(watch.Appears())).
+		Complete(patch.RetryConflicts(NewLeftovers(c.client, c.live, c.clock)))
+}
+
+// judgedAgain reports whether the change of a cluster may change answers.
+func judgedAgain(was, is *clusterv1.ManagedCluster) bool {
+	return was.Annotations[muster.ClientIDAnnotation] != is.Annotations[muster.ClientIDAnnotation] ||
+		was.Annotations[muster.ClusterUIDAnnotation] != is.Annotations[muster.ClusterUIDAnnotation] ||
+		was.Labels[muster.RegistrationLabel] != is.Labels[muster.RegistrationLabel] ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || was.HasAgent() != is.HasAgent()
+}
+
+// concerns reports whether the answer to a registration may depend on a cluster. A
+// cluster that has lost its client ID may be another one's only rival.
+func (c *Controller) concerns(r *musterv1alpha1.ClusterRegistration, mc client.Object) bool {
+	if meta.IsStatusConditionTrue(r.Status.Conditions, muster.ConditionRegistered) {
+		return r.Status.ClusterName == mc.GetName()
+	}
+	return true
+}
+
+// madeWith reports whether a registration was made with the token in a Secret, and
+// has no final answer yet.
+func madeWith(r *musterv1alpha1.ClusterRegistration, secret client.Object) bool {
+	return r.Spec.Token != "" && secret.GetName() == cluster.TokenSecretPrefix+r.Spec.Token &&
+		!meta.IsStatusConditionTrue(r.Status.Conditions, muster.ConditionRegistered)
+}
+
+// isRegistered reports whether a cluster was created for a registration.
+func isRegistered(mc *clusterv1.ManagedCluster) bool {
+	return mc.Labels[muster.RegistrationLabel] != ""
+}
+
+// carryOut does what an answer says, before the agent learns of it. It can be
+// repeated after each step.
+func (c *Controller) carryOut(ctx context.Context, q question, a answer) error {
+	if a.name == "" {
+		return nil
+	}
+	if err := c.use(ctx, q, a); err != nil {
+		return err
+	}
+	if a.create {
+		return c.create(ctx, q, a)
+	}
+	return c.adopt(ctx, q, a)
+}
+
+// use notes in the token's Secret that it registers the cluster, and which cluster
+// joins again by it. It is a conflict when the Secret has changed since the
+// decision.
+func (c *Controller) use(ctx context.Context, q question, a answer) error {
+	if q.token == nil {
+		return nil
+	}
+	secret, err := c.secretOf(ctx, q.token.id)
+	if err != nil || secret == nil {
+		return errors.Join(err, errGone(secret, q.token.id))
+	}
+	scope, err := cluster.ParseTokenScope(secret.Annotations)
+	if err != nil {
+		return err
+	}
+	news, ok := scope.Use(a.name)
+	if !ok {
+		return apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("it was used for other clusters meanwhile"))
+	}
+	joins := a.replaces && secret.Annotations[cluster.RejoinUIDAnnotation] == ""
+	if !news && !joins {
+		return nil
+	}
+	secret = secret.DeepCopy()
+	written, err := patch.Object(ctx, c.client, secret, func() bool {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, cluster.TokenUsedByAnnotation, strings.Join(scope.UsedBy, ","))
+		if joins {
+			metav1.SetMetaDataAnnotation(&secret.ObjectMeta, cluster.RejoinUIDAnnotation, q.registration.Spec.ClusterUID)
+		}
+		return true
+	})
+	if err == nil && !written {
+		return errGone(nil, q.token.id)
+	}
+	return err
+}
+
+// errGone has a registration judged again whose token is gone since the decision.
+func errGone(secret *corev1.Secret, id string) error {
+	if secret != nil {
+		return nil
+	}
+	return apierrors.NewConflict(corev1.Resource("secrets"), cluster.TokenSecretPrefix+id, errors.New("it was deleted meanwhile"))
+}
+
+// create creates the cluster of a registration, not accepted, with the token's
+// labels and those that it lets the agent choose.
+func (c *Controller) create(ctx context.Context, q question, a answer) error {
+	mc := &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: a.name, Labels: maps.Clone(a.labels),
+			Annotations: map[string]string{
+				muster.ClientIDAnnotation:   q.clientID(),
+				muster.ClusterUIDAnnotation: q.registration.Spec.ClusterUID,
+			},
+		},
+		Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(false)},
+	}
+	if mc.Labels == nil {
+		mc.Labels = map[string]string{}
+	}
+	if q.token != nil {
+		maps.Copy(mc.Labels, q.token.scope.Labels)
+		mc.Labels[cluster.TokenLabel] = q.token.id
+	}
+	mc.Labels[muster.RegistrationLabel] = q.registration.Name
+	err := c.client.Create(ctx, mc)
+	if apierrors.IsAlreadyExists(err) {
+		// The cache does not show it yet. It is judged again when it does.
+		return apierrors.NewConflict(clustersResource(), a.name, err)
+	}
+	return err
+}
+
+// adopt notes in a cluster that is there by which client ID and UID it registers.
+func (c *Controller) adopt(ctx context.Context, q question, a answer) error {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, types.NamespacedName{Name: a.name}, mc); err != nil {
+		return err
+	}
+	seen := append(slices.Clone(q.named), q.bound)
+	if !slices.ContainsFunc(seen, func(s *clusterv1.ManagedCluster) bool { return s != nil && s.ResourceVersion == mc.ResourceVersion }) {
+		return apierrors.NewConflict(clustersResource(), a.name, errors.New("it has changed meanwhile"))
+	}
+	want := map[string]string{muster.ClientIDAnnotation: q.clientID(), muster.ClusterUIDAnnotation: q.registration.Spec.ClusterUID}
+	mc = mc.DeepCopy()
+	written, err := patch.Object(ctx, c.client, mc, func() bool {
+		changed := false
+		for k, v := range want {
+			if mc.Annotations[k] != v {
+				metav1.SetMetaDataAnnotation(&mc.ObjectMeta, k, v)
+				changed = true
+			}
+		}
+		return changed
+	})
+	if err != nil {
+		return fmt.Errorf("note the client ID in the cluster %s: %w", a.name, err)
+	}
+	if written {
+		c.events.Eventf(mc, q.registration, corev1.EventTypeNormal, muster.ReasonRegistered, "Register",
+			"the cluster whose kube-system has the UID %s registers by the client ID %s", q.registration.Spec.ClusterUID, q.clientID())
+	}
+	return nil
+}
+
+func clustersResource() schema.GroupResource {
+	return schema.GroupResource{Group: cluster.GroupName, Resource: "managedclusters"}
 }

@@ -74,10 +74,7 @@ func (l *Leftovers) keep(ctx context.Context, mc *clusterv1.ManagedCluster) erro
 		delete(mc.Labels, muster.RegistrationLabel)
 		return true
 	})
-	if err != nil {
-		return fmt.Errorf("note that the cluster %s is in use: %w", mc.Name, err)
-	}
-	return nil
+	return patch.Explain(err, "note that the cluster %s is in use", mc.Name)
 }
 
 // remove deletes a cluster unless a person has changed it.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,6 +25,8 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/authorization"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
@@ -64,16 +67,15 @@ func NewController(c client.Client, live, tokens client.Reader, recorder events.
 
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
-	appears := watch.Only(watch.Created, watch.Updated)
 	return builder.ControllerManagedBy(m).
 		Named("csr").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(watch.When(concerned))).
 		// A request that came before its cluster was accepted is judged again then.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.requestsOf),
-			builder.WithPredicates(appears, watch.Changed(wasAccepted))).
+			builder.WithPredicates(watch.Appears(), watch.Changed(wasAccepted))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(c.requestsOfToken),
-			builder.WithPredicates(appears, watch.When(permits), watch.Changed(permitsAnother))).
+			builder.WithPredicates(watch.Appears(), watch.When(permits), watch.Changed(permitsAnother))).
 		Complete(patch.RetryConflicts(c))
 }
 
@@ -140,20 +142,18 @@ func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.Certi
 		return false, fmt.Sprintf("the agent %q has taken the place of %q in the cluster %q: to go back, remove the annotation %s of the ManagedCluster",
 			mc.Annotations[cluster.AgentAnnotation], identity.Agent, identity.Cluster, cluster.AgentAnnotation), nil
 	}
-	extra := map[string]authorizationv1.ExtraValue{}
+	extra := map[string][]string{}
 	for k, v := range request.Spec.Extra {
-		extra[k] = authorizationv1.ExtraValue(v)
+		extra[k] = v
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "clientcertificates", Verb: "renew",
-		},
-	}}
-	if err := c.client.Create(ctx, review); err != nil {
-		return false, "", fmt.Errorf("ask whether user %q may renew its certificate: %w", request.Spec.Username, err)
+	who := &user.DefaultInfo{Name: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra}
+	allowed, _, err := authorization.Allowed(ctx, c.client, who, authorizationv1.ResourceAttributes{
+		Group: cluster.RegisterGroupName, Resource: "managedclusters", Subresource: "clientcertificates", Verb: "renew",
+	})
+	if err != nil {
+		return false, "", err
 	}
-	if !review.Status.Allowed {
+	if !allowed {
 		return false, fmt.Sprintf("user %q may not renew its certificate: it needs the verb renew on managedclusters/clientcertificates in %s, which an accepted cluster has", request.Spec.Username, cluster.RegisterGroupName), nil
 	}
 	return true, "", nil
@@ -237,4 +237,67 @@ func (c *Controller) approve(ctx context.Context, request *certificatesv1.Certif
 	}
 	log.FromContext(ctx).Info("certificate request approved", "event", event, "request", request.Name, "cluster", identity.Cluster, "agent", identity.Agent, "requester", request.Spec.Username)
 	return nil
+}
+
+// concerned selects requests that nobody has decided about, and those of agents
+// that an administrator has let in.
+func concerned(r *certificatesv1.CertificateSigningRequest) bool {
+	_, byOthers := letIn(r)
+	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName && (!decided(r) || byOthers)
+}
+
+func decided(r *certificatesv1.CertificateSigningRequest) bool {
+	return slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied
+	})
+}
+
+func wasAccepted(was, is *clusterv1.ManagedCluster) bool {
+	return is.Spec.AcceptsClient() && (!was.Spec.AcceptsClient() ||
+		was.Annotations[muster.ClientIDAnnotation] != is.Annotations[muster.ClientIDAnnotation])
+}
+
+// permits selects the Secrets of tokens that let a cluster join again, and of those
+// that are for certain client IDs.
+func permits(s *corev1.Secret) bool {
+	return s.Annotations[cluster.RejoinAnnotation] != "" || s.Annotations[cluster.TokenClientIDsAnnotation] != ""
+}
+
+func permitsAnother(was, is *corev1.Secret) bool {
+	for _, key := range []string{cluster.RejoinAnnotation, cluster.TokenClientIDsAnnotation, cluster.TokenUsedByAnnotation} {
+		if was.Annotations[key] != is.Annotations[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// requestsOf are the undecided requests of a ManagedCluster.
+func (c *Controller) requestsOf(ctx context.Context, mc client.Object) []reconcile.Request {
+	return c.undecided(ctx, mc.GetName())
+}
+
+// requestsOfToken are the undecided requests of the cluster that a token's Secret
+// lets join again, and of those that have registered with a token for certain
+// client IDs.
+func (c *Controller) requestsOfToken(ctx context.Context, secret client.Object) []reconcile.Request {
+	annotations := secret.GetAnnotations()
+	out := c.undecided(ctx, annotations[cluster.RejoinAnnotation])
+	if annotations[cluster.TokenClientIDsAnnotation] == "" {
+		return out
+	}
+	scope, err := cluster.ParseTokenScope(annotations)
+	if err != nil {
+		return out
+	}
+	for _, name := range scope.UsedBy {
+		out = append(out, c.undecided(ctx, name)...)
+	}
+	return out
+}
+
+// undecided are the undecided requests of the cluster of this name.
+func (c *Controller) undecided(ctx context.Context, name string) []reconcile.Request {
+	open := func(r *certificatesv1.CertificateSigningRequest) bool { return !decided(r) }
+	return watch.Matching(ctx, c.client, &certificatesv1.CertificateSigningRequestList{}, open, client.MatchingLabels{cluster.NameLabel: name})
 }

@@ -85,10 +85,7 @@ func (c *Controller) spend(ctx context.Context, secret *corev1.Secret, name stri
 	if err == nil && !written {
 		err = errors.New("it is gone")
 	}
-	if err != nil {
-		return fmt.Errorf("note that the bootstrap token in the Secret %s/%s was used to join again: %w", secret.Namespace, secret.Name, err)
-	}
-	return nil
+	return patch.Explain(err, "note that the bootstrap token in the Secret %s/%s was used to join again", secret.Namespace, secret.Name)
 }
 
 // replaceEarlier makes the first agent of a cluster the only one when there was a cluster

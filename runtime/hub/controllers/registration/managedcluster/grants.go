@@ -1,15 +1,27 @@
 package managedcluster
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // grants are the objects that give a cluster's agents their rights, as they are
@@ -90,4 +102,130 @@ func subjects(name string) []rbacv1.Subject {
 		{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.Group(name)},
 		{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: cluster.GroupWithoutPrefix(name)},
 	}
+}
+
+// What upstream's controller calls a change of the acceptance in its log.
+const (
+	eventAccepted = "ManagedClusterAccepted"
+	eventDenied   = "ManagedClusterDenied"
+)
+
+// accepted is the status of the condition HubAcceptedManagedCluster, "" when
+// the cluster has none.
+func accepted(mc *clusterv1.ManagedCluster) metav1.ConditionStatus {
+	if have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted); have != nil {
+		return have.Status
+	}
+	return ""
+}
+
+// acceptsNow reports whether a cluster is new and accepted for that.
+func (c *Controller) acceptsNow(mc *clusterv1.ManagedCluster) bool {
+	return c.options.AcceptNew && mc.Annotations[cluster.AutoAcceptedAnnotation] == ""
+}
+
+// acceptOnce accepts a new cluster and notes it, so that one that is denied
+// later stays denied. It reports whether the cluster is still there.
+func (c *Controller) acceptOnce(ctx context.Context, mc *clusterv1.ManagedCluster) (bool, error) {
+	written, err := patch.Object(ctx, c.client, mc, func() bool {
+		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, cluster.AutoAcceptedAnnotation, c.clock.Now().UTC().Format(time.RFC3339))
+		mc.Spec.HubAcceptsClient = ptr.To(true)
+		return true
+	})
+	if err != nil {
+		return false, fmt.Errorf("accept the cluster %s: %w", mc.Name, err)
+	}
+	return written, nil
+}
+
+// admit gives an accepted cluster its namespace and its rights.
+func (c *Controller) admit(ctx context.Context, mc *clusterv1.ManagedCluster, g grants) error {
+	there, err := c.addFinalizer(ctx, mc)
+	if err == nil && there {
+		err = c.grant(ctx, mc, g)
+	}
+	switch {
+	case err != nil:
+		return errors.Join(err, c.setAccepted(ctx, mc, metav1.ConditionFalse, cluster.ReasonError, err.Error()))
+	case !there:
+		return nil
+	}
+	return c.setAccepted(ctx, mc, metav1.ConditionTrue, cluster.ReasonHubAccepted, cluster.MessageHubAccepted)
+}
+
+// addFinalizer gives the finalizer to a cluster that has none: one from before
+// admission added it together with the acceptance, or from an upstream hub's
+// backup. It reports whether the cluster is still there.
+func (c *Controller) addFinalizer(ctx context.Context, mc *clusterv1.ManagedCluster) (bool, error) {
+	if controllerutil.ContainsFinalizer(mc, cluster.APIResourceCleanupFinalizer) {
+		return true, nil
+	}
+	written, err := patch.Object(ctx, c.client, mc, func() bool {
+		return controllerutil.AddFinalizer(mc, cluster.APIResourceCleanupFinalizer)
+	})
+	if err != nil {
+		return false, fmt.Errorf("add the finalizer to the cluster %s: %w", mc.Name, err)
+	}
+	return written, nil
+}
+
+func (c *Controller) grant(ctx context.Context, mc *clusterv1.ManagedCluster, g grants) error {
+	if err := c.namespace(ctx, mc, g.namespace); err != nil {
+		return err
+	}
+	for _, o := range []client.Object{g.clusterRole, g.clusterRoleBinding, g.registrationBinding} {
+		if err := c.apply.Apply(ctx, o); err != nil {
+			return err
+		}
+	}
+	// A binding that is still being deleted after a denial has to go before it can
+	// be created again. Its deletion is an event that leads here.
+	have := &rbacv1.RoleBinding{}
+	if err := c.client.Get(ctx, client.ObjectKeyFromObject(g.workBinding), have); err == nil && !have.DeletionTimestamp.IsZero() {
+		return c.releaseWorkBinding(ctx, g)
+	}
+	return c.apply.Apply(ctx, g.workBinding)
+}
+
+// namespace makes the cluster's namespace. One that existed before the cluster
+// had any rights and is not a cluster's stays what it is: it was created between
+// the acceptance, which admission checked, and now.
+func (c *Controller) namespace(ctx context.Context, mc *clusterv1.ManagedCluster, want *corev1.Namespace) error {
+	if accepted(mc) == metav1.ConditionTrue {
+		return c.apply.Apply(ctx, want)
+	}
+	have := &corev1.Namespace{}
+	err := c.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) { // or it has no label, and the cache does not hold it
+		if err = c.client.Create(ctx, want.DeepCopy()); err == nil {
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the namespace %s: %w", mc.Name, err)
+		}
+		err = c.apply.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	}
+	if err != nil {
+		return fmt.Errorf("read the namespace %s: %w", mc.Name, err)
+	}
+	if err := cluster.NamespaceOf(mc.Name, have.Labels); err != nil {
+		return err
+	}
+	return c.apply.Apply(ctx, want)
+}
+
+func (c *Controller) setAccepted(ctx context.Context, mc *clusterv1.ManagedCluster, status metav1.ConditionStatus, reason, message string) error {
+	written, err := patch.Status(ctx, c.client, mc, func() bool {
+		return meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
+			Type: cluster.ConditionHubAccepted, Status: status, Reason: reason, Message: message,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("report the acceptance of the cluster %s: %w", mc.Name, err)
+	}
+	if written {
+		event := map[string]string{cluster.ReasonHubAccepted: eventAccepted, cluster.ReasonHubDenied: eventDenied}[reason]
+		log.FromContext(ctx).Info("acceptance changed", "event", event, "cluster", mc.Name, "accepted", status, "reason", reason)
+	}
+	return nil
 }

@@ -1,3 +1,0 @@
-// Package registration checks the rules of the controllers below this
-// folder against a real API server.
-package registration

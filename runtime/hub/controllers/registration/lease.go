@@ -1,0 +1,274 @@
+// Package registration has the controllers of registration that take no more than a page
+// each: whether clusters live (lease.go), and what revoked bootstrap tokens leave behind.
+// The larger ones have a folder each.
+package registration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
+)
+
+// Leases keeps the lease through which each cluster gives its sign of life, and declares
+// a cluster's availability unknown when the signs stop.
+type Leases struct {
+	client client.Client
+	events events.EventRecorder
+	clock  clock.PassiveClock
+}
+
+// NewLeases makes the controller.
+func NewLeases(c client.Client, recorder events.EventRecorder, clk clock.PassiveClock) *Leases {
+	return &Leases{client: c, events: recorder, clock: clk}
+}
+
+// Register adds the controller to a manager.
+func (c *Leases) Register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).
+		Named("lease").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		For(&clusterv1.ManagedCluster{}).
+		Watches(&coordinationv1.Lease{}, watch.ClusterOfNamespace(), builder.WithPredicates(watch.When(ofCluster))).
+		Complete(patch.RetryConflicts(c))
+}
+
+func ofCluster(l *coordinationv1.Lease) bool { return l.Name == cluster.LeaseName }
+
+// Reconcile makes the lease of a cluster that was accepted at some time, and
+// looks again exactly when it would expire. It never declares a cluster
+// available: that is the agent's.
+func (c *Leases) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !hasNamespace(mc) {
+		return reconcile.Result{}, nil
+	}
+	lease := &coordinationv1.Lease{}
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease)
+	switch {
+	case apierrors.IsNotFound(err) && !mc.DeletionTimestamp.IsZero():
+		return reconcile.Result{}, c.declareUnknown(ctx, mc)
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, c.create(ctx, mc.Name)
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	left := remaining(lease, mc.Spec.LeaseGrace(), c.clock.Now())
+	if left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	return reconcile.Result{RequeueAfter: mc.Spec.LeaseGrace()}, c.declareUnknown(ctx, mc)
+}
+
+// hasNamespace reports whether the cluster was accepted at some time, so that its
+// namespace is its own.
+func hasNamespace(mc *clusterv1.ManagedCluster) bool {
+	accepted := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionHubAccepted)
+	if accepted == nil || cluster.IsReserved(mc.Name) {
+		return false
+	}
+	// A cluster that could not be given its rights may be none whose namespace
+	// is its own.
+	return accepted.Status != metav1.ConditionFalse || accepted.Reason != cluster.ReasonError
+}
+
+// remaining is how long the lease stays good without a renewal, for which there
+// is time for as long as grace.
+func remaining(l *coordinationv1.Lease, grace time.Duration, now time.Time) time.Duration {
+	if l.Spec.RenewTime == nil {
+		return 0
+	}
+	return l.Spec.RenewTime.Add(grace).Sub(now)
+}
+
+func (c *Leases) create(ctx context.Context, name string) error {
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: cluster.LeaseName, Labels: map[string]string{cluster.NameLabel: name}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To(cluster.LeaseName),
+			RenewTime:      &metav1.MicroTime{Time: c.clock.Now()},
+		},
+	}
+	err := c.client.Create(ctx, lease)
+	if apierrors.IsAlreadyExists(err) {
+		return c.adopt(ctx, name)
+	}
+	return patch.Explain(err, "create the lease of the cluster %s", name)
+}
+
+// adopt labels a lease that the cache does not show for want of a label, such as
+// one that was restored from a backup without it. Without the label nobody would
+// ever notice that the cluster has fallen silent.
+func (c *Leases) adopt(ctx context.Context, name string) error {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: cluster.LeaseName}}
+	label := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, cluster.NameLabel, name)
+	return patch.Explain(client.IgnoreNotFound(c.client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, label))), "label the lease of the cluster %s", name)
+}
+
+func (c *Leases) declareUnknown(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+	if have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); have != nil && have.Status == metav1.ConditionUnknown {
+		return nil
+	}
+	written, err := patch.Status(ctx, c.client, mc, func() bool {
+		return meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
+			Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown,
+			Reason: cluster.ReasonLeaseUpdateStopped, Message: cluster.MessageLeaseUpdateStopped,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("declare the cluster %s unknown: %w", mc.Name, err)
+	}
+	if !written {
+		return nil
+	}
+	regarding := mc.DeepCopy()
+	regarding.Namespace = mc.Name // where those look who have access to the cluster's namespace only
+	c.events.Eventf(regarding, nil, corev1.EventTypeWarning, "AvailableUnknown", "AvailableUnknown",
+		"The %s is successfully imported. However, the connection check from the managed cluster to the hub cluster has failed", mc.Name)
+	return nil
+}
+
+// Clocks compares the clocks of agents with the hub's.
+type Clocks struct {
+	client client.Client
+	clock  clock.PassiveClock
+}
+
+// NewClocks makes the controller.
+func NewClocks(c client.Client, clk clock.PassiveClock) *Clocks {
+	return &Clocks{client: c, clock: clk}
+}
+
+// Register adds the controller to a manager.
+func (c *Clocks) Register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).
+		Named("clocksync").
+		Watches(&coordinationv1.Lease{}, watch.ClusterOfNamespace(),
+			builder.WithPredicates(watch.Only(watch.Updated), watch.Changed(renewed))).
+		Complete(patch.RetryConflicts(c))
+}
+
+func renewed(was, is *coordinationv1.Lease) bool {
+	return is.Name == cluster.LeaseName && is.Spec.RenewTime != nil && !is.Spec.RenewTime.Equal(was.Spec.RenewTime)
+}
+
+// Reconcile judges a cluster's clock by the renewal that has just arrived.
+func (c *Clocks) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	skip := mc.Annotations[cluster.SkipClockSyncAnnotation] == "true"
+	verdict := condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseGrace(), c.clock.Now())
+	_, err := patch.Status(ctx, c.client, mc, func() bool { return meta.SetStatusCondition(&mc.Status.Conditions, verdict) })
+	return reconcile.Result{}, patch.Explain(err, "report the clock of the cluster %s", mc.Name)
+}
+
+// condition is what a renewal at the time renewed, seen now, says about the
+// agent's clock, which may differ by less than tolerance.
+func condition(skip bool, renewed *metav1.MicroTime, tolerance time.Duration, now time.Time) metav1.Condition {
+	if skip || renewed != nil && now.Sub(renewed.Time).Abs() < tolerance {
+		return metav1.Condition{
+			Type: cluster.ConditionClockSynced, Status: metav1.ConditionTrue,
+			Reason: cluster.ReasonClockSynced, Message: cluster.MessageClockSynced,
+		}
+	}
+	return metav1.Condition{
+		Type: cluster.ConditionClockSynced, Status: metav1.ConditionFalse,
+		Reason: cluster.ReasonClockOutOfSync, Message: cluster.MessageClockOutOfSync,
+	}
+}
+
+// Taints keeps workloads away from clusters that are not available.
+type Taints struct {
+	client client.Client
+}
+
+// NewTaints makes the controller.
+func NewTaints(c client.Client) *Taints { return &Taints{client: c} }
+
+// Register adds the controller to a manager.
+func (c *Taints) Register(m manager.Manager) error {
+	return builder.ControllerManagedBy(m).Named("taint").For(&clusterv1.ManagedCluster{}).Complete(patch.RetryConflicts(c))
+}
+
+// Reconcile adds and removes the taints that follow from a cluster's
+// availability. Admission stamps them with the time.
+func (c *Taints) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mc.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	_, err := patch.Object(ctx, c.client, mc, func() bool {
+		want := taints(mc.Spec.Taints, mc.Status.Conditions)
+		if slices.EqualFunc(want, mc.Spec.Taints, same) {
+			return false
+		}
+		mc.Spec.Taints = want
+		return true
+	})
+	return reconcile.Result{}, patch.Explain(err, "taint the cluster %s", mc.Name)
+}
+
+func same(a, b clusterv1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+}
+
+// taints is the list of taints that a cluster should have: those that others
+// set, as they are, and of the hub's two the one that its condition calls for.
+func taints(have []clusterv1.Taint, conditions []metav1.Condition) []clusterv1.Taint {
+	key := cluster.UnreachableTaint
+	if c := meta.FindStatusCondition(conditions, cluster.ConditionAvailable); c != nil {
+		switch c.Status {
+		case metav1.ConditionTrue:
+			key = ""
+		case metav1.ConditionFalse:
+			key = cluster.UnavailableTaint
+		}
+	}
+	want := clusterv1.Taint{Key: key, Effect: clusterv1.TaintEffectNoSelect}
+	out := make([]clusterv1.Taint, 0, len(have)+1)
+	found := key == ""
+	for _, t := range have {
+		switch {
+		case t.Key != cluster.UnreachableTaint && t.Key != cluster.UnavailableTaint:
+			out = append(out, t)
+		case same(t, want) && !found:
+			out, found = append(out, t), true
+		}
+	}
+	if !found {
+		out = append(out, want)
+	}
+	return out
+}
