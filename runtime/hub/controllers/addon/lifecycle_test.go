@@ -35,13 +35,13 @@ func TestTheLifecycleOfATemplateAddOn(t *testing.T) {
 			}
 			f.Make(a)
 			counting, writes := env.Counting(t)
-			c := addoncontrollers.NewLifecycle(counting)
-			n := writes.During(func() { f.Reconcile(c, client.ObjectKeyFromObject(a)) })
+			manager := addoncontrollers.NewLifecycle(counting)
+			n := writes.During(func() { f.Reconcile(manager, client.ObjectKeyFromObject(a)) })
 			got, set := f.definition().Annotations[lifecycle]
 			if n != c.writes || !set || got != c.want || f.definition().Annotations["example.org/other"] != "x" {
 				t.Errorf("%d writes, and the annotation is %q (%v), want %d and %q", n, got, set, c.writes, c.want)
 			}
-			if n := writes.During(func() { f.Reconcile(c, types.NamespacedName{Name: f.name}) }); n != 0 {
+			if n := writes.During(func() { f.Reconcile(manager, types.NamespacedName{Name: f.name}) }); n != 0 {
 				t.Errorf("%d writes although nothing has changed", n)
 			}
 		})

@@ -231,7 +231,8 @@ func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSign
 	}
 	r = r.DeepCopy()
 	r.Status.Certificate = certificate
-	return reconcile.Result{}, patch.Explain(client.IgnoreNotFound(c.client.SubResource("status").Update(ctx, r)), "sign the certificate request %s", r.Name)
+	err = client.IgnoreNotFound(c.client.SubResource("status").Update(ctx, r))
+	return reconcile.Result{}, patch.Explain(err, "sign the certificate request %s", r.Name)
 }
 
 func (c *Controller) certificate(ctx context.Context, r *certificatesv1.CertificateSigningRequest, key types.NamespacedName) ([]byte, error) {

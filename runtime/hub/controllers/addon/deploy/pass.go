@@ -88,7 +88,8 @@ func ours(definition *v1alpha1.ClusterManagementAddOn, a *v1alpha1.ManagedCluste
 
 // cluster reads a ManagedCluster; it is nil when there is none.
 func (c *Controller) cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
-	return apply.Read(ctx, c.client, types.NamespacedName{Name: name}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+	return apply.Read(ctx, c.client, types.NamespacedName{Name: name},
+		&clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
 }
 
 // deploys reports whether the works of an add-on may be changed now.

@@ -62,7 +62,8 @@ func (c *Controller) patch(ctx context.Context, change works.Change) error {
 	}
 	w := &workv1.ManifestWork{}
 	w.Namespace, w.Name = change.Have.Namespace, change.Have.Name
-	return patch.Explain(client.IgnoreNotFound(c.client.Patch(ctx, w, client.RawPatch(types.MergePatchType, data))), "patch the work %s", w.Name)
+	err = client.IgnoreNotFound(c.client.Patch(ctx, w, client.RawPatch(types.MergePatchType, data)))
+	return patch.Explain(err, "patch the work %s", w.Name)
 }
 
 // create makes a work. One of its name that the cache does not know of belongs to

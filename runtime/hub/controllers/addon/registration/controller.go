@@ -118,7 +118,8 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 // isAccepted reports whether a namespace is that of an accepted cluster: nobody else has
 // rights on the hub.
 func (c *Controller) isAccepted(ctx context.Context, namespace string) (bool, error) {
-	mc, err := apply.Read(ctx, c.client, types.NamespacedName{Name: namespace}, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+	mc, err := apply.Read(ctx, c.client, types.NamespacedName{Name: namespace},
+		&clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
 	return mc != nil && mc.Spec.AcceptsClient(), err
 }
 

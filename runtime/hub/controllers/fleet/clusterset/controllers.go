@@ -93,7 +93,8 @@ func (c *Defaults) Reconcile(ctx context.Context, r reconcile.Request) (reconcil
 		return reconcile.Result{}, nil
 	}
 	set.Spec.ClusterSelector = want
-	return reconcile.Result{}, patch.Explain(client.IgnoreNotFound(c.client.Update(ctx, set)), "roll back the selector of the cluster set %s", r.Name)
+	err = client.IgnoreNotFound(c.client.Update(ctx, set))
+	return reconcile.Result{}, patch.Explain(err, "roll back the selector of the cluster set %s", r.Name)
 }
 
 // Bindings reports whether the set of each ManagedClusterSetBinding exists.
