@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -150,7 +149,7 @@ func (s *session) lost(ctx context.Context) bool {
 		return true
 	}
 	mc, _ := s.clusters.Get(s.ClusterName)
-	period := heartbeat.Period(mc)
+	period := beatPeriod(mc)
 	if period == 0 {
 		s.contact()
 		return false
@@ -168,5 +167,5 @@ func (s *session) contact() {
 // whether the hub is in reach.
 func (s *session) beating() bool {
 	mc, ok := s.clusters.Get(s.ClusterName)
-	return ok && heartbeat.Period(mc) > 0
+	return ok && beatPeriod(mc) > 0
 }

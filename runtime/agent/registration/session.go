@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
@@ -110,7 +109,10 @@ func (s *session) run(ctx context.Context) {
 	running.Go(func() { s.renewals(ctx) })
 	running.Go(func() { s.followRenewalRequests(ctx) })
 	running.Go(func() { s.status.Run(ctx) })
-	running.Go(func() { heartbeat.Run(ctx, s.heartbeatOptions()) })
+	heart := &heart{
+		clusterName: s.ClusterName, hub: s.hub, clusters: s.clusters, clock: s.Clock, log: s.Log, beat: s.beat,
+	}
+	running.Go(func() { heart.run(ctx) })
 	running.Go(func() { s.runAccepted(ctx) })
 }
 
@@ -132,10 +134,6 @@ func (s *session) newStatus(await ...<-chan struct{}) *status.Controller {
 		Clock:         s.Clock,
 		Log:           s.Log,
 	})
-}
-
-func (s *session) heartbeatOptions() heartbeat.Options {
-	return heartbeat.Options{ClusterName: s.ClusterName, Hub: s.hub, Clusters: s.clusters, Clock: s.Clock, Log: s.Log, Beat: s.beat}
 }
 
 func (s *session) beat() {

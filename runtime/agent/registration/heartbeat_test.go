@@ -1,4 +1,4 @@
-package heartbeat_test
+package registration
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/fakewatch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/heartbeat"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -48,7 +47,7 @@ func TestPeriod(t *testing.T) {
 		{"accepted, without a pace", managedCluster("True", 0), time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := heartbeat.Period(tc.mc); got != tc.want {
+			if got := beatPeriod(tc.mc); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
@@ -77,10 +76,11 @@ func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Ob
 	var running sync.WaitGroup
 	running.Go(func() { clusters.Run(ctx) })
 	running.Go(func() {
-		heartbeat.Run(ctx, heartbeat.Options{
-			ClusterName: "c1", Hub: p.hub, Clusters: clusters, Clock: p.clock, Log: slog.New(slog.DiscardHandler),
-			Beat: func() { p.beats <- struct{}{} },
-		})
+		h := &heart{
+			clusterName: "c1", hub: p.hub, clusters: clusters, clock: p.clock, log: slog.New(slog.DiscardHandler),
+			beat: func() { p.beats <- struct{}{} },
+		}
+		h.run(ctx)
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	fakewatch.Await(t, open, 1)
