@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
 // Who manages an add-on, as managed_by has it.
@@ -230,17 +231,12 @@ func placementsField() attribute.Field[fleetAddOn] {
 		configsField("Configurations for the placement's clusters. For each kind that they name they replace the "+
 			"add-on's defaults of that kind.",
 			func(p placement) *[]v1alpha1.AddOnConfig { return &p.Configs }),
-		attribute.Model("rollout_strategy",
-			workload.RolloutAttribute("If omitted, it goes to all of them at once and waits "+
-				"forever. A cluster is done when the works of the add-on have the present configuration and their "+
-				"objects are there, and has failed when it takes longer than `progress_deadline`. It is about "+
-				"configuration, templates included: a cluster that is newly selected gets the add-on by it, too.",
-				"If omitted, it is the size of the placement's decision groups, and no limit where these have none."),
-			func(model *workload.RolloutModel, p placement) { p.RolloutStrategy = model.Strategy() },
-			func(p placement) *workload.RolloutModel { return workload.RolloutModelOf(p.RolloutStrategy) }).
-			Means(func(own, live placement) bool {
-				return workload.SameRollout(own.RolloutStrategy, live.RolloutStrategy)
-			})).
+		workload.RolloutField("If omitted, it goes to all of them at once and waits "+
+			"forever. A cluster is done when the works of the add-on have the present configuration and their "+
+			"objects are there, and has failed when it takes longer than `progress_deadline`. It is about "+
+			"configuration, templates included: a cluster that is newly selected gets the add-on by it, too.",
+			"If omitted, it is the size of the placement's decision groups, and no limit where these have none.",
+			func(p placement) *clusterv1alpha1.RolloutStrategy { return &p.RolloutStrategy })).
 		Sets(func(o fleetAddOn) { o.Spec.InstallStrategy.Type = v1alpha1.InstallStrategyPlacements }).
 		Where(func(o fleetAddOn) bool {
 			return o.Spec.InstallStrategy.Type == v1alpha1.InstallStrategyPlacements

@@ -3,17 +3,27 @@ package placement
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/parser"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
@@ -104,4 +114,261 @@ func checkExpression(at path.Path, text string, expressions *scheduling.Expressi
 	if problem := expressionProblem(text); problem != "" {
 		refuse("selects no cluster: %s", problem)
 	}
+}
+
+// What is wrong with an expression on every cluster. The scheduler would not tell: an
+// expression that fails on a cluster, or whose value is no truth value, does not
+// select it.
+
+// expressionProblem says why an expression can't select any cluster; empty for one
+// that can, and for one that can't be compiled.
+func expressionProblem(text string) string {
+	reads, ok := readsOf(text)
+	if !ok {
+		return ""
+	}
+	for _, fields := range reads.fields {
+		if problem := missingField(fields); problem != "" {
+			return problem
+		}
+	}
+	what := reads.kind
+	if at := clusterField(reads.value); len(reads.value) > 0 && at != nil {
+		what = typeName(at)
+	}
+	if what == "bool" || what == dynamic {
+		return ""
+	}
+	return fmt.Sprintf("its value is always of the type %s, and only true selects a cluster: compare it with something, "+
+		"as in %s", what, comparison(text, what))
+}
+
+func comparison(text, what string) string {
+	if what == "string" {
+		return text + ` == "…"`
+	}
+	return text + " == …"
+}
+
+// missingField says which field of a path a managed cluster does not have; empty
+// where it has them all.
+func missingField(fields []string) string {
+	for i := range fields {
+		if clusterField(fields[:i+1]) != nil {
+			continue
+		}
+		owner := strings.Join(append([]string{clusterVariable}, fields[:i]...), ".")
+		known := fieldNames(clusterField(fields[:i]))
+		hint := "it has " + strings.Join(known, ", ")
+		if near := suggest.Name(fields[i], known); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		return fmt.Sprintf("%s has no field %s: %s (A field of a later version of the API can be read behind "+
+			"has(%[1]s.%[2]s).)", owner, fields[i], hint)
+	}
+	return ""
+}
+
+// anything is the type of what has no fields of its own to check: the keys of
+// maps, and what is not a struct.
+var anything = reflect.TypeFor[any]()
+
+// clusterField is the type of a field of a managed cluster; nil when there is none.
+func clusterField(fields []string) reflect.Type {
+	at := reflect.TypeFor[clusterv1.ManagedCluster]()
+	for _, name := range fields {
+		at = plain(at)
+		switch {
+		case at.Kind() == reflect.Map:
+			at = at.Elem()
+		case at.Kind() != reflect.Struct || isText(at):
+			return anything
+		default:
+			next, ok := jsonFields(at)[name]
+			if !ok {
+				return nil
+			}
+			at = next
+		}
+	}
+	return plain(at)
+}
+
+func plain(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+// isText reports whether a struct is not an object in JSON, such as a time.
+func isText(t reflect.Type) bool {
+	_, ok := reflect.PointerTo(t).MethodByName("MarshalJSON")
+	return ok
+}
+
+// jsonFields are the fields of a struct by their names in JSON.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case strings.Contains(options, "inline"):
+			for name, of := range jsonFields(f.Type) {
+				fields[name] = of
+			}
+		case name != "" && name != "-":
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}
+
+func fieldNames(t reflect.Type) []string {
+	var names []string
+	for name := range jsonFields(t) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// typeName is a type in CEL's words; dyn for what only an evaluation tells.
+func typeName(t reflect.Type) string {
+	switch {
+	case t == anything || t == reflect.TypeFor[runtime.RawExtension]():
+		return dynamic
+	case t.Kind() == reflect.Bool:
+		return "bool"
+	case t.Kind() == reflect.String || t.Kind() == reflect.Struct && isText(t):
+		return "string"
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return "string"
+	case t.Kind() == reflect.Slice:
+		return "list"
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
+		return "map"
+	}
+	return "int"
+}
+
+// clusterVariable is the name of the cluster in expressions.
+const clusterVariable = "managedCluster"
+
+// expressionReads is what can be said of an expression without evaluating it.
+type expressionReads struct {
+	// fields are the fields that it reads of the cluster, each as the names on the
+	// way to it. Those that has() asks about are left out.
+	fields [][]string
+	// value is the field that is the expression's value; nil when it is another
+	// value.
+	value []string
+	// kind is the type of the value; dyn when only an evaluation tells.
+	kind string
+}
+
+// readsOf looks at an expression. ok is false for one that can't be parsed.
+func readsOf(text string) (reads expressionReads, ok bool) {
+	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true))
+	if err != nil {
+		return expressionReads{}, false
+	}
+	parsed, problems := p.Parse(common.NewTextSource(text))
+	if len(problems.GetErrors()) > 0 {
+		return expressionReads{}, false
+	}
+	var asked [][]string
+	hidden := false // by a loop's variable of the same name
+	ast.PreOrderVisit(parsed.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			loop := e.AsComprehension()
+			hidden = hidden || loop.IterVar() == clusterVariable || loop.IterVar2() == clusterVariable
+		}
+		switch fields := fieldsFrom(e); {
+		case len(fields) == 0:
+		case isTest(e):
+			asked = append(asked, fields)
+		default:
+			reads.fields = append(reads.fields, fields)
+		}
+	}))
+	if hidden {
+		return expressionReads{kind: dynamic}, true
+	}
+	reads.fields = slices.DeleteFunc(reads.fields, func(fields []string) bool {
+		return slices.ContainsFunc(asked, func(a []string) bool {
+			return len(fields) >= len(a) && slices.Equal(fields[:len(a)], a)
+		})
+	})
+	if !isTest(parsed.Expr()) {
+		reads.value = fieldsFrom(parsed.Expr())
+	}
+	reads.kind = kindOf(parsed.Expr())
+	return reads, true
+}
+
+// isTest reports whether an expression is has(…).
+func isTest(e ast.Expr) bool { return e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() }
+
+// fieldsFrom are the names by which an expression goes from the cluster to a field,
+// with points or indices; nil for another expression.
+func fieldsFrom(e ast.Expr) []string {
+	var names []string
+	for {
+		switch e.Kind() {
+		case ast.IdentKind:
+			if e.AsIdent() != clusterVariable {
+				return nil
+			}
+			slices.Reverse(names)
+			return names
+		case ast.SelectKind:
+			names = append(names, e.AsSelect().FieldName())
+			e = e.AsSelect().Operand()
+		case ast.CallKind:
+			call := e.AsCall()
+			if call.FunctionName() != operators.Index || call.Args()[1].Kind() != ast.LiteralKind {
+				return nil
+			}
+			name, ok := call.Args()[1].AsLiteral().Value().(string)
+			if !ok {
+				return nil
+			}
+			names = append(names, name)
+			e = call.Args()[0]
+		default:
+			return nil
+		}
+	}
+}
+
+// dynamic is the type of what only an evaluation tells.
+const dynamic = "dyn"
+
+// kindOf is the type of an expression's value, where its form tells.
+func kindOf(e ast.Expr) string {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return e.AsLiteral().Type().TypeName()
+	case ast.ListKind:
+		return "list"
+	case ast.MapKind:
+		return "map"
+	case ast.CallKind:
+		switch call := e.AsCall(); call.FunctionName() {
+		case operators.Add:
+			if kind := kindOf(call.Args()[0]); kind != dynamic {
+				return kind
+			}
+			return kindOf(call.Args()[1])
+		case operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate:
+			return "number"
+		case overloads.Size:
+			return "int"
+		case overloads.TypeConvertString:
+			return "string"
+		}
+	}
+	return dynamic
 }

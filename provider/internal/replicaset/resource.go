@@ -1,3 +1,6 @@
+// Package replicaset has the resource and the data source
+// muster_manifest_work_replica_set: the same objects for every cluster that
+// placements select.
 package replicaset
 
 import (
@@ -6,15 +9,21 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -118,7 +127,7 @@ func content() workload.Kind[replicaSet] {
 
 func hooks() crud.Hooks[replicaSet] {
 	h := content().Hooks()
-	h.Validate, h.KeepWording, h.Plan, h.Follow = validate, keepPlacements, plan, follow
+	h.Validate, h.Plan, h.Follow = validate, plan, follow
 	// It hides what is secret, and says what to do about a hub that refuses all replica sets.
 	h.Mask = func(ctx context.Context, of, config crud.Source, diags *diag.Diagnostics) {
 		workload.Mask(ctx, of, config, diags)
@@ -181,3 +190,112 @@ func what(object replicaSet) string {
 
 // replicaSetLabel is the value of the label by which works name their replica set.
 func replicaSetLabel(namespace, name string) string { return namespace + "." + name }
+
+// placementsField is where a replica set's works go.
+func placementsField() attribute.Field[replicaSet] {
+	type reference = *workv1alpha1.LocalPlacementReference
+	return attribute.Objects("placements",
+		schema.ListNestedAttribute{
+			MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster that " +
+				"two of them select gets two.",
+			Required:   true,
+			Validators: []validator.List{validPlacements()},
+		},
+		func(object replicaSet) *[]workv1alpha1.LocalPlacementReference { return &object.Spec.PlacementRefs },
+		attribute.Text("name", attribute.Required("Name of the placement.", attribute.ValidName("placement name")),
+			func(r reference) *string { return &r.Name }),
+		workload.RolloutField("If omitted, it goes to all of them at once and waits "+
+			"forever. A cluster is done when its work is applied and its condition `Progressing` is `False`, and "+
+			"has failed when `Progressing` and `Degraded` are both `True`. "+
+			"muster's agents report both for the usual kinds by default; agents of other hubs need "+
+			"`condition_rules` that yield `Progressing`, "+
+			"and on those hubs a rollout without them stops after its first clusters.",
+			"If omitted, or greater than the number of these clusters, it is no limit.",
+			func(r reference) *clusterv1alpha1.RolloutStrategy { return &r.RolloutStrategy })).
+		At("spec.placementRefs").KeepsWording()
+}
+
+// validPlacements refuses an empty list and placements that are named twice.
+func validPlacements() validator.List {
+	return attribute.ValidList("at least one placement, each named once",
+		func(at path.Path, list types.List, diags *diag.Diagnostics) {
+			if len(list.Elements()) == 0 {
+				diags.AddAttributeError(at, "No placements", "placements = [] selects no cluster, so the replica set "+
+					"would have nothing to do, and the hub refuses it. Name at least one placement of the namespace.")
+			}
+			seen := attribute.Seen{}
+			for i, placement := range attribute.EachObject(list) {
+				if name := placement.Text("name"); name != "" {
+					seen.Again(name, at.AtListIndex(i), "Duplicate placement", fmt.Sprintf("both name %q, and the hub "+
+						"could not tell which strategy holds. Remove one of them.", name), diags)
+				}
+			}
+		})
+}
+
+// What is checked and decided of a replica set while planning.
+
+func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
+	var namespace, name types.String
+	diags.Append(config.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("name"), &name)...)
+	checkReplicaSetLabel(namespace, name, diags)
+	c := workload.Of(ctx, config, diags)
+	if !diags.HasError() {
+		diags.Append(c.Check(workload.OfWorks())...)
+		manifestwork.CheckOptions(ctx, config, c, diags)
+	}
+}
+
+// plan keeps the old wording of manifests where the new one means the same, and what the
+// hub reports where nothing changes.
+func plan(
+	ctx context.Context, _ *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) bool {
+	if req.Plan.Raw.IsNull() {
+		return false
+	}
+	changed := workload.Plan(ctx, req, resp)
+	if resp.Diagnostics.HasError() {
+		return false
+	}
+	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
+	respecified := changed || changes.In(
+		"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy")
+	workload.PlanReports(ctx, req, resp, respecified,
+		[]string{"summary", "placement_summaries", "conditions"}, "rolled_out")
+	return changed || changes.Beyond(append(append(specTable(), statusTable()...).Unwritten(),
+		"fields", "force_conflicts", "timeouts")...)
+}
+
+// What can be told about a replica set before the hub is asked.
+
+// validName admits names that can be told apart from their namespace again.
+func validName() validator.String {
+	const form = "lower-case letters, digits and hyphens, with a letter or digit at both ends, and no dots"
+	return attribute.ValidText(form,
+		func(_ path.Path, name string) (summary, detail string) {
+			if !strings.Contains(name, ".") {
+				return attribute.CheckLabel("replica set name", name)
+			}
+			return "Invalid replica set name", fmt.Sprintf("name = %q has dots. The works carry <namespace>.<name> as "+
+				"a label by which the hub finds the replica set again, and it reads that up to the dot. Try %q.",
+				name, attribute.SuggestName(name))
+		})
+}
+
+// checkReplicaSetLabel reports a namespace and a name that are too long
+// together. Nothing is said while one of them is unknown or wrong by itself.
+func checkReplicaSetLabel(namespace, name types.String, diags *diag.Diagnostics) {
+	if namespace.IsNull() || namespace.IsUnknown() || name.IsNull() || name.IsUnknown() {
+		return
+	}
+	label := replicaSetLabel(namespace.ValueString(), name.ValueString())
+	if len(label) <= validation.LabelValueMaxLength {
+		return
+	}
+	diags.AddAttributeError(path.Root("name"), "Namespace and name are too long",
+		fmt.Sprintf("%q, the namespace and the name, has %d characters. The works carry both as one label, whose "+
+			"value can have %d at most. Shorten one of them by %d.",
+			label, len(label), validation.LabelValueMaxLength, len(label)-validation.LabelValueMaxLength))
+}

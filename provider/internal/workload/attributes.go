@@ -1,15 +1,22 @@
 package workload
 
 import (
+	"context"
+
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // Table has the attributes that hold the objects. manifests and objects are computed
@@ -134,4 +141,84 @@ func GenerationToWaitFor[O any](kind string) attribute.Table[O] {
 		MarkdownDescription: "The attribute `generation` of the `" + kind + "`: another one lets it wait again.",
 		Required:            true,
 	})}
+}
+
+// Kind says of a kind that brings objects to clusters where it has them, and what holds
+// for them. The kind's own table has the attributes of Table.
+type Kind[O kube.Object] struct {
+	Template func(O) *workv1.ManifestsTemplate
+	Rules    Rules
+}
+
+// Live is the content of an object as the hub has it.
+func (k Kind[O]) Live(object O) Live {
+	return Live{Manifests: k.Template(object).Manifests, Annotations: object.GetAnnotations()}
+}
+
+// Hooks write and read the content, and hide what is secret in it.
+func (k Kind[O]) Hooks() crud.Hooks[O] {
+	return crud.Hooks[O]{
+		Own:  func(_ attribute.Values, o *crud.Owned) { o.Discreet = true }, // The manifests may hold secrets.
+		Mask: Mask,
+		Complete: func(
+			ctx context.Context, values attribute.Values, config tfsdk.Config, object O, diags *diag.Diagnostics,
+		) {
+			ContentOf(values).Put(ctx, k.Rules, config, object, k.Template(object), diags)
+		},
+		AlsoRead: func(_ context.Context, _ *kube.Client, values attribute.Values, object O) error {
+			content := ContentOf(values)
+			err := content.Observe(k.Live(object))
+			content.keep(values)
+			return err
+		},
+		Imported: func(values attribute.Values, object O) error {
+			content, err := Import(k.Live(object))
+			content.keep(values)
+			return err
+		},
+	}
+}
+
+// Texts are objects as a list of YAML.
+func Texts(objects []Object) (types.List, error) {
+	texts := []string{}
+	for _, object := range objects {
+		text, err := object.YAML()
+		if err != nil {
+			return types.ListNull(types.StringType), err
+		}
+		texts = append(texts, text)
+	}
+	return attribute.StringListValue(texts), nil
+}
+
+// TextsOf is the attribute manifests of a data source: objects as YAML, by Live.Texts.
+// whose begins the sentence, and resource writes them.
+func TextsOf[P any](whose, resource string) attribute.Field[P] {
+	return attribute.ByHooks[P]("manifests", schema.ListAttribute{
+		MarkdownDescription: whose + " as YAML, except those that `" + resource + "` wrote from `manifests_wo`. " +
+			"Secrets among them are read in full, and are then in the state.",
+		Computed: true, Sensitive: true, ElementType: types.StringType,
+	})
+}
+
+// Texts are the objects that may be read, as a list of YAML.
+func (l Live) Texts() (types.List, error) {
+	open, _, err := l.Read(nil)
+	if err != nil {
+		return types.ListNull(types.StringType), err
+	}
+	return Texts(open)
+}
+
+// Conditions is the attribute conditions of a resource: without their times, which would
+// make a difference where nothing has happened. kinds ends the description of their types.
+func Conditions[P any](description, kinds string, read func(P) []metav1.Condition) attribute.Field[P] {
+	type condition = metav1.Condition
+	return attribute.ReportedObjects("conditions", description, read,
+		attribute.ReportedText("type", "Type of the condition"+kinds+".", func(c condition) string { return c.Type }),
+		attribute.ReportedText("status", "`True`, `False` or `Unknown`.",
+			func(c condition) metav1.ConditionStatus { return c.Status }),
+		attribute.ReportedText("reason", "Reason in one word.", func(c condition) string { return c.Reason }),
+		attribute.ReportedText("message", "Reason in a sentence.", func(c condition) string { return c.Message }))
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
 // What is wrong with the content, as far as a configuration shows it.
@@ -39,7 +42,11 @@ func OfWorks() Rules {
 	return Rules{
 		Limit: "The work has the objects of all three, in this order; together they may take up to 500 KiB.",
 		Fits: func(objects []Object) error {
-			if size := SizeOf(objects); size > work.DefaultManifestLimit {
+			size := 0
+			for _, object := range objects {
+				size += len(object.JSON)
+			}
+			if size > work.DefaultManifestLimit {
 				return fmt.Errorf("the manifests take %d bytes, more than the %d that a hub accepts in one work; "+
 					"divide them among several works", size, work.DefaultManifestLimit)
 			}
@@ -51,189 +58,98 @@ func OfWorks() Rules {
 
 // Check finds what is wrong with the content of a configuration as far as it is
 // known. Content without any object passes: see Plan.
-func (c Content) Check(rules Rules) diag.Diagnostics {
-	k := c.read(func(err error) error { return err })
-	k.rules = rules
-	k.kinds(c.FieldValidation)
-	k.sensitive(c.SensitiveFields)
-	if i := DuplicateOf(k.found); i >= 0 {
-		k.diags.AddAttributeError(k.at[i], "Duplicate manifest",
-			fmt.Sprintf("%s is the second: %s.", k.places[i], duplicate(k.found[i])))
-	}
-	if rules.Each != nil {
-		k.each()
-	}
-	if err := rules.Fits(k.found); err != nil {
-		k.diags.AddError("Too large", attribute.Capitalize(err.Error())+".")
-	}
-	return k.diags
-}
-
-// Known are the objects of a configuration that are known, and whether there are no
-// others.
-func (c Content) Known() (objects []Object, complete bool) {
-	k := c.read(discreet)
-	return k.found, !k.unknown && !k.partly && !k.diags.HasError()
-}
-
-// read goes through the inputs. open makes errors of those that plans hide fit to be shown.
-func (c Content) read(open func(error) error) *checker {
-	k := &checker{}
-	k.texts("manifests", c.Manifests, open)
-	k.objects(c.Objects)
-	k.texts("manifests_wo", c.WriteOnly, discreet)
-	return k
-}
-
-// checker goes through the inputs of a work.
-type checker struct {
-	rules Rules
-	diags diag.Diagnostics
-	// found are the objects that can be read; at and places say where each is, for
-	// Terraform and in words.
-	found  []Object
-	at     []path.Path
-	places []string
-	// count is that of all elements, known or not; unknown tells of inputs whose
-	// elements are not known.
-	count   int
-	unknown bool
-	// partly says that an element is not known.
-	partly bool
-}
-
-func (k *checker) texts(attr string, list types.List, explain func(error) error) {
-	k.unknown = k.unknown || list.IsUnknown()
-	for i, element := range list.Elements() {
-		k.count++
-		text, ok := element.(types.String)
-		if !ok || text.IsUnknown() {
-			k.partly = true
-			continue
-		}
-		parsed, err := ParseYAML(text.ValueString())
-		at := path.Root(attr).AtListIndex(i)
-		if err != nil {
-			k.invalid(at, fmt.Errorf("%s[%d]: %w", attr, i, explain(err)))
-			continue
-		}
-		for _, object := range parsed {
-			k.add(at, place(attr, i, object), object)
-		}
-	}
-}
-
-func (k *checker) objects(objects types.Dynamic) {
-	if isNull(objects) {
-		return
-	}
-	if isUnknown(objects) {
-		k.unknown = true
-		return
-	}
-	root := path.Root("objects")
-	list, err := elementsOf(objects)
-	if err != nil {
-		k.invalid(root, err)
-		return
-	}
-	for i, element := range list {
-		k.count++
-		if hasSecret(element) {
-			k.diags.AddAttributeError(root, "Secret in objects", fmt.Sprintf("objects[%d] has a Secret with values, "+
-				"and plans show what is in objects. Put it into manifests, as yamlencode({ ... }), which plans hide, "+
-				"or into manifests_wo, which keeps it out of the state too.", i))
-		}
-		object, err := objectManifest(element)
+func (c Content) Check(rules Rules) (diags diag.Diagnostics) {
+	var found []reading
+	for _, r := range c.read() {
 		switch {
-		case errors.Is(err, ErrUnknown):
-			k.partly = true
-		case err != nil:
-			k.invalid(root, fmt.Errorf("objects[%d]: %w", i, err))
-		default:
-			k.add(root, fmt.Sprintf("objects[%d]", i), object)
+		case r.err == nil:
+			found = append(found, r)
+		case !errors.Is(r.err, ErrUnknown):
+			diags.AddAttributeError(r.at, "Invalid manifest",
+				fmt.Sprintf("The manifest can't be applied: %s: %s.", r.place, r.err))
 		}
 	}
-}
-
-func (k *checker) invalid(at path.Path, err error) {
-	k.diags.AddAttributeError(at, "Invalid manifest", fmt.Sprintf("The manifest can't be applied: %s.", err))
-}
-
-func (k *checker) add(at path.Path, place string, object Object) {
-	k.found, k.at, k.places = append(k.found, object), append(k.at, at), append(k.places, place)
-}
-
-// kinds checks the objects of Kubernetes' own kinds.
-func (k *checker) kinds(validation types.String) {
-	if validation.IsUnknown() || validation.ValueString() == fieldsIgnored {
-		return
-	}
-	for i, object := range k.found {
-		value, err := object.Value()
-		if err != nil {
-			continue
+	if list, ok := c.Objects.UnderlyingValue().(attribute.Elements); ok {
+		for i, element := range list.Elements() {
+			if hasSecret(element) {
+				diags.AddAttributeError(path.Root("objects"), "Secret in objects", fmt.Sprintf("objects[%d] has a Secret "+
+					"with values, and plans show what is in objects. Put it into manifests, as yamlencode({ ... }), "+
+					"which plans hide, or into manifests_wo, which keeps it out of the state too.", i))
+			}
 		}
+	}
+	for _, r := range found {
+		r.check(rules, c.FieldValidation, &diags)
+	}
+	c.checkSensitive(&diags)
+	objects, _ := c.Known()
+	if i := DuplicateOf(objects); i >= 0 {
+		diags.AddAttributeError(found[i].at, "Duplicate manifest",
+			fmt.Sprintf("%s is the second: %s.", found[i].place, duplicate(objects[i])))
+	}
+	if err := rules.Fits(objects); err != nil {
+		diags.AddError("Too large", attribute.Capitalize(err.Error())+".")
+	}
+	return diags
+}
+
+// check finds what is wrong with the object by itself.
+func (r reading) check(rules Rules, validation types.String, diags *diag.Diagnostics) {
+	subject := fmt.Sprintf("%s, %s", r.place, r.object)
+	refuse := func(format string, problems []string) {
+		if len(problems) > 0 {
+			diags.AddAttributeError(r.at, "Invalid manifest", fmt.Sprintf(format, subject, listed(problems)))
+		}
+	}
+	value, err := r.object.Value()
+	if err == nil && !validation.IsUnknown() && validation.ValueString() != fieldsIgnored {
 		var wrong, unknown []string
-		for _, problem := range k.rules.Kinds(value) {
+		for _, problem := range rules.Kinds(value) {
 			if problem.Unknown {
 				unknown = append(unknown, problem.String())
 			} else {
 				wrong = append(wrong, problem.String())
 			}
 		}
-		subject := fmt.Sprintf("%s, %s", k.places[i], object)
-		if len(wrong) > 0 {
-			k.diags.AddAttributeError(k.at[i], "Invalid manifest",
-				fmt.Sprintf("No cluster would accept %s:\n%s", subject, listed(wrong)))
-		}
-		if len(unknown) == 0 {
-			continue
-		}
+		refuse("No cluster would accept %s:\n%s", wrong)
 		summary, detail := "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s", subject, listed(unknown))
-		if validation.ValueString() == fieldsWarned {
-			k.diags.AddAttributeWarning(k.at[i], summary, detail)
-			continue
+		switch {
+		case len(unknown) == 0:
+		case validation.ValueString() == fieldsWarned:
+			diags.AddAttributeWarning(r.at, summary, detail)
+		default:
+			diags.AddAttributeError(r.at, summary, fmt.Sprintf("%s\nIf your clusters are of a later release, which "+
+				"has it, set field_validation = %q.", detail, fieldsWarned))
 		}
-		k.diags.AddAttributeError(k.at[i], summary, fmt.Sprintf("%s\nIf your clusters are of a later release, which "+
-			"has it, set field_validation = %q.", detail, fieldsWarned))
+	}
+	if rules.Each == nil {
+		return
+	}
+	problems, warnings := rules.Each(r.object, r.input == "manifests_wo" || r.object.MayBeSecret())
+	refuse("%s:\n%s", problems)
+	if len(warnings) > 0 {
+		diags.AddAttributeWarning(r.at, "Manifest without effect", fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
 	}
 }
 
-// sensitive checks the paths of fields that are not to be shown.
-func (k *checker) sensitive(paths types.Set) {
-	at := path.Root("sensitive_fields")
-	if paths.IsNull() || !attribute.Known(paths) {
+// checkSensitive checks the paths of fields that are not to be shown.
+func (c Content) checkSensitive(diags *diag.Diagnostics) {
+	if !attribute.Known(c.SensitiveFields) {
 		return
 	}
-	texts := attribute.StringList(paths)
+	at, texts := path.Root("sensitive_fields"), attribute.StringList(c.SensitiveFields)
 	s, err := ParseSensitive(texts)
 	if err != nil {
-		k.diags.AddAttributeError(at, "Invalid path", attribute.Capitalize(err.Error())+".")
+		diags.AddAttributeError(at, "Invalid path", attribute.Capitalize(err.Error())+".")
 		return
 	}
-	if k.unknown || k.partly {
+	objects, complete := c.Known()
+	if !complete {
 		return
 	}
-	for _, i := range s.Idle(k.found) {
-		k.diags.AddAttributeWarning(at, "No such field", fmt.Sprintf("%q in sensitive_fields is no field of any of "+
+	for _, i := range s.Idle(objects) {
+		diags.AddAttributeWarning(at, "No such field", fmt.Sprintf("%q in sensitive_fields is no field of any of "+
 			"the objects, so that nothing is hidden by it. Correct the path, or remove it.", texts[i]))
-	}
-}
-
-// each checks the objects one by one.
-func (k *checker) each() {
-	for i, object := range k.found {
-		writeOnly := k.at[i].ParentPath().Equal(path.Root("manifests_wo"))
-		problems, warnings := k.rules.Each(object, writeOnly || object.MayBeSecret())
-		subject := fmt.Sprintf("%s, %s", k.places[i], object)
-		if len(problems) > 0 {
-			k.diags.AddAttributeError(k.at[i], "Invalid manifest", fmt.Sprintf("%s:\n%s", subject, listed(problems)))
-		}
-		if len(warnings) > 0 {
-			k.diags.AddAttributeWarning(k.at[i], "Manifest without effect",
-				fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
-		}
 	}
 }
 
@@ -259,4 +175,54 @@ func (r Rules) fit(objects []Object) error {
 // duplicate is the error of an object that appears a second time.
 func duplicate(object Object) error {
 	return fmt.Errorf("%s appears twice, so the two would overwrite each other; remove one of them", object)
+}
+
+// Places tell where in the inputs each object is, by its key: manifests[3],
+// document 2. Nil knows no place.
+type Places map[string]string
+
+// Places are those of the objects that are known.
+func (c Content) Places() Places {
+	if c.imported() {
+		c.Manifests = None().Manifests
+	}
+	places := Places{}
+	for _, r := range c.read() {
+		if r.err == nil {
+			places[r.object.Key()] = r.place
+		}
+	}
+	return places
+}
+
+// PlacesWith are Places with the write-only manifests of a configuration.
+func (c Content) PlacesWith(ctx context.Context, config crud.Source) Places {
+	return c.with(ctx, config).Places()
+}
+
+// Name is an object that an agent reports on, with its place: Deployment shop/web
+// (objects[1]).
+func (p Places) Name(m workv1.ManifestResourceMeta) string {
+	name := m.Kind + " " + Qualified(m.Namespace, m.Name)
+	if place := p[keyOf(m)]; place != "" {
+		return name + " (" + place + ")"
+	}
+	return name
+}
+
+// keyOf is the key of an object that an agent reports on.
+func keyOf(m workv1.ManifestResourceMeta) string {
+	version := m.Version
+	if m.Group != "" {
+		version = m.Group + "/" + version
+	}
+	return Object{APIVersion: version, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}.Key()
+}
+
+// Qualified is namespace/name, or the name where there is no namespace.
+func Qualified(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,7 +105,7 @@ func (c Content) put(rules Rules, object metav1.Object, template *workv1.Manifes
 	if err != nil {
 		return err
 	}
-	closed, err := c.closed()
+	closed, err := c.of("manifests_wo")
 	if err != nil {
 		return err
 	}
@@ -133,32 +134,138 @@ func (c Content) put(rules Rules, object metav1.Object, template *workv1.Manifes
 	return nil
 }
 
-// texts are the objects of Manifests. It is ErrUnknown's if anything of them is unknown.
-func (c Content) texts() ([]Object, error) {
-	if !attribute.Known(c.Manifests) {
-		return nil, ErrUnknown
+// reading is an object of an input, or why there is none.
+type reading struct {
+	object Object
+	// err is ErrUnknown for what will be known after apply. It quotes nothing that is
+	// write-only.
+	err error
+	// input is the attribute; at and place say where in it the object is, for Terraform
+	// and in words.
+	input string
+	at    path.Path
+	place string
+}
+
+// read goes through some inputs, and through all if none is named.
+func (c Content) read(inputs ...string) []reading {
+	var all []reading
+	for _, input := range []string{"manifests", "objects", "manifests_wo"} {
+		if len(inputs) > 0 && !slices.Contains(inputs, input) {
+			continue
+		}
+		whole := reading{input: input, at: path.Root(input), place: input}
+		switch input {
+		case "manifests":
+			all = append(all, whole.texts(c.Manifests)...)
+		case "objects":
+			all = append(all, whole.values(c.Objects)...)
+		default:
+			all = append(all, whole.texts(c.WriteOnly)...)
+		}
 	}
-	return ParseAllYAML(attribute.StringList(c.Manifests))
+	return all
+}
+
+// texts are the objects of a list of YAML.
+func (r reading) texts(list types.List) []reading {
+	if list.IsUnknown() {
+		return []reading{r.failed(ErrUnknown)}
+	}
+	var all []reading
+	for i, element := range list.Elements() {
+		one := r
+		one.at, one.place = r.at.AtListIndex(i), fmt.Sprintf("%s[%d]", r.input, i)
+		text, ok := element.(types.String)
+		if !ok || text.IsUnknown() {
+			all = append(all, one.failed(ErrUnknown))
+			continue
+		}
+		objects, err := ParseYAML(text.ValueString())
+		if err != nil {
+			all = append(all, one.failed(err))
+		}
+		place := one.place
+		for _, object := range objects {
+			if one.object = object; object.Document > 0 {
+				one.place = fmt.Sprintf("%s, document %d", place, object.Document)
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// values are the objects in HCL.
+func (r reading) values(objects types.Dynamic) []reading {
+	if isNull(objects) {
+		return nil
+	}
+	list, ok := objects.UnderlyingValue().(attribute.Elements)
+	if !ok || list.IsUnknown() {
+		value, err := JSONValue(objects)
+		if err == nil {
+			err = fmt.Errorf("it is %s and not a list of objects; put a single object in brackets", jsonTypeOf(value))
+		}
+		return []reading{r.failed(err)}
+	}
+	var all []reading
+	for i, element := range list.Elements() {
+		value, err := JSONValue(element)
+		if err == nil {
+			r.object, err = NewObject(value)
+		}
+		r.place = fmt.Sprintf("%s[%d]", r.input, i)
+		all = append(all, r.failed(err))
+	}
+	return all
+}
+
+func (r reading) failed(err error) reading {
+	if r.err = err; r.input == "manifests_wo" {
+		r.err = discreet(err)
+	}
+	return r
+}
+
+// of are the objects of some inputs. It is ErrUnknown's if anything of them is unknown.
+func (c Content) of(inputs ...string) ([]Object, error) {
+	var objects []Object
+	for _, r := range c.read(inputs...) {
+		if r.err != nil {
+			return nil, fmt.Errorf("%s: %w", r.place, r.err)
+		}
+		objects = append(objects, r.object)
+	}
+	return objects, nil
+}
+
+// Known are the objects of a configuration that are known, and whether there are no
+// others.
+func (c Content) Known() (objects []Object, complete bool) {
+	complete = true
+	for _, r := range c.read() {
+		if r.err == nil {
+			objects = append(objects, r.object)
+		}
+		complete = complete && r.err == nil
+	}
+	return objects, complete
 }
 
 // open are the objects that may be read back: those of Manifests and Objects.
 // It is ErrUnknown's if anything of them is unknown.
 func (c Content) open() ([]Object, error) {
-	texts, err := c.texts()
-	if err != nil {
-		return nil, err
+	if c.imported() {
+		return c.of("manifests")
 	}
-	objects, err := objectManifests(c.Objects)
-	if err != nil || c.imported() {
-		return texts, err
-	}
-	return slices.Concat(texts, objects), nil
+	return c.of("manifests", "objects")
 }
 
 // listed are the objects that fields lists: those of Manifests. What Objects has is shown
 // there, by Terraform, which hides what is sensitive in it.
 func (c Content) listed() ([]Object, error) {
-	texts, err := c.texts()
+	texts, err := c.of("manifests")
 	shown := c.shown()
 	return slices.DeleteFunc(texts, func(x Object) bool { return shown[x.Key()] }), err
 }
@@ -166,7 +273,7 @@ func (c Content) listed() ([]Object, error) {
 // shown are the keys of the objects that Objects has, as far as they are known.
 func (c Content) shown() map[string]bool {
 	keys := map[string]bool{}
-	objects, _ := objectManifests(c.Objects)
+	objects, _ := c.of("objects")
 	for _, x := range objects {
 		keys[x.Key()] = true
 	}
@@ -188,21 +295,12 @@ func (c Content) imported() bool {
 	if c.Manifests.IsNull() || isNull(c.Objects) {
 		return false
 	}
-	x, err := c.texts()
+	x, err := c.of("manifests")
 	if err != nil || len(x) == 0 {
 		return false
 	}
-	y, err := objectManifests(c.Objects)
+	y, err := c.of("objects")
 	return err == nil && (len(y) == 0 || same(x, y))
-}
-
-// closed are the objects of WriteOnly. Errors don't quote them.
-func (c Content) closed() ([]Object, error) {
-	if !attribute.Known(c.WriteOnly) {
-		return nil, ErrUnknown
-	}
-	objects, err := ParseListYAML("manifests_wo", attribute.StringList(c.WriteOnly))
-	return objects, discreet(err)
 }
 
 // discreet leaves out of an error what may quote a secret.
@@ -238,7 +336,7 @@ func (c Content) Planned(before Content) (types.Map, error) {
 	if c.WriteOnly.IsNull() {
 		return FieldsValue(fields), nil
 	}
-	closed, err := c.closed()
+	closed, err := c.of("manifests_wo")
 	switch {
 	case err == nil && !c.Version.IsUnknown():
 		for _, object := range closed {
@@ -261,26 +359,41 @@ func (c Content) Planned(before Content) (types.Map, error) {
 // Keeping is the content to plan after before: in before's wording where it means
 // the same.
 func (c Content) Keeping(before Content) Content {
-	if before.imported() && (c.isEmpty() || c.sameAs(before)) {
+	if before.imported() && (len(c.read()) == 0 || c.sameAs(before)) {
 		c.Manifests, c.Objects = before.Manifests, before.Objects
 		return c
 	}
-	if SameManifests(c.Manifests, before.Manifests) {
+	if sameIn("manifests", c, before) {
 		c.Manifests = before.Manifests
 	}
-	if sameObjects(c.Objects, before.Objects) {
+	if sameIn("objects", c, before) {
 		c.Objects = before.Objects
 	}
 	return c
 }
 
+// sameIn reports whether an input of two contents has objects, known and the same.
+func sameIn(input string, a, b Content) bool {
+	x, errX := a.of(input)
+	y, errY := b.of(input)
+	return errX == nil && errY == nil && len(x) > 0 && same(x, y)
+}
+
 func (c Content) sameAs(other Content) bool {
-	x, err := c.open()
-	if err != nil {
-		return false
+	x, errX := c.open()
+	y, errY := other.open()
+	return errX == nil && errY == nil && same(x, y)
+}
+
+// same reports whether two lists have the same objects, in any order: agents order
+// them themselves.
+func same(a, b []Object) bool {
+	sorted := func(objects []Object) []Object {
+		return slices.SortedStableFunc(slices.Values(objects), func(x, y Object) int {
+			return strings.Compare(x.Key(), y.Key())
+		})
 	}
-	y, err := other.open()
-	return err == nil && same(x, y)
+	return EqualObjects(sorted(a), sorted(b))
 }
 
 // Same reports whether two plans or states bring the same objects to clusters. Of
@@ -290,8 +403,83 @@ func (c Content) Same(other Content) bool {
 		maps.Equal(FieldsFrom(c.Fields).WriteOnly(), FieldsFrom(other.Fields).WriteOnly())
 }
 
-// isEmpty reports whether no input has an object.
-func (c Content) isEmpty() bool {
-	k := c.read(discreet)
-	return k.count == 0 && !k.unknown
+// What is decided of the content while planning.
+
+// Plan keeps the objects' old wording where the new one means the same, and lists
+// their fields. It reports whether the objects change.
+func Plan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool {
+	before := None()
+	planned := Of(ctx, req.Config, &resp.Diagnostics)
+	creating := req.State.Raw.IsNull()
+	if !creating {
+		before = Of(ctx, req.State, &resp.Diagnostics)
+	}
+	if resp.Diagnostics.HasError() {
+		return false
+	}
+	switch empty := len(planned.read()) == 0; {
+	case empty && !before.imported():
+		resp.Diagnostics.AddError("No object", noObject)
+		return false
+	case empty:
+		resp.Diagnostics.AddWarning("Objects that the configuration does not have",
+			"The configuration has neither manifests nor objects nor manifests_wo, so the objects stay as they were "+
+				"imported. Terraform leaves out of generated configuration what may be secret: add the objects to "+
+				"manifests or manifests_wo.")
+	}
+	planned = planned.Keeping(before)
+	fields, err := planned.Planned(before)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		resp.Diagnostics.AddError("Invalid manifest", attribute.Capitalize(err.Error())+".")
+		return false
+	}
+	planned.Fields = fields
+	same := !creating && planned.Same(before)
+	if same && planned.SensitiveFields.Equal(before.SensitiveFields) && planned.Manifests.Equal(before.Manifests) {
+		fields = before.Fields // As it was read, also by earlier versions.
+	}
+	planned.Fields = fields
+	values := attribute.Values{}
+	planned.keep(values)
+	for name, value := range values {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
+	}
+	return !same
+}
+
+// PlanReports plans what is only known after the write: the generation, when the
+// specification changes, and whether the wait is met, when one is due. What is reported
+// stays as it was read last, unless the apply waits for other reports. Attributes in
+// current say something of the present specification, so that none of an earlier one stays.
+func PlanReports(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	respecified bool, reported []string, current ...string,
+) {
+	var waits, waited types.Object
+	var was types.Bool
+	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("wait"), &waits)...)
+	creating := req.State.Raw.IsNull()
+	if !creating {
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("wait"), &waited)...)
+		resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("ready"), &was)...)
+		crud.KeepReported(req, resp, slices.Concat([]string{"ready", "generation"}, reported, current)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	unmet := !was.IsNull() && !was.ValueBool()
+	var open []string
+	if respecified {
+		open = append(current, "generation")
+	}
+	switch {
+	case waits.IsNull():
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("ready"), types.BoolNull())...)
+	case respecified || unmet || !waits.Equal(waited):
+		open = append(open, "ready")
+	}
+	if creating || (respecified || unmet) && !waits.IsNull() {
+		open = slices.Concat(open, reported, current)
+	}
+	crud.PlanUnknown(resp, open...)
 }

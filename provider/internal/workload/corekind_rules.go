@@ -17,117 +17,147 @@ import (
 
 // required lists what an object lacks, and values that can't be valid.
 func required(kind string, clusterWide bool, object map[string]any) []Problem {
-	r := &kindRules{}
+	r := &kindRules{object: object}
 	r.metadata(kind, clusterWide, mapAt(object, "metadata"))
-	spec := mapAt(object, "spec")
+	const template, jobTemplate = "spec.template.spec", "spec.jobTemplate.spec.template.spec"
 	switch kind {
 	case "Pod":
-		r.pod("spec", spec, "Always", "OnFailure", "Never")
+		r.pod("spec", "Always", "OnFailure", "Never")
 	case "PodTemplate":
-		r.pod("template.spec", mapAt(object, "template", "spec"), "Always", "OnFailure", "Never")
+		r.pod("template.spec", "Always", "OnFailure", "Never")
 	case "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet":
-		r.selector(spec)
-		r.oneOf("spec.strategy.type", mapAt(spec, "strategy")["type"], "RollingUpdate", "Recreate")
-		r.oneOf("spec.updateStrategy.type", mapAt(spec, "updateStrategy")["type"], "RollingUpdate", "OnDelete")
-		r.pod("spec.template.spec", mapAt(spec, "template", "spec"), "Always")
+		r.selector(mapAt(object, "spec"))
+		r.oneOf("spec.strategy.type", "RollingUpdate", "Recreate")
+		r.oneOf("spec.updateStrategy.type", "RollingUpdate", "OnDelete")
+		r.pod(template, "Always")
 	case "Job":
-		r.pod("spec.template.spec", mapAt(spec, "template", "spec"), "OnFailure", "Never")
-		r.restarts("spec.template.spec", mapAt(spec, "template", "spec"))
+		r.pod(template, "OnFailure", "Never")
+		r.need(template+".restartPolicy", "is missing; a job needs OnFailure or Never")
 	case "CronJob":
-		r.text("spec.schedule", spec["schedule"], `such as "*/5 * * * *"`)
-		template := mapAt(spec, "jobTemplate", "spec", "template", "spec")
-		r.pod("spec.jobTemplate.spec.template.spec", template, "OnFailure", "Never")
-		r.restarts("spec.jobTemplate.spec.template.spec", template)
+		r.need("spec.schedule", `is missing; add it: such as "*/5 * * * *"`)
+		r.pod(jobTemplate, "OnFailure", "Never")
+		r.need(jobTemplate+".restartPolicy", "is missing; a job needs OnFailure or Never")
 	case "Service":
-		r.service(spec)
+		r.service(mapAt(object, "spec"))
 	case "ConfigMap", "Secret":
-		r.keys(object, "data", "binaryData", "stringData")
+		for _, field := range []string{"data", "binaryData", "stringData"} {
+			for key := range mapAt(object, field) {
+				r.valid(JoinPath(field, key), "is no valid key", validation.IsConfigMapKey(key))
+			}
+		}
 	case "PersistentVolumeClaim":
-		if len(listAt(spec, "accessModes")) == 0 {
-			r.add("spec.accessModes", "is missing; add one, such as ReadWriteOnce")
-		}
-		if mapAt(spec, "resources", "requests")["storage"] == nil {
-			r.add("spec.resources.requests.storage", "is missing; add a size such as 1Gi")
-		}
+		r.need("spec.accessModes", "is missing; add one, such as ReadWriteOnce")
+		r.need("spec.resources.requests.storage", "is missing; add a size such as 1Gi")
 	case "RoleBinding", "ClusterRoleBinding":
-		r.binding(object)
+		r.binding(kind)
 	case "Ingress":
-		r.ingress(spec)
+		const at = "spec.rules[].http.paths[].pathType"
+		r.need(at, "is missing; add Prefix, Exact or ImplementationSpecific")
+		r.oneOf(at, "Prefix", "Exact", "ImplementationSpecific")
 	case "HorizontalPodAutoscaler":
-		if !positive(spec["maxReplicas"]) {
-			r.add("spec.maxReplicas", "is missing or less than 1")
-		}
-		r.text("spec.scaleTargetRef.kind", mapAt(spec, "scaleTargetRef")["kind"], "such as Deployment")
-		r.text("spec.scaleTargetRef.name", mapAt(spec, "scaleTargetRef")["name"], "the name of what is scaled")
+		r.each("spec.maxReplicas", func(at string, value any) {
+			if whole(value) < 1 {
+				r.add(at, "is missing or less than 1")
+			}
+		})
+		r.need("spec.scaleTargetRef.kind", "is missing; add it: such as Deployment")
+		r.need("spec.scaleTargetRef.name", "is missing; add it: the name of what is scaled")
 	}
 	return r.problems
 }
 
-type kindRules struct{ problems []Problem }
+type kindRules struct {
+	object   map[string]any
+	problems []Problem
+}
 
 func (r *kindRules) add(at, text string, args ...any) {
 	r.problems = append(r.problems, Problem{Path: at, Text: fmt.Sprintf(text, args...)})
 }
 
-// text wants one that is not empty.
-func (r *kindRules) text(at string, value any, what string) {
-	if text, _ := value.(string); text == "" {
-		r.add(at, "is missing; add it: %s", what)
+// valid adds the first of the faults that a value has.
+func (r *kindRules) valid(at, what string, faults []string) {
+	if len(faults) > 0 {
+		r.add(at, "%s: %s", what, faults[0])
 	}
 }
 
-// oneOf wants a value of an enumeration, or none.
-func (r *kindRules) oneOf(at string, value any, allowed ...string) {
-	text, _ := value.(string)
-	if text == "" || slices.Contains(allowed, text) {
+// each shows what is at a path, where [] stands for each element of a list. A value that
+// is not there is nil.
+func (r *kindRules) each(path string, show func(at string, value any)) {
+	each("", r.object, strings.Split(path, "."), show)
+}
+
+func each(at string, value any, path []string, show func(at string, value any)) {
+	if len(path) == 0 {
+		show(at, value)
 		return
 	}
-	hint := ""
-	if near := suggest.Name(text, allowed); near != "" {
-		hint = fmt.Sprintf("; did you mean %s?", near)
+	name, isList := strings.CutSuffix(path[0], "[]")
+	fields, _ := value.(map[string]any)
+	at = JoinPath(at, name)
+	if !isList {
+		each(at, fields[name], path[1:], show)
+		return
 	}
-	r.add(at, "has to be one of %s%s", strings.Join(allowed, ", "), hint)
+	for i, element := range listAt(fields, name) {
+		each(fmt.Sprintf("%s[%d]", at, i), element, path[1:], show)
+	}
+}
+
+// need wants a value that is not empty. problem says that it is.
+func (r *kindRules) need(path, problem string) {
+	r.each(path, func(at string, value any) {
+		if list, isList := value.([]any); value == nil || value == "" || isList && len(list) == 0 {
+			r.add(at, "%s", problem)
+		}
+	})
+}
+
+// oneOf wants a value of an enumeration, or none.
+func (r *kindRules) oneOf(path string, allowed ...string) {
+	r.each(path, func(at string, value any) {
+		text, _ := value.(string)
+		if text == "" || slices.Contains(allowed, text) {
+			return
+		}
+		hint := ""
+		if near := suggest.Name(text, allowed); near != "" {
+			hint = fmt.Sprintf("; did you mean %s?", near)
+		}
+		r.add(at, "has to be one of %s%s", strings.Join(allowed, ", "), hint)
+	})
 }
 
 func (r *kindRules) metadata(kind string, clusterWide bool, metadata map[string]any) {
 	name, _ := metadata["name"].(string)
 	var faults []string
 	switch kind {
-	case "Namespace":
+	case "Namespace", "Service":
 		faults = validation.IsDNS1123Label(name)
-	case "Service":
-		if faults = validation.IsDNS1123Label(name); len(faults) > 0 {
-			faults = faults[:1]
-		}
 	case "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding":
 		faults = content.IsPathSegmentName(name)
 	case "IPAddress":
 	default:
 		faults = validation.IsDNS1123Subdomain(name)
 	}
-	if len(faults) > 0 {
-		r.add("metadata.name", "is %q, which can't be the name of a %s: %s", name, kind, faults[0])
-	}
+	r.valid("metadata.name", fmt.Sprintf("is %q, which can't be the name of a %s", name, kind), faults)
 	namespace, _ := metadata["namespace"].(string)
 	switch {
-	case namespace == "" && !clusterWide:
+	case clusterWide:
+	case namespace == "":
 		r.add("metadata.namespace", "is missing; a %s has one", kind)
-	case namespace != "" && !clusterWide:
-		if faults := validation.IsDNS1123Label(namespace); len(faults) > 0 {
-			r.add("metadata.namespace", "is %q: %s", namespace, faults[0])
-		}
+	default:
+		r.valid("metadata.namespace", fmt.Sprintf("is %q", namespace), validation.IsDNS1123Label(namespace))
 	}
 	for key, value := range mapAt(metadata, "labels") {
 		text, _ := value.(string)
-		faults := validation.IsQualifiedName(strings.TrimSuffix(key, "-"))
-		if faults = append(faults, validation.IsValidLabelValue(text)...); len(faults) > 0 {
-			r.add(JoinPath("metadata.labels", key), "is no valid label: %s", faults[0])
-		}
+		r.valid(JoinPath("metadata.labels", key), "is no valid label", slices.Concat(
+			validation.IsQualifiedName(strings.TrimSuffix(key, "-")), validation.IsValidLabelValue(text)))
 	}
 	for key := range mapAt(metadata, "annotations") {
-		if faults := validation.IsQualifiedName(strings.ToLower(strings.TrimSuffix(key, "-"))); len(faults) > 0 {
-			r.add(JoinPath("metadata.annotations", key), "is no valid annotation: %s", faults[0])
-		}
+		r.valid(JoinPath("metadata.annotations", key), "is no valid annotation",
+			validation.IsQualifiedName(strings.ToLower(strings.TrimSuffix(key, "-"))))
 	}
 }
 
@@ -148,121 +178,75 @@ func (r *kindRules) selector(spec map[string]any) {
 	}
 }
 
-func (r *kindRules) restarts(at string, pod map[string]any) {
-	if policy, _ := pod["restartPolicy"].(string); policy == "" {
-		r.add(at+".restartPolicy", "is missing; a job needs OnFailure or Never")
-	}
-}
-
-// pod checks a pod's specification; restarts are the policies that its owner allows.
-func (r *kindRules) pod(at string, pod map[string]any, restarts ...string) {
-	r.oneOf(at+".restartPolicy", pod["restartPolicy"], restarts...)
-	containers := listAt(pod, "containers")
-	if len(containers) == 0 {
-		r.add(at+".containers", "is missing or empty; add a container")
-	}
+// pod checks the specification of a pod; restarts are the policies that its owner allows.
+func (r *kindRules) pod(at string, restarts ...string) {
+	r.oneOf(at+".restartPolicy", restarts...)
+	r.need(at+".containers", "is missing or empty; add a container")
 	names := map[string]bool{}
-	for _, field := range []string{"initContainers", "containers"} {
-		for i, element := range listAt(pod, field) {
-			container, _ := element.(map[string]any)
-			at := fmt.Sprintf("%s.%s[%d]", at, field, i)
-			name, _ := container["name"].(string)
-			switch faults := validation.IsDNS1123Label(name); {
+	for _, containers := range []string{at + ".initContainers[]", at + ".containers[]"} {
+		r.each(containers+".name", func(at string, value any) {
+			name, _ := value.(string)
+			switch {
 			case name == "":
-				r.add(at+".name", "is missing")
-			case len(faults) > 0:
-				r.add(at+".name", "is %q: %s", name, faults[0])
+				r.add(at, "is missing")
 			case names[name]:
-				r.add(at+".name", "is %q, as that of another container", name)
+				r.add(at, "is %q, as that of another container", name)
+			default:
+				r.valid(at, fmt.Sprintf("is %q", name), validation.IsDNS1123Label(name))
 			}
 			names[name] = true
-			r.text(at+".image", container["image"], "such as nginx:1.29")
-			r.oneOf(at+".imagePullPolicy", container["imagePullPolicy"], "Always", "IfNotPresent", "Never")
-			r.ports(at, listAt(container, "ports"), "containerPort")
-		}
+		})
+		r.need(containers+".image", "is missing; add it: such as nginx:1.29")
+		r.oneOf(containers+".imagePullPolicy", "Always", "IfNotPresent", "Never")
+		r.ports(containers+".ports[]", "containerPort")
 	}
 }
 
-// ports checks a list of ports, whose number is in a field of this name.
-func (r *kindRules) ports(at string, ports []any, number string) {
-	for i, element := range ports {
-		port, _ := element.(map[string]any)
-		at := fmt.Sprintf("%s.ports[%d]", at, i)
-		value, ok := port[number].(json.Number)
-		if whole, err := value.Int64(); !ok || err != nil || whole < 1 || whole > 65535 {
-			r.add(at+"."+number, "has to be a number from 1 to 65535")
+// ports checks ports, whose number is in a field of this name.
+func (r *kindRules) ports(at, number string) {
+	r.each(at+"."+number, func(at string, value any) {
+		if port := whole(value); port < 1 || port > 65535 {
+			r.add(at, "has to be a number from 1 to 65535")
 		}
-		r.oneOf(at+".protocol", port["protocol"], "TCP", "UDP", "SCTP")
-	}
+	})
+	r.oneOf(at+".protocol", "TCP", "UDP", "SCTP")
 }
 
 func (r *kindRules) service(spec map[string]any) {
-	r.oneOf("spec.type", spec["type"], "ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
-	r.oneOf("spec.sessionAffinity", spec["sessionAffinity"], "None", "ClientIP")
-	ports := listAt(spec, "ports")
-	if spec["type"] == "ExternalName" {
-		r.text("spec.externalName", spec["externalName"], "the name that the service stands for")
-	} else if len(ports) == 0 && spec["clusterIP"] != "None" {
+	r.oneOf("spec.type", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
+	r.oneOf("spec.sessionAffinity", "None", "ClientIP")
+	switch {
+	case spec["type"] == "ExternalName":
+		r.need("spec.externalName", "is missing; add it: the name that the service stands for")
+	case spec["clusterIP"] != "None" && len(listAt(spec, "ports")) == 0:
 		r.add("spec.ports", "is missing or empty; add a port, or set clusterIP to None")
 	}
-	r.ports("spec", ports, "port")
-	for i, element := range ports {
-		if port, _ := element.(map[string]any); len(ports) > 1 {
-			r.text(fmt.Sprintf("spec.ports[%d].name", i), port["name"], "each of several ports needs a name")
-		}
+	r.ports("spec.ports[]", "port")
+	if len(listAt(spec, "ports")) > 1 {
+		r.need("spec.ports[].name", "is missing; add it: each of several ports needs a name")
 	}
 }
 
-// keys checks the keys of a ConfigMap or a Secret.
-func (r *kindRules) keys(object map[string]any, fields ...string) {
-	for _, field := range fields {
-		for key := range mapAt(object, field) {
-			if faults := validation.IsConfigMapKey(key); len(faults) > 0 {
-				r.add(JoinPath(field, key), "is no valid key: %s", faults[0])
-			}
+func (r *kindRules) binding(kind string) {
+	r.need("roleRef.name", "is missing; add it: the name of the role")
+	r.need("roleRef.kind", "is missing; add Role or ClusterRole")
+	r.oneOf("roleRef.kind", "Role", "ClusterRole")
+	r.oneOf("roleRef.apiGroup", "rbac.authorization.k8s.io")
+	r.need("subjects[].name", "is missing; add it: the name of the subject")
+	r.oneOf("subjects[].kind", "User", "Group", "ServiceAccount")
+	r.each("subjects[]", func(at string, value any) {
+		subject, _ := value.(map[string]any)
+		if kind == "ClusterRoleBinding" && subject["kind"] == "ServiceAccount" && (subject["namespace"] == nil || subject["namespace"] == "") {
+			r.add(at+".namespace", "is missing; add it: that of the service account")
 		}
-	}
+	})
 }
 
-func (r *kindRules) binding(object map[string]any) {
-	ref := mapAt(object, "roleRef")
-	r.text("roleRef.name", ref["name"], "the name of the role")
-	r.oneOf("roleRef.kind", ref["kind"], "Role", "ClusterRole")
-	if ref["kind"] == nil {
-		r.add("roleRef.kind", "is missing; add Role or ClusterRole")
-	}
-	if group, ok := ref["apiGroup"].(string); ok && group != "" && group != "rbac.authorization.k8s.io" {
-		r.add("roleRef.apiGroup", "has to be rbac.authorization.k8s.io")
-	}
-	for i, element := range listAt(object, "subjects") {
-		subject, _ := element.(map[string]any)
-		at := fmt.Sprintf("subjects[%d]", i)
-		r.text(at+".name", subject["name"], "the name of the subject")
-		r.oneOf(at+".kind", subject["kind"], "User", "Group", "ServiceAccount")
-		if subject["kind"] == "ServiceAccount" && object["kind"] == "ClusterRoleBinding" {
-			r.text(at+".namespace", subject["namespace"], "that of the service account")
-		}
-	}
-}
-
-func (r *kindRules) ingress(spec map[string]any) {
-	for i, element := range listAt(spec, "rules") {
-		rule, _ := element.(map[string]any)
-		for j, element := range listAt(mapAt(rule, "http"), "paths") {
-			entry, _ := element.(map[string]any)
-			at := fmt.Sprintf("spec.rules[%d].http.paths[%d].pathType", i, j)
-			if entry["pathType"] == nil {
-				r.add(at, "is missing; add Prefix, Exact or ImplementationSpecific")
-			}
-			r.oneOf(at, entry["pathType"], "Prefix", "Exact", "ImplementationSpecific")
-		}
-	}
-}
-
-func positive(value any) bool {
+// whole is a whole number; 0 for what is none.
+func whole(value any) int64 {
 	number, _ := value.(json.Number)
-	whole, err := number.Int64()
-	return err == nil && whole > 0
+	whole, _ := number.Int64()
+	return whole
 }
 
 // mapAt is the object at a path of names; empty where there is none.

@@ -4,10 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // Fields are the values of objects as text: by the object's key, then by the
@@ -120,37 +129,11 @@ func leaves(object Object, sensitive Sensitive) foundFields {
 // further inside, as a template does.
 func (f foundFields) object(path string, fields map[string]any, secret bool) {
 	for name, value := range fields {
-		at := JoinPath(path, name)
-		switch {
-		case !secret:
-			f.value(at, value, soundsSecret(fields, name))
-		case name == "data" || name == "stringData":
-			f.value(at, value, true)
-		case name == "metadata":
-			f.secretMetadata(at, value)
-		default:
-			f.value(at, value, false)
+		hidden := soundsSecret(fields, name)
+		if secret {
+			hidden = name == "data" || name == "stringData"
 		}
-	}
-}
-
-// secretMetadata masks the copy of a Secret in its own annotations.
-func (f foundFields) secretMetadata(path string, value any) {
-	metadata, ok := value.(map[string]any)
-	if !ok {
-		f.value(path, value, false)
-		return
-	}
-	for name, value := range metadata {
-		at := JoinPath(path, name)
-		annotations, ok := value.(map[string]any)
-		if name != "annotations" || !ok {
-			f.value(at, value, false)
-			continue
-		}
-		for key, value := range annotations {
-			f.value(JoinPath(at, key), value, key == lastApplied)
-		}
+		f.value(JoinPath(path, name), value, hidden)
 	}
 }
 
@@ -240,4 +223,139 @@ func shorten(text string) string {
 	}
 	sum := sha256.Sum256([]byte(text))
 	return fmt.Sprintf("%s… (%d characters, sha256 %x)", string([]rune(text)[:shownText]), length, sum[:4])
+}
+
+// What of an object is not to be shown.
+
+// MayBeSecret reports whether the object has values that are not to be shown: it
+// is a Secret, or the name of a field or a variable says so.
+func (o Object) MayBeSecret() bool { return len(leaves(o, Sensitive{}).secrets) > 0 }
+
+// Secrets are the values that are not to be shown, in full.
+func (o Object) Secrets(sensitive Sensitive) []string {
+	return slices.Collect(maps.Values(leaves(o, sensitive).secrets))
+}
+
+// Values are all values but those that tell what the object is: those in its
+// metadata, and those that are also its name or its namespace.
+func (o Object) Values() []string {
+	fields, err := o.Value()
+	if err != nil {
+		return nil
+	}
+	for _, name := range []string{"apiVersion", "kind", "metadata", "type"} {
+		delete(fields, name)
+	}
+	f := foundFields{plain: map[string]string{}, secrets: map[string]string{}}
+	f.value("", fields, true)
+	var values []string
+	for _, value := range f.secrets {
+		if value != o.Name && value != o.Namespace && value != "true" && value != "false" {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// soundsSecret reports whether a field that is no Secret's holds a text that is
+// not to be shown, going by its name or, in a list of environment variables, by
+// the name of its variable: DB_PASSWORD, say, but not secretName, which only
+// tells where a secret is.
+func soundsSecret(fields map[string]any, name string) bool {
+	if _, ok := fields[name].(string); !ok || name == lastApplied {
+		return ok
+	}
+	if variable, ok := fields["name"].(string); ok && name == "value" {
+		name = variable
+	}
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+	for _, end := range []string{"name", "ref", "path", "file", "namespace", "class", "url", "type"} {
+		if strings.HasSuffix(name, end) {
+			return false
+		}
+	}
+	return slices.ContainsFunc([]string{
+		"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "credential",
+	}, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// Sensitive says which fields of objects are not to be shown, beside those whose names
+// say so. The zero Sensitive names none.
+type Sensitive struct{ paths []*regexp.Regexp }
+
+// ParseSensitive reads paths as Fields has them, such as data.password or
+// spec.containers[0].args. A path stands for all that is below it, too; * is any name,
+// and [*] any element. The error says what a path lacks.
+func ParseSensitive(paths []string) (Sensitive, error) {
+	var s Sensitive
+	for _, path := range paths {
+		if path == "" || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
+			return Sensitive{}, fmt.Errorf("%q is not a path of a field: write it like data.password or "+
+				"spec.template.spec.containers[*].args", path)
+		}
+		pattern := strings.NewReplacer(`\[\*\]`, `\[[^\]]*\]`, `\*`, `[^.\[]+`).Replace(regexp.QuoteMeta(path))
+		compiled, err := regexp.Compile(`^` + pattern + `($|[.\[])`)
+		if err != nil {
+			return Sensitive{}, fmt.Errorf("%q is not a path of a field: %w", path, err)
+		}
+		s.paths = append(s.paths, compiled)
+	}
+	return s, nil
+}
+
+// has reports whether the field at a path is not to be shown.
+func (s Sensitive) has(path string) bool {
+	return slices.ContainsFunc(s.paths, func(r *regexp.Regexp) bool { return r.MatchString(path) })
+}
+
+// Idle lists, by their places, the paths that none of these objects has a field at.
+func (s Sensitive) Idle(objects []Object) []int {
+	var fields []string
+	for _, object := range objects {
+		f := leaves(object, Sensitive{})
+		for path := range f.plain {
+			fields = append(fields, path)
+		}
+		for path := range f.secrets {
+			fields = append(fields, path)
+		}
+	}
+	var idle []int
+	for i, r := range s.paths {
+		if !slices.ContainsFunc(fields, r.MatchString) {
+			idle = append(idle, i)
+		}
+	}
+	return idle
+}
+
+// FieldsElement is the type of what fields has for one object.
+func FieldsElement() attr.Type { return types.MapType{ElemType: types.StringType} }
+
+// UnknownFields are fields that are not known yet.
+func UnknownFields() types.Map { return types.MapUnknown(FieldsElement()) }
+
+// FieldsValue are fields as a value of the framework.
+func FieldsValue(fields Fields) types.Map {
+	objects := map[string]attr.Value{}
+	for key, paths := range fields {
+		objects[key] = attribute.StringMapValue(paths)
+	}
+	return types.MapValueMust(FieldsElement(), objects)
+}
+
+// FieldsFrom reads what FieldsValue wrote.
+func FieldsFrom(value types.Map) Fields {
+	fields := Fields{}
+	for key, element := range value.Elements() {
+		if paths, ok := element.(types.Map); ok {
+			fields[key] = attribute.StringMap(paths)
+		}
+	}
+	return fields
 }

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 func parseObjects(t *testing.T, texts ...string) []Object {
 	t.Helper()
-	objects, err := ParseAllYAML(texts)
+	objects, err := parseTexts(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,4 +186,9 @@ func TestSensitiveFields(t *testing.T) {
 			t.Errorf("%q is a path", path)
 		}
 	}
+}
+
+// parseTexts are the objects of the attribute manifests.
+func parseTexts(texts []string) ([]Object, error) {
+	return Content{Manifests: attribute.StringListValue(texts)}.of("manifests")
 }

@@ -137,36 +137,6 @@ func HCLValue(value any) (attr.Value, error) {
 // isNull reports whether a dynamic value is null, with a type or without.
 func isNull(value types.Dynamic) bool { return value.IsNull() || value.IsUnderlyingValueNull() }
 
-// isUnknown reports whether nothing of a dynamic value is known.
-func isUnknown(value types.Dynamic) bool {
-	return value.IsUnknown() || value.IsUnderlyingValueUnknown()
-}
-
-// elementsOf are the elements of a dynamic value that is a list, tuple or set. It
-// has to be known and not null.
-func elementsOf(value types.Dynamic) ([]attr.Value, error) {
-	if list, ok := value.UnderlyingValue().(attribute.Elements); ok {
-		return list.Elements(), nil
-	}
-	return nil, fmt.Errorf("it is %s and not a list of objects; put a single object in brackets",
-		hclKind(value.UnderlyingValue()))
-}
-
-func hclKind(value attr.Value) string {
-	switch value.(type) {
-	case types.Object, types.Map:
-		return "an object"
-	case types.String:
-		return "a text"
-	case types.Bool:
-		return "a truth value"
-	case types.Number:
-		return "a number"
-	default:
-		return fmt.Sprintf("a %T", value)
-	}
-}
-
 // hasSecret reports whether a value is, or has in it, a Secret with values. It
 // sees through what is unknown beside them.
 func hasSecret(value attr.Value) bool {
@@ -198,39 +168,6 @@ func hasSecret(value attr.Value) bool {
 		}
 	}
 	return false
-}
-
-// objectManifest is one element of objects. It is ErrUnknown's if any part of it
-// is not known.
-func objectManifest(value attr.Value) (Object, error) {
-	converted, err := JSONValue(value)
-	if err != nil {
-		return Object{}, err
-	}
-	return NewObject(converted)
-}
-
-// objectManifests are all elements of objects.
-func objectManifests(value types.Dynamic) ([]Object, error) {
-	if isNull(value) {
-		return nil, nil
-	}
-	if isUnknown(value) {
-		return nil, ErrUnknown
-	}
-	list, err := elementsOf(value)
-	if err != nil {
-		return nil, fmt.Errorf("objects: %w", err)
-	}
-	var objects []Object
-	for i, element := range list {
-		object, err := objectManifest(element)
-		if err != nil {
-			return nil, fmt.Errorf("objects[%d]: %w", i, err)
-		}
-		objects = append(objects, object)
-	}
-	return objects, nil
 }
 
 // hclObjects is the value of objects that has these manifests.

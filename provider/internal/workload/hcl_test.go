@@ -101,7 +101,7 @@ func TestJSONInHCLAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := objectManifests(value)
+	back, err := Content{Objects: value}.of("objects")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestWhatIsNoListOfObjectsIsExplained(t *testing.T) {
 		"no kind":         {tuple(object(map[string]attr.Value{"apiVersion": types.StringValue("v1")})), "objects[0]: it has no kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := objectManifests(types.DynamicValue(test.value))
+			_, err := Content{Objects: types.DynamicValue(test.value)}.of("objects")
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}

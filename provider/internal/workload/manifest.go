@@ -1,13 +1,18 @@
 package workload
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/creationtimestamp"
@@ -34,13 +39,6 @@ func (o Object) String() string {
 // namespace there is only the name.
 func (o Object) Key() string {
 	return o.APIVersion + "/" + o.Kind + " " + Qualified(o.Namespace, o.Name)
-}
-
-// objectIdentity tells objects apart: two with the same would fight over one object.
-type objectIdentity struct{ group, kind, namespace, name string }
-
-func (o Object) identity() objectIdentity {
-	return objectIdentity{o.Group(), o.Kind, o.Namespace, o.Name}
 }
 
 // Group is the object's API group; empty for the core group.
@@ -93,21 +91,13 @@ func NewObject(value any) (Object, error) {
 
 // DuplicateOf finds an object that appears a second time, and is -1 without one.
 func DuplicateOf(objects []Object) int {
-	seen := map[objectIdentity]bool{}
-	return slices.IndexFunc(objects, func(object Object) bool {
-		twice := seen[object.identity()]
-		seen[object.identity()] = true
+	seen := map[[4]string]bool{}
+	return slices.IndexFunc(objects, func(o Object) bool {
+		id := [4]string{o.Group(), o.Kind, o.Namespace, o.Name}
+		twice := seen[id]
+		seen[id] = true
 		return twice
 	})
-}
-
-// SizeOf is what the objects count against the limit of a work, in bytes.
-func SizeOf(objects []Object) int {
-	size := 0
-	for _, object := range objects {
-		size += len(object.JSON)
-	}
-	return size
 }
 
 // ObjectFromJSON reads an object as the API returns it.
@@ -193,4 +183,111 @@ func (o Object) Value() (map[string]any, error) {
 		return nil, fmt.Errorf("read %s: %w", o, err)
 	}
 	return fields, nil
+}
+
+// From text to objects.
+
+// SyntaxError is that of a text which is neither YAML nor JSON. Its message may
+// quote the text.
+type SyntaxError struct {
+	cause error
+	// about is what the text seems to be, such as "Deployment web: ", or "".
+	about string
+}
+
+func (e *SyntaxError) Error() string {
+	return e.about + "it is neither YAML nor JSON: " + e.cause.Error()
+}
+
+// Discreet is the message without anything that the text has but for its kind and
+// name, and the line.
+func (e *SyntaxError) Discreet() string {
+	line := ""
+	if found := atLine.FindString(e.cause.Error()); found != "" {
+		line = " at " + found
+	}
+	return e.about + "it is neither YAML nor JSON" + line +
+		" (the parser's message is withheld, because it might quote a secret; try the same in manifests with " +
+		"harmless values)"
+}
+
+var (
+	atLine    = regexp.MustCompile(`line \d+`)
+	kindLine  = regexp.MustCompile(`(?m)^kind: *["']?([A-Za-z]+)["']?\s*$`)
+	nameLine  = regexp.MustCompile(`(?m)^metadata:\s*\n(?:[ \t]+.*\n)*?[ \t]+name: *["']?([a-z0-9.-]+)["']?\s*$`)
+	ofASecret = regexp.MustCompile(`(?m)^\s*kind: *["']?Secret`)
+)
+
+// syntaxError is that of a document. One of a Secret is not quoted.
+func syntaxError(document []byte, cause error) error {
+	e := &SyntaxError{cause: cause}
+	if kind := kindLine.FindSubmatch(document); kind != nil {
+		e.about = string(kind[1]) + ": "
+		if name := nameLine.FindSubmatch(document); name != nil {
+			e.about = string(kind[1]) + " " + string(name[1]) + ": "
+		}
+	}
+	if ofASecret.Match(document) {
+		return errors.New(e.Discreet())
+	}
+	return e
+}
+
+// Unwrap returns what the parser said.
+func (e *SyntaxError) Unwrap() error { return e.cause }
+
+// ParseYAML reads one text, which may hold several YAML documents. Empty documents
+// are passed over. Errors say which document is wrong, what is wrong with it, and
+// what would be right.
+func ParseYAML(text string) ([]Object, error) {
+	var objects []Object
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	several := documentEnd.MatchString(text)
+	for n := 1; ; n++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var object Object
+		var empty bool
+		if err == nil {
+			object, empty, err = parseDocument(document)
+		}
+		switch {
+		case err != nil && several:
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		case err != nil:
+			return nil, err
+		case empty:
+			continue
+		case several:
+			object.Document = n
+		}
+		objects = append(objects, object)
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("it holds no object; write a Kubernetes object as YAML or JSON")
+	}
+	return objects, nil
+}
+
+// documentEnd is a line that separates two documents: not one before the first.
+var documentEnd = regexp.MustCompile(`(?s)\S.*?\n---`)
+
+func parseDocument(document []byte) (object Object, empty bool, err error) {
+	raw, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return Object{}, false, syntaxError(document, err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return Object{}, false, syntaxError(document, err)
+	}
+	if value == nil {
+		return Object{}, true, nil
+	}
+	object, err = NewObject(value)
+	return object, false, err
 }

@@ -50,7 +50,7 @@ func TestNumbersKeepTheirPrecision(t *testing.T) {
 }
 
 func TestErrorsSayWhichDocument(t *testing.T) {
-	_, err := ParseAllYAML([]string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n", "apiVersion: v1\nkind: Namespace\nmetadata: {name: z}\n---\nkind: Pod\n"})
+	_, err := parseTexts([]string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n", "apiVersion: v1\nkind: Namespace\nmetadata: {name: z}\n---\nkind: Pod\n"})
 	if err == nil || !strings.Contains(err.Error(), "manifests[1]: document 2: it has no apiVersion") {
 		t.Errorf("got %v", err)
 	}
@@ -131,7 +131,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"broken":          {[]string{fine, "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  labels:\n    a: b\n  name: web\nspec: {a: [}\n"}, "manifests[1]: Deployment web: it is neither YAML nor JSON: yaml: line 6"},
 		"a broken Secret": {[]string{"apiVersion: v1\nkind: Secret\nmetadata:\n  name: login\nstringData:\n  password: !!int hunter2\n"}, "manifests[0]: Secret login: it is neither YAML nor JSON (the parser's message is withheld"},
 	} {
-		_, err := ParseAllYAML(test.texts)
+		_, err := parseTexts(test.texts)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}

@@ -19,203 +19,176 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 )
 
-// RolloutModel is a rollout strategy; nil when none is given.
-type RolloutModel struct {
-	Type             types.String     `tfsdk:"type"`
-	ProgressDeadline types.String     `tfsdk:"progress_deadline"`
-	MinSuccessTime   types.String     `tfsdk:"min_success_time"`
-	MaxFailures      types.String     `tfsdk:"max_failures"`
-	MaxConcurrency   types.String     `tfsdk:"max_concurrency"`
-	MandatoryGroups  []MandatoryGroup `tfsdk:"mandatory_decision_groups"`
+// rollout has the settings of a strategy that its type uses.
+type rollout struct {
+	Type clusterv1alpha1.RolloutType
+	clusterv1alpha1.RolloutConfig
+	MaxConcurrency intstr.IntOrString
+	Groups         []clusterv1alpha1.MandatoryDecisionGroup
 }
 
-// MandatoryGroup is a decision group that goes before all others.
-type MandatoryGroup struct {
-	Name  types.String `tfsdk:"group_name"`
-	Index types.Int64  `tfsdk:"group_index"`
-}
-
-// RolloutAttribute is the attribute rollout_strategy. description says what it is when left
+// RolloutField is the attribute rollout_strategy. description says what it is when left
 // out, and when a cluster is done; unlimited, what a max_concurrency that is left out
-// means.
-func RolloutAttribute(description, unlimited string) schema.SingleNestedAttribute {
-	return schema.SingleNestedAttribute{
+// means. It is null for what hubs take where no strategy is given.
+func RolloutField[P any](
+	description, unlimited string, at func(P) *clusterv1alpha1.RolloutStrategy,
+) attribute.Field[P] {
+	table := rolloutTable(unlimited)
+	s := schema.SingleNestedAttribute{
 		MarkdownDescription: "How a change spreads over the placement's clusters. " + description,
 		Optional:            true,
-		Attributes: map[string]schema.Attribute{
-			"type": attribute.Required("`All`: all clusters at once; failures don't stop it. `Progressive`: at most "+
+		Attributes:          table.Attributes(),
+		Validators:          []validator.Object{attribute.ValidObject("settings that its type uses", checkRollout)},
+	}
+	return attribute.Code("rollout_strategy", s,
+		func(value types.Object, to P) {
+			var r rollout
+			table.Write(value.Attributes(), &r)
+			*at(to) = r.strategy()
+		},
+		func(from P) types.Object {
+			if sameRollout(*at(from), clusterv1alpha1.RolloutStrategy{}) {
+				return types.ObjectNull(table.Types())
+			}
+			return table.Object(rolloutOf(*at(from)))
+		}).
+		Means(func(own, live P) bool { return sameRollout(*at(own), *at(live)) })
+}
+
+func rolloutTable(unlimited string) attribute.Table[*rollout] {
+	type group = *clusterv1alpha1.MandatoryDecisionGroup
+	return attribute.Table[*rollout]{
+		attribute.Text("type",
+			attribute.Required("`All`: all clusters at once; failures don't stop it. `Progressive`: at most "+
 				"`max_concurrency` clusters at a time, in alphabetical order. "+
 				"`ProgressivePerGroup`: one decision group of the placement after the other.",
 				attribute.OneOf(clusterv1alpha1.RolloutTypeAll, clusterv1alpha1.RolloutTypeProgressive,
 					clusterv1alpha1.RolloutTypeProgressivePerGroup)...),
-			"progress_deadline": attribute.Optional("How long a cluster may be progressing or failed before the "+
+			func(r *rollout) *clusterv1alpha1.RolloutType { return &r.Type }),
+		attribute.Text("progress_deadline",
+			attribute.Optional("How long a cluster may be progressing or failed before the "+
 				"rollout gives up on it, such as `10m`; it then counts as a failure and no longer as in progress. "+
 				"`0s` gives up at once, `None` never. Defaults to `None`.", validDeadline()),
-			"min_success_time": attribute.Optional("How long a cluster has to stay successful before the next may "+
+			func(r *rollout) *string { return &r.ProgressDeadline }),
+		attribute.Text("min_success_time",
+			attribute.Optional("How long a cluster has to stay successful before the next may "+
 				"start in its place, such as `5m`. Not for `All`. Defaults to `0s`.", validSuccessTime()),
-			"max_failures": attribute.Optional("How many clusters may fail before no further cluster is started: a "+
+			func(r *rollout) *string { return &r.MinSuccessTime }),
+		threshold("max_failures",
+			attribute.Optional("How many clusters may fail before no further cluster is started: a "+
 				"number such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the placement's clusters "+
 				"(of each group's, for `ProgressivePerGroup`). Not for `All`. Defaults to `\"0\"`: the first "+
 				"failure stops the rollout. "+
 				"**Note:** a number greater than the number of clusters counts as `0`, not as no limit. With "+
 				"five clusters `\"10\"` tolerates no failure; use `\"100%\"` to tolerate all.", validThreshold(0, "")),
-			"max_concurrency": attribute.Optional("How many clusters may be in progress at the same time: a number "+
+			func(r *rollout) *intstr.IntOrString { return &r.MaxFailures }),
+		threshold("max_concurrency",
+			attribute.Optional("How many clusters may be in progress at the same time: a number "+
 				"such as `\"3\"`, or a percentage such as `\"25%\"`, rounded up, of the clusters outside of the "+
 				"mandatory groups. Clusters that have failed, or are still within `min_success_time`, keep their "+
 				"place. Only for `Progressive`. "+unlimited,
 				validThreshold(1, "would not stop the rollout: the hub takes it for no limit at all")),
-			"mandatory_decision_groups": schema.ListNestedAttribute{
+			func(r *rollout) *intstr.IntOrString { return &r.MaxConcurrency }),
+		attribute.Objects("mandatory_decision_groups",
+			schema.ListNestedAttribute{
 				MarkdownDescription: "Decision groups of the placement that go first, one after the other, as " +
 					"canaries. They tolerate no failure: until all of their clusters have succeeded, no other " +
 					"cluster is touched, and one that is given up blocks the rest for good. Not for `All`.",
 				Optional: true,
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"group_name": attribute.Optional(
-						"Name of the group, as the placement's `decision_strategy` gives it."),
-					"group_index": schema.Int64Attribute{
-						MarkdownDescription: "Number of the group, counted from 0. Give either this or `group_name`.",
-						Optional:            true,
-					},
-				}},
 			},
-		},
+			func(r *rollout) *[]clusterv1alpha1.MandatoryDecisionGroup { return &r.Groups },
+			attribute.Text("group_name",
+				attribute.Optional("Name of the group, as the placement's `decision_strategy` gives it."),
+				func(g group) *string { return &g.GroupName }),
+			attribute.Code("group_index",
+				attribute.OptionalNumber("Number of the group, counted from 0. Give either this or `group_name`."),
+				func(index types.Int64, g group) { g.GroupIndex = int32(index.ValueInt64()) }, //nolint:gosec // validated
+				func(g group) types.Int64 {
+					if g.GroupName != "" {
+						return types.Int64Null()
+					}
+					return types.Int64Value(int64(g.GroupIndex))
+				})),
 	}
 }
 
-// Strategy is the strategy in the API's type; the zero value for nil.
-func (m *RolloutModel) Strategy() clusterv1alpha1.RolloutStrategy {
-	if m == nil {
-		return clusterv1alpha1.RolloutStrategy{}
-	}
-	config := clusterv1alpha1.RolloutConfig{
-		ProgressDeadline: m.ProgressDeadline.ValueString(),
-		MinSuccessTime:   m.MinSuccessTime.ValueString(),
-		MaxFailures:      threshold(m.MaxFailures),
-	}
-	var groups clusterv1alpha1.MandatoryDecisionGroups
-	for _, g := range m.MandatoryGroups {
-		groups.MandatoryDecisionGroups = append(groups.MandatoryDecisionGroups, clusterv1alpha1.MandatoryDecisionGroup{
-			GroupName: g.Name.ValueString(), GroupIndex: int32(g.Index.ValueInt64()), //nolint:gosec // validated
+// threshold is a number of clusters or a percentage of them. A number that somebody wrote
+// as text, which hubs take for an error, reads as text in quotes, so that it differs.
+func threshold(
+	name string, s schema.StringAttribute, at func(*rollout) *intstr.IntOrString,
+) attribute.Field[*rollout] {
+	return attribute.Code(name, s,
+		func(text types.String, r *rollout) { *at(r) = intstr.Parse(text.ValueString()) },
+		func(r *rollout) types.String {
+			switch _, err := strconv.Atoi(at(r).StrVal); {
+			case *at(r) == intstr.IntOrString{}:
+				return types.StringNull()
+			case err == nil:
+				return types.StringValue(strconv.Quote(at(r).StrVal))
+			}
+			return types.StringValue(at(r).String())
 		})
-	}
-	strategy := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutType(m.Type.ValueString())}
-	switch strategy.Type {
+}
+
+// strategy is the API's type.
+func (r *rollout) strategy() clusterv1alpha1.RolloutStrategy {
+	groups := clusterv1alpha1.MandatoryDecisionGroups{MandatoryDecisionGroups: r.Groups}
+	strategy := clusterv1alpha1.RolloutStrategy{Type: r.Type}
+	switch r.Type {
 	case clusterv1alpha1.RolloutTypeProgressive:
 		strategy.Progressive = &clusterv1alpha1.RolloutProgressive{
-			RolloutConfig: config, MandatoryDecisionGroups: groups, MaxConcurrency: threshold(m.MaxConcurrency),
+			RolloutConfig: r.RolloutConfig, MandatoryDecisionGroups: groups, MaxConcurrency: r.MaxConcurrency,
 		}
 	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
 		strategy.ProgressivePerGroup = &clusterv1alpha1.RolloutProgressivePerGroup{
-			RolloutConfig: config, MandatoryDecisionGroups: groups,
+			RolloutConfig: r.RolloutConfig, MandatoryDecisionGroups: groups,
 		}
 	default:
-		strategy.All = &clusterv1alpha1.RolloutAll{RolloutConfig: config}
+		strategy.All = &clusterv1alpha1.RolloutAll{RolloutConfig: r.RolloutConfig}
 	}
 	return strategy
 }
 
-// RolloutModelOf is nil for what hubs take where no strategy is given.
-// Settings that equal their defaults, or have no effect, are left out.
-func RolloutModelOf(strategy clusterv1alpha1.RolloutStrategy) *RolloutModel {
-	if SameRollout(strategy, clusterv1alpha1.RolloutStrategy{}) {
-		return nil
-	}
-	e := rolloutEffectOf(strategy)
-	m := &RolloutModel{Type: types.StringValue(string(e.kind))}
-	if e.deadline != clusterv1alpha1.ProgressDeadlineNone {
-		m.ProgressDeadline = types.StringValue(e.written.ProgressDeadline)
-	}
-	if e.success != noTime {
-		m.MinSuccessTime = types.StringValue(e.written.MinSuccessTime)
-	}
-	if e.failures != "0" {
-		m.MaxFailures = types.StringValue(e.failures)
-	}
-	if e.concurrency != "0" {
-		m.MaxConcurrency = types.StringValue(e.concurrency)
-	}
-	for _, g := range e.groups {
-		group := MandatoryGroup{Name: attribute.OptionalString(g.GroupName)}
-		if g.GroupName == "" {
-			group.Index = types.Int64Value(int64(g.GroupIndex))
-		}
-		m.MandatoryGroups = append(m.MandatoryGroups, group)
-	}
-	return m
-}
-
-// rolloutEffect is what comes of a strategy: the settings that its type uses,
-// defaults filled in and durations in one notation.
-type rolloutEffect struct {
-	kind                  clusterv1alpha1.RolloutType
-	deadline, success     string
-	failures, concurrency string
-	groups                []clusterv1alpha1.MandatoryDecisionGroup
-
-	// written holds the durations as their author wrote them.
-	written clusterv1alpha1.RolloutConfig
-}
-
-const noTime = "0s"
-
-func rolloutEffectOf(strategy clusterv1alpha1.RolloutStrategy) rolloutEffect {
-	e := rolloutEffect{kind: strategy.Type, success: noTime, failures: "0", concurrency: "0"}
-	switch strategy.Type {
-	case clusterv1alpha1.RolloutTypeProgressive:
-		if p := strategy.Progressive; p != nil {
-			e.written, e.groups = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups
-			e.concurrency = thresholdText(p.MaxConcurrency)
-		}
-	case clusterv1alpha1.RolloutTypeProgressivePerGroup:
-		if p := strategy.ProgressivePerGroup; p != nil {
-			e.written, e.groups = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups
-		}
-	default:
-		e.kind = clusterv1alpha1.RolloutTypeAll
+// rolloutOf has the settings that a strategy's type uses, without those that equal their
+// defaults.
+func rolloutOf(strategy clusterv1alpha1.RolloutStrategy) *rollout {
+	r := &rollout{Type: strategy.Type}
+	switch p, g := strategy.Progressive, strategy.ProgressivePerGroup; {
+	case r.Type == clusterv1alpha1.RolloutTypeProgressive && p != nil:
+		r.RolloutConfig, r.Groups, r.MaxConcurrency = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups,
+			p.MaxConcurrency
+	case r.Type == clusterv1alpha1.RolloutTypeProgressivePerGroup && g != nil:
+		r.RolloutConfig, r.Groups = g.RolloutConfig, g.MandatoryDecisionGroups.MandatoryDecisionGroups
+	case r.Type != clusterv1alpha1.RolloutTypeProgressive && r.Type != clusterv1alpha1.RolloutTypeProgressivePerGroup:
+		r.Type = clusterv1alpha1.RolloutTypeAll
 		if strategy.All != nil {
-			e.written.ProgressDeadline = strategy.All.ProgressDeadline
+			r.ProgressDeadline = strategy.All.ProgressDeadline
 		}
 	}
-	e.deadline = durationText(e.written.ProgressDeadline, clusterv1alpha1.ProgressDeadlineNone)
-	e.success = durationText(e.written.MinSuccessTime, noTime)
-	e.failures = thresholdText(e.written.MaxFailures)
-	return e
+	if r.ProgressDeadline == clusterv1alpha1.ProgressDeadlineNone {
+		r.ProgressDeadline = ""
+	}
+	if durationText(r.MinSuccessTime) == durationText("0s") {
+		r.MinSuccessTime = ""
+	}
+	return r
 }
 
-// SameRollout reports whether two strategies have the same effect, whatever the notation.
-func SameRollout(a, b clusterv1alpha1.RolloutStrategy) bool {
-	x, y := rolloutEffectOf(a), rolloutEffectOf(b)
-	return x.kind == y.kind && x.deadline == y.deadline && x.success == y.success &&
-		x.failures == y.failures && x.concurrency == y.concurrency && attribute.Same(x.groups, y.groups)
+// sameRollout reports whether two strategies have the same effect, whatever the notation.
+func sameRollout(a, b clusterv1alpha1.RolloutStrategy) bool {
+	x, y := rolloutOf(a), rolloutOf(b)
+	for _, r := range []*rollout{x, y} {
+		r.ProgressDeadline, r.MinSuccessTime = durationText(r.ProgressDeadline), durationText(r.MinSuccessTime)
+	}
+	return attribute.Same(x, y)
 }
 
 // durationText writes 300s as 5m0s, and leaves what is no duration alone.
-func durationText(text, standard string) string {
-	if text == "" {
-		return standard
-	}
+func durationText(text string) string {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d.String()
 	}
 	return text
-}
-
-func threshold(text types.String) intstr.IntOrString {
-	if text.IsNull() {
-		return intstr.IntOrString{}
-	}
-	return intstr.Parse(text.ValueString())
-}
-
-// thresholdText is what threshold reads. A number that somebody wrote as text,
-// which hubs take for an error, appears in quotes, so that it differs.
-func thresholdText(value intstr.IntOrString) string {
-	if value.Type == intstr.String {
-		if _, err := strconv.Atoi(value.StrVal); err == nil {
-			return strconv.Quote(value.StrVal)
-		}
-	}
-	return value.String()
 }
 
 // What can be told about a strategy before the hub is asked.
@@ -279,12 +252,11 @@ func validThreshold(minimum int64, zero string) validator.String {
 	})
 }
 
-// CheckRollout reports settings that the strategy's type would ignore.
-func CheckRollout(strategy types.Object, at path.Path, diags *diag.Diagnostics) {
-	kind, _ := strategy.Attributes()["type"].(types.String)
+// checkRollout reports settings that the strategy's type would ignore.
+func checkRollout(at path.Path, strategy attribute.Values, diags *diag.Diagnostics) {
 	var needless []string
 	var why string
-	switch clusterv1alpha1.RolloutType(kind.ValueString()) {
+	switch clusterv1alpha1.RolloutType(strategy.Text("type")) {
 	case clusterv1alpha1.RolloutTypeAll:
 		needless = []string{"max_concurrency", "max_failures", "min_success_time", "mandatory_decision_groups"}
 		why = "starts all clusters at once, so that nothing is left to hold back"
@@ -294,36 +266,33 @@ func CheckRollout(strategy types.Object, at path.Path, diags *diag.Diagnostics) 
 			"the size of the groups"
 	}
 	for _, name := range needless {
-		if value := strategy.Attributes()[name]; value != nil && !value.IsNull() {
+		if strategy.IsSet(name) {
 			diags.AddAttributeError(at.AtName(name), "Needless setting",
 				fmt.Sprintf("%s = %s has no effect with type = %q, which %s. Remove it, or use the type Progressive.",
-					at.AtName(name), attribute.ValueText(value), kind.ValueString(), why))
+					at.AtName(name), attribute.ValueText(strategy[name]), strategy.Text("type"), why))
 		}
 	}
-	groups, _ := strategy.Attributes()["mandatory_decision_groups"].(types.List)
-	for i, element := range groups.Elements() {
-		if group, ok := element.(types.Object); ok && !group.IsNull() && !group.IsUnknown() {
-			checkMandatoryGroup(group, at.AtName("mandatory_decision_groups").AtListIndex(i), diags)
-		}
+	groups, _ := strategy["mandatory_decision_groups"].(types.List)
+	for i, group := range attribute.EachObject(groups) {
+		checkMandatoryGroup(group, at.AtName("mandatory_decision_groups").AtListIndex(i), diags)
 	}
 }
 
-func checkMandatoryGroup(group types.Object, at path.Path, diags *diag.Diagnostics) {
-	name, _ := group.Attributes()["group_name"].(types.String)
-	index, _ := group.Attributes()["group_index"].(types.Int64)
+func checkMandatoryGroup(group attribute.Values, at path.Path, diags *diag.Diagnostics) {
+	name, index, number := group["group_name"], group["group_index"], group.Number("group_index")
 	switch {
 	case name.IsUnknown() || index.IsUnknown():
 	case name.IsNull() == index.IsNull():
 		diags.AddAttributeError(at, "Ambiguous decision group",
 			fmt.Sprintf("%s has group_name = %s and group_index = %s: a group is meant either by its name or by its "+
 				"number. Give exactly one of them.", at, attribute.ValueText(name), attribute.ValueText(index)))
-	case !name.IsNull() && name.ValueString() == "":
+	case !name.IsNull() && group.Text("group_name") == "":
 		diags.AddAttributeError(at.AtName("group_name"), "Invalid group name",
 			fmt.Sprintf(`%s.group_name = "" names no group, and the hub would take it for the group with the number `+
 				"0. Give the name, or group_index = 0.", at))
-	case !index.IsNull() && (index.ValueInt64() < 0 || index.ValueInt64() > math.MaxInt32):
+	case number < 0 || number > math.MaxInt32:
 		diags.AddAttributeError(at.AtName("group_index"), "Invalid group number",
 			fmt.Sprintf("%s.group_index = %d is no number of a decision group: they count from 0. Give a number from "+
-				"0 to %d.", at, index.ValueInt64(), math.MaxInt32))
+				"0 to %d.", at, number, math.MaxInt32))
 	}
 }
