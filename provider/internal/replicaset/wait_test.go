@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -112,16 +112,14 @@ func TestWaitIsMet(t *testing.T) {
 
 // Only what changes the works makes the hub report again.
 func TestSameWorks(t *testing.T) {
-	a, b := placementRefModel{Name: tfString("a")}, placementRefModel{Name: tfString("b")}
-	progressive := placementRefModel{
-		Name: tfString("a"), RolloutStrategy: &workload.RolloutModel{Type: tfString("Progressive")},
-	}
+	all := clusterv1alpha1.RolloutStrategy{}
+	a, b := to("a", all), to("b", all)
 	texts := func(text string) attr.Value { return attribute.StringListValue([]string{text}) }
 	executor := map[string]attr.Value{"namespace": tfString("a"), "service_account": tfString("b")}
 	plan := func(change attribute.Values) attribute.Values {
 		values := attribute.Values{
 			"manifests":  texts("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"),
-			"placements": placed([]placementRefModel{a, b}),
+			"placements": placed(a, b),
 		}
 		maps.Copy(values, change)
 		return values
@@ -132,11 +130,11 @@ func TestSameWorks(t *testing.T) {
 	}{
 		"nothing":           {nil, true},
 		"notation":          {attribute.Values{"manifests": texts(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`)}, true},
-		"strategy":          {attribute.Values{"placements": placed([]placementRefModel{progressive, b})}, true},
+		"strategy":          {attribute.Values{"placements": placed(to("a", progressively("5m")), b)}, true},
 		"deletion policy":   {attribute.Values{"cascade_deletion_policy": tfString("Foreground")}, true},
-		"order":             {attribute.Values{"placements": placed([]placementRefModel{b, a})}, true},
-		"another placement": {attribute.Values{"placements": placed([]placementRefModel{{Name: tfString("c")}, b})}, false},
-		"a placement less":  {attribute.Values{"placements": placed([]placementRefModel{a})}, false},
+		"order":             {attribute.Values{"placements": placed(b, a)}, true},
+		"another placement": {attribute.Values{"placements": placed(to("c", all), b)}, false},
+		"a placement less":  {attribute.Values{"placements": placed(a)}, false},
 		"manifests":         {attribute.Values{"manifests": texts("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")}, false},
 		"executor": {attribute.Values{"executor": types.ObjectValueMust(
 			map[string]attr.Type{"namespace": types.StringType, "service_account": types.StringType}, executor,
