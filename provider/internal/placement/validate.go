@@ -2,7 +2,9 @@ package placement
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
@@ -116,55 +119,81 @@ func checkExpression(at path.Path, text string, expressions *scheduling.Expressi
 	}
 }
 
-// What is wrong with an expression on every cluster. The scheduler would not tell: an
-// expression that fails on a cluster, or whose value is no truth value, does not
-// select it.
+// clusterVariable is the name of the cluster in expressions.
+const clusterVariable = "managedCluster"
 
-// expressionProblem says why an expression can't select any cluster; empty for one
-// that can, and for one that can't be compiled.
+// expressionProblem says why an expression can't select any cluster; empty for one that
+// can, and for one that can't be parsed. The scheduler would not tell: an expression that
+// fails on a cluster, or whose value is no truth value, does not select it.
 func expressionProblem(text string) string {
-	reads, ok := readsOf(text)
-	if !ok {
+	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true))
+	if err != nil {
 		return ""
 	}
-	for _, fields := range reads.fields {
-		if problem := missingField(fields); problem != "" {
+	parsed, problems := p.Parse(common.NewTextSource(text))
+	if len(problems.GetErrors()) > 0 {
+		return ""
+	}
+	fields, hidden := fieldsRead(parsed.Expr())
+	if hidden {
+		return ""
+	}
+	for _, names := range fields {
+		if problem := missingField(names); problem != "" {
 			return problem
 		}
 	}
-	what := reads.kind
-	if at := clusterField(reads.value); len(reads.value) > 0 && at != nil {
-		what = typeName(at)
-	}
-	if what == "bool" || what == dynamic {
+	kind, with := kindOf(parsed.Expr()), " == …"
+	switch kind {
+	case "bool", dynamic:
 		return ""
+	case "string":
+		with = ` == "…"`
 	}
 	return fmt.Sprintf("its value is always of the type %s, and only true selects a cluster: compare it with something, "+
-		"as in %s", what, comparison(text, what))
+		"as in %s%s", kind, text, with)
 }
 
-func comparison(text, what string) string {
-	if what == "string" {
-		return text + ` == "…"`
-	}
-	return text + " == …"
+// fieldsRead are the fields that an expression reads of the cluster, each as the names on
+// the way to it, without those that has() asks about. They are hidden where a loop has a
+// variable of the same name.
+func fieldsRead(e ast.Expr) (fields [][]string, hidden bool) {
+	var asked [][]string
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			loop := e.AsComprehension()
+			hidden = hidden || loop.IterVar() == clusterVariable || loop.IterVar2() == clusterVariable
+		}
+		switch names := fieldsFrom(e); {
+		case len(names) == 0:
+		case isTest(e):
+			asked = append(asked, names)
+		default:
+			fields = append(fields, names)
+		}
+	}))
+	return slices.DeleteFunc(fields, func(names []string) bool {
+		return slices.ContainsFunc(asked, func(a []string) bool {
+			return len(names) >= len(a) && slices.Equal(names[:len(a)], a)
+		})
+	}), hidden
 }
 
 // missingField says which field of a path a managed cluster does not have; empty
 // where it has them all.
-func missingField(fields []string) string {
-	for i := range fields {
-		if clusterField(fields[:i+1]) != nil {
+func missingField(names []string) string {
+	for i, name := range names {
+		if clusterField(names[:i+1]) != nil {
 			continue
 		}
-		owner := strings.Join(append([]string{clusterVariable}, fields[:i]...), ".")
-		known := fieldNames(clusterField(fields[:i]))
+		owner := strings.Join(append([]string{clusterVariable}, names[:i]...), ".")
+		known := slices.Sorted(maps.Keys(kube.JSONFields(clusterField(names[:i]))))
 		hint := "it has " + strings.Join(known, ", ")
-		if near := suggest.Name(fields[i], known); near != "" {
+		if near := suggest.Name(name, known); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		return fmt.Sprintf("%s has no field %s: %s (A field of a later version of the API can be read behind "+
-			"has(%[1]s.%[2]s).)", owner, fields[i], hint)
+			"has(%[1]s.%[2]s).)", owner, name, hint)
 	}
 	return ""
 }
@@ -174,64 +203,29 @@ func missingField(fields []string) string {
 var anything = reflect.TypeFor[any]()
 
 // clusterField is the type of a field of a managed cluster; nil when there is none.
-func clusterField(fields []string) reflect.Type {
+func clusterField(names []string) reflect.Type {
 	at := reflect.TypeFor[clusterv1.ManagedCluster]()
-	for _, name := range fields {
-		at = plain(at)
+	for _, name := range names {
 		switch {
 		case at.Kind() == reflect.Map:
 			at = at.Elem()
 		case at.Kind() != reflect.Struct || isText(at):
 			return anything
 		default:
-			next, ok := jsonFields(at)[name]
-			if !ok {
+			if at = kube.JSONFields(at)[name]; at == nil {
 				return nil
 			}
-			at = next
+		}
+		if at.Kind() == reflect.Pointer {
+			at = at.Elem()
 		}
 	}
-	return plain(at)
-}
-
-func plain(t reflect.Type) reflect.Type {
-	if t.Kind() == reflect.Pointer {
-		return t.Elem()
-	}
-	return t
+	return at
 }
 
 // isText reports whether a struct is not an object in JSON, such as a time.
 func isText(t reflect.Type) bool {
-	_, ok := reflect.PointerTo(t).MethodByName("MarshalJSON")
-	return ok
-}
-
-// jsonFields are the fields of a struct by their names in JSON.
-func jsonFields(t reflect.Type) map[string]reflect.Type {
-	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case strings.Contains(options, "inline"):
-			for name, of := range jsonFields(f.Type) {
-				fields[name] = of
-			}
-		case name != "" && name != "-":
-			fields[name] = f.Type
-		}
-	}
-	return fields
-}
-
-func fieldNames(t reflect.Type) []string {
-	var names []string
-	for name := range jsonFields(t) {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }
 
 // typeName is a type in CEL's words; dyn for what only an evaluation tells.
@@ -241,9 +235,7 @@ func typeName(t reflect.Type) string {
 		return dynamic
 	case t.Kind() == reflect.Bool:
 		return "bool"
-	case t.Kind() == reflect.String || t.Kind() == reflect.Struct && isText(t):
-		return "string"
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+	case t.Kind() == reflect.String || isText(t) || t == reflect.TypeFor[[]byte]():
 		return "string"
 	case t.Kind() == reflect.Slice:
 		return "list"
@@ -251,61 +243,6 @@ func typeName(t reflect.Type) string {
 		return "map"
 	}
 	return "int"
-}
-
-// clusterVariable is the name of the cluster in expressions.
-const clusterVariable = "managedCluster"
-
-// expressionReads is what can be said of an expression without evaluating it.
-type expressionReads struct {
-	// fields are the fields that it reads of the cluster, each as the names on the
-	// way to it. Those that has() asks about are left out.
-	fields [][]string
-	// value is the field that is the expression's value; nil when it is another
-	// value.
-	value []string
-	// kind is the type of the value; dyn when only an evaluation tells.
-	kind string
-}
-
-// readsOf looks at an expression. ok is false for one that can't be parsed.
-func readsOf(text string) (reads expressionReads, ok bool) {
-	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true))
-	if err != nil {
-		return expressionReads{}, false
-	}
-	parsed, problems := p.Parse(common.NewTextSource(text))
-	if len(problems.GetErrors()) > 0 {
-		return expressionReads{}, false
-	}
-	var asked [][]string
-	hidden := false // by a loop's variable of the same name
-	ast.PreOrderVisit(parsed.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.ComprehensionKind {
-			loop := e.AsComprehension()
-			hidden = hidden || loop.IterVar() == clusterVariable || loop.IterVar2() == clusterVariable
-		}
-		switch fields := fieldsFrom(e); {
-		case len(fields) == 0:
-		case isTest(e):
-			asked = append(asked, fields)
-		default:
-			reads.fields = append(reads.fields, fields)
-		}
-	}))
-	if hidden {
-		return expressionReads{kind: dynamic}, true
-	}
-	reads.fields = slices.DeleteFunc(reads.fields, func(fields []string) bool {
-		return slices.ContainsFunc(asked, func(a []string) bool {
-			return len(fields) >= len(a) && slices.Equal(fields[:len(a)], a)
-		})
-	})
-	if !isTest(parsed.Expr()) {
-		reads.value = fieldsFrom(parsed.Expr())
-	}
-	reads.kind = kindOf(parsed.Expr())
-	return reads, true
 }
 
 // isTest reports whether an expression is has(…).
@@ -348,6 +285,9 @@ const dynamic = "dyn"
 
 // kindOf is the type of an expression's value, where its form tells.
 func kindOf(e ast.Expr) string {
+	if names := fieldsFrom(e); len(names) > 0 && !isTest(e) && clusterField(names) != nil {
+		return typeName(clusterField(names))
+	}
 	switch e.Kind() {
 	case ast.LiteralKind:
 		return e.AsLiteral().Type().TypeName()

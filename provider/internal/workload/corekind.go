@@ -34,6 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
 // Objects of Kubernetes' own kinds are checked without asking a server: fields that do
@@ -320,8 +321,7 @@ func (d *decoder) object(at string, value any, want reflect.Type) {
 		d.wrong(at, "an object", value)
 		return
 	}
-	known := map[string]reflect.Type{}
-	structFields(want, known)
+	known := kube.JSONFields(want)
 	for name, field := range fields {
 		kind, found := known[name]
 		if found {
@@ -333,21 +333,6 @@ func (d *decoder) object(at string, value any, want reflect.Type) {
 			text += fmt.Sprintf("; did you mean %s?", near)
 		}
 		d.problems = append(d.problems, Problem{Path: JoinPath(at, name), Text: text, Unknown: true})
-	}
-}
-
-// structFields adds the fields of a type by their names in JSON, those of embedded
-// types too.
-func structFields(t reflect.Type, known map[string]reflect.Type) {
-	for field := range t.Fields() {
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case name == "-" || !field.IsExported():
-		case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
-			structFields(field.Type, known)
-		case name != "":
-			known[name] = field.Type
-		}
 	}
 }
 

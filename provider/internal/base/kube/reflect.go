@@ -2,7 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -37,3 +39,20 @@ func Assign(dst, src Object) error {
 
 // TypeName tells the types of objects apart.
 func TypeName(obj Object) string { return reflect.TypeOf(obj).String() }
+
+// JSONFields are the types of a struct's fields by their names in JSON, with those of
+// embedded structs.
+func JSONFields(of reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for field := range of.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !field.IsExported():
+		case name == "" && (field.Anonymous || strings.Contains(options, "inline")):
+			maps.Copy(fields, JSONFields(field.Type))
+		case name != "":
+			fields[name] = field.Type
+		}
+	}
+	return fields
+}
