@@ -150,8 +150,8 @@ func expressionProblem(text string) string {
 	case "string":
 		with = ` == "…"`
 	}
-	return fmt.Sprintf("its value is always of the type %s, and only true selects a cluster: compare it with something, "+
-		"as in %s%s", kind, text, with)
+	return fmt.Sprintf("its value is always of the type %s, and only true selects a cluster: compare it with "+
+		"something, as in %s%s", kind, text, with)
 }
 
 // fieldsRead are the fields that an expression reads of the cluster, each as the names on

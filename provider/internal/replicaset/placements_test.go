@@ -35,9 +35,13 @@ func placed(placements ...workv1alpha1.LocalPlacementReference) attr.Value {
 // the hub's for the rest. So does a plan with those of the state.
 func TestObservedPlacementsKeepTheirWording(t *testing.T) {
 	own, live := &workv1alpha1.ManifestWorkReplicaSet{}, &workv1alpha1.ManifestWorkReplicaSet{}
-	values := attribute.Values{"placements": placed(to("a", progressively("5m")), to("b", clusterv1alpha1.RolloutStrategy{}))}
+	values := attribute.Values{
+		"placements": placed(to("a", progressively("5m")), to("b", clusterv1alpha1.RolloutStrategy{})),
+	}
 	specTable().Write(values, own)
-	live.Spec.PlacementRefs = []workv1alpha1.LocalPlacementReference{to("a", progressively("300s")), to("b", progressively("0"))}
+	live.Spec.PlacementRefs = []workv1alpha1.LocalPlacementReference{
+		to("a", progressively("300s")), to("b", progressively("0")),
+	}
 	specTable().Observe(values, own, live)
 	if want := placed(to("a", progressively("5m")), to("b", progressively(""))); !values["placements"].Equal(want) {
 		t.Errorf("got %s, want %s", values["placements"], want)

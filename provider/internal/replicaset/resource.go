@@ -196,8 +196,8 @@ func placementsField() attribute.Field[replicaSet] {
 	type reference = *workv1alpha1.LocalPlacementReference
 	return attribute.Objects("placements",
 		schema.ListNestedAttribute{
-			MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster that " +
-				"two of them select gets two.",
+			MarkdownDescription: "Placements in the same namespace; each of their clusters gets a work. A cluster " +
+				"that two of them select gets two.",
 			Required:   true,
 			Validators: []validator.List{validPlacements()},
 		},

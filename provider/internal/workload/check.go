@@ -72,8 +72,8 @@ func (c Content) Check(rules Rules) (diags diag.Diagnostics) {
 	if list, ok := c.Objects.UnderlyingValue().(attribute.Elements); ok {
 		for i, element := range list.Elements() {
 			if hasSecret(element) {
-				diags.AddAttributeError(path.Root("objects"), "Secret in objects", fmt.Sprintf("objects[%d] has a Secret "+
-					"with values, and plans show what is in objects. Put it into manifests, as yamlencode({ ... }), "+
+				diags.AddAttributeError(path.Root("objects"), "Secret in objects", fmt.Sprintf("objects[%d] has a "+
+					"Secret with values, and plans show what is in objects. Put it into manifests, as yamlencode({ ... }), "+
 					"which plans hide, or into manifests_wo, which keeps it out of the state too.", i))
 			}
 		}
@@ -112,7 +112,8 @@ func (r reading) check(rules Rules, validation types.String, diags *diag.Diagnos
 			}
 		}
 		refuse("No cluster would accept %s:\n%s", wrong)
-		summary, detail := "Unknown to Kubernetes "+KubernetesRelease, fmt.Sprintf("%s:\n%s", subject, listed(unknown))
+		summary := "Unknown to Kubernetes " + KubernetesRelease
+		detail := fmt.Sprintf("%s:\n%s", subject, listed(unknown))
 		switch {
 		case len(unknown) == 0:
 		case validation.ValueString() == fieldsWarned:
@@ -128,7 +129,8 @@ func (r reading) check(rules Rules, validation types.String, diags *diag.Diagnos
 	problems, warnings := rules.Each(r.object, r.input == "manifests_wo" || r.object.MayBeSecret())
 	refuse("%s:\n%s", problems)
 	if len(warnings) > 0 {
-		diags.AddAttributeWarning(r.at, "Manifest without effect", fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
+		diags.AddAttributeWarning(r.at, "Manifest without effect",
+			fmt.Sprintf("%s:\n%s", subject, listed(warnings)))
 	}
 }
 

@@ -236,7 +236,8 @@ func (r *kindRules) binding(kind string) {
 	r.oneOf("subjects[].kind", "User", "Group", "ServiceAccount")
 	r.each("subjects[]", func(at string, value any) {
 		subject, _ := value.(map[string]any)
-		if kind == "ClusterRoleBinding" && subject["kind"] == "ServiceAccount" && (subject["namespace"] == nil || subject["namespace"] == "") {
+		namespace, _ := subject["namespace"].(string)
+		if kind == "ClusterRoleBinding" && subject["kind"] == "ServiceAccount" && namespace == "" {
 			r.add(at+".namespace", "is missing; add it: that of the service account")
 		}
 	})

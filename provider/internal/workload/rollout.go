@@ -102,7 +102,9 @@ func rolloutTable(unlimited string) attribute.Table[*rollout] {
 				func(g group) *string { return &g.GroupName }),
 			attribute.Code("group_index",
 				attribute.OptionalNumber("Number of the group, counted from 0. Give either this or `group_name`."),
-				func(index types.Int64, g group) { g.GroupIndex = int32(index.ValueInt64()) }, //nolint:gosec // validated
+				func(index types.Int64, g group) {
+					g.GroupIndex = int32(index.ValueInt64()) //nolint:gosec // validated
+				},
 				func(g group) types.Int64 {
 					if g.GroupName != "" {
 						return types.Int64Null()
@@ -155,8 +157,8 @@ func rolloutOf(strategy clusterv1alpha1.RolloutStrategy) *rollout {
 	r := &rollout{Type: strategy.Type}
 	switch p, g := strategy.Progressive, strategy.ProgressivePerGroup; {
 	case r.Type == clusterv1alpha1.RolloutTypeProgressive && p != nil:
-		r.RolloutConfig, r.Groups, r.MaxConcurrency = p.RolloutConfig, p.MandatoryDecisionGroups.MandatoryDecisionGroups,
-			p.MaxConcurrency
+		r.RolloutConfig, r.MaxConcurrency = p.RolloutConfig, p.MaxConcurrency
+		r.Groups = p.MandatoryDecisionGroups.MandatoryDecisionGroups
 	case r.Type == clusterv1alpha1.RolloutTypeProgressivePerGroup && g != nil:
 		r.RolloutConfig, r.Groups = g.RolloutConfig, g.MandatoryDecisionGroups.MandatoryDecisionGroups
 	case r.Type != clusterv1alpha1.RolloutTypeProgressive && r.Type != clusterv1alpha1.RolloutTypeProgressivePerGroup:

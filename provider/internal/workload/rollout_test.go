@@ -17,7 +17,8 @@ type strategy = *clusterv1alpha1.RolloutStrategy
 
 // rolloutAttribute is the attribute of a strategy alone.
 func rolloutAttribute() attribute.Table[strategy] {
-	return attribute.Table[strategy]{RolloutField("", "", func(s strategy) *clusterv1alpha1.RolloutStrategy { return s })}
+	at := func(s strategy) *clusterv1alpha1.RolloutStrategy { return s }
+	return attribute.Table[strategy]{RolloutField("", "", at)}
 }
 
 // settings are the attribute as a configuration has it; null for nil.
