@@ -25,7 +25,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 )
@@ -266,9 +265,6 @@ func validPlacements() validator.List {
 			if !placement["namespace"].IsUnknown() && !placement["name"].IsUnknown() {
 				seen.Again(key, at, "Duplicate placement", "both name "+key+", and the hub could not tell which "+
 					"strategy holds. Remove one of them.", diags)
-			}
-			if s, ok := placement["rollout_strategy"].(types.Object); ok && !s.IsNull() && !s.IsUnknown() {
-				workload.CheckRollout(s, at.AtName("rollout_strategy"), diags)
 			}
 		}
 	})
