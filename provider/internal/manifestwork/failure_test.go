@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
@@ -62,7 +61,7 @@ func TestWaitsEndWithALastingFailure(t *testing.T) {
 			t.Fatal(diags)
 		}
 		object := failingWork(2)
-		m := &waitModel{Conditions: attribute.TextValues([]string{"Applied"})}
+		m := &waitModel{Conditions: textValues([]string{"Applied"})}
 		w := m.wait(client, object, 10*time.Minute, workload.Places{"apps/v1/Deployment shop/web": "objects[1]"})
 		w.Troubles = func() []kube.Trouble {
 			troubles := workload.Troubles(object)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -32,7 +32,7 @@ func TestAWorkIsReadyWhenAllConditionsAreMet(t *testing.T) {
 		"Complete=False":                   false,
 		"Applied Available Custom=Unknown": false,
 	} {
-		if got := len((&waitModel{Conditions: attribute.TextValues(strings.Fields(wanted))}).missing(object)) == 0; got != want {
+		if got := len((&waitModel{Conditions: textValues(strings.Fields(wanted))}).missing(object)) == 0; got != want {
 			t.Errorf("%s: got %v", wanted, got)
 		}
 	}
@@ -42,7 +42,7 @@ func TestAWorkIsReadyWhenAllConditionsAreMet(t *testing.T) {
 // the cluster.
 func described(t *testing.T, object *workv1.ManifestWork, now time.Time, conditions ...string) string {
 	t.Helper()
-	m := &waitModel{Conditions: attribute.TextValues(conditions)}
+	m := &waitModel{Conditions: textValues(conditions)}
 	wait := m.wait(nil, object, 10*time.Minute, nil)
 	wait.Details = func(context.Context) []string { return m.describeObjects(object, now, nil) }
 	return wait.Describe(t.Context(), nil, now)
@@ -119,4 +119,12 @@ Next:
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+func textValues(texts []string) []types.String {
+	var values []types.String
+	for _, text := range texts {
+		values = append(values, types.StringValue(text))
+	}
+	return values
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -193,4 +194,10 @@ func Annotations(description string) schema.MapAttribute {
 // Ready tells whether the wait of the resource was met.
 func Ready(description string) schema.BoolAttribute {
 	return schema.BoolAttribute{MarkdownDescription: description, Computed: true}
+}
+
+// ImportableAnnotation reports whether an import may take an annotation over: it
+// belongs to people, and not to this provider or to kubectl apply.
+func ImportableAnnotation(key string) bool {
+	return key != corev1.LastAppliedConfigAnnotation && ReservedAnnotation(key) == ""
 }

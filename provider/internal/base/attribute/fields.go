@@ -442,13 +442,6 @@ func Through[P, E any](get func(from P) E, put func(e E, to P), fields ...Field[
 // Local is an attribute that the hub knows nothing of.
 func Local[P any](name string, s schema.Attribute) Field[P] { return Field[P]{name: name, schema: s} }
 
-// ReportedModel is Reported for what is read as a model with tfsdk tags.
-func ReportedModel[P, M any](name string, s schema.Attribute, read func(from P) M) Field[P] {
-	f := Model(name, s, nil, read)
-	f.write = nil
-	return f
-}
-
 // As is a value as a model with tfsdk tags; an empty one where it does not fit.
 func As[M any](value attr.Value) M {
 	var model M

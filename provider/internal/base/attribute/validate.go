@@ -4,15 +4,21 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
@@ -196,4 +202,163 @@ func ValidTime() validator.String {
 		}
 		return "", ""
 	})
+}
+
+// ValidLabels admits maps that can be labels. reserved, which may be nil, tells
+// why a key can't be set here, or "".
+func ValidLabels(reserved func(key string) string) validator.Map {
+	return labelsValidator{Described: "Kubernetes labels", reserved: reserved}
+}
+
+// ValidAnnotations admits maps that can be annotations, without the provider's
+// own.
+func ValidAnnotations() validator.Map {
+	return labelsValidator{Described: "Kubernetes annotations", reserved: ReservedAnnotation, annotations: true}
+}
+
+type labelsValidator struct {
+	Described
+	reserved func(key string) string
+	// annotations have any text as values, and keys in any case.
+	annotations bool
+}
+
+// ValidateMap implements validator.Map.
+func (v labelsValidator) ValidateMap(_ context.Context, req validator.MapRequest, resp *validator.MapResponse) {
+	for key, element := range req.ConfigValue.Elements() {
+		at := req.Path.AtMapKey(key)
+		if problems := v.checkKey(key); len(problems) > 0 {
+			resp.Diagnostics.AddAttributeError(at, "Invalid key",
+				fmt.Sprintf("%q is not a valid key: %s.", key, strings.Join(problems, "; ")))
+			continue
+		}
+		if v.reserved != nil {
+			if why := v.reserved(key); why != "" {
+				resp.Diagnostics.AddAttributeError(at, "Reserved key",
+					fmt.Sprintf("%q can't be set here: %s.", key, why))
+				continue
+			}
+		}
+		value, ok := element.(types.String)
+		if !ok || value.IsNull() || value.IsUnknown() || v.annotations {
+			continue
+		}
+		if problems := validation.IsValidLabelValue(value.ValueString()); len(problems) > 0 {
+			resp.Diagnostics.AddAttributeError(at, "Invalid label value",
+				fmt.Sprintf("%q is not a valid value of the label %s: %s.", value.ValueString(), key,
+					strings.Join(problems,
+						"; ")))
+		}
+	}
+}
+
+// checkKey follows Kubernetes, which is strict about the prefix of a label and
+// takes that of an annotation in any case.
+func (v labelsValidator) checkKey(key string) []string {
+	if v.annotations {
+		key = strings.ToLower(key)
+	}
+	return validation.IsQualifiedName(key)
+}
+
+// ValidClientID checks the client ID of a cluster.
+func ValidClientID() validator.String { return validBy("client ID", cluster.CheckClientID) }
+
+// ValidAllowedLabel checks the key of a label, or with a * at the end the beginning
+// of keys, that a bootstrap token lets agents choose.
+func ValidAllowedLabel() validator.String {
+	return validBy("label key", func(key string) error { return cluster.CheckAllowedLabels([]string{key}) })
+}
+
+func validBy(what string, check func(string) error) validator.String {
+	return ValidText("a "+what, func(at path.Path, text string) (summary, detail string) {
+		if err := check(text); err != nil {
+			return "Invalid " + what, fmt.Sprintf("%s: %v.", Place(at), err)
+		}
+		return "", ""
+	})
+}
+
+// ValidJSONPath admits the JSONPaths that a hub accepts in a work.
+func ValidJSONPath() validator.String {
+	return validPath("a JSONPath with at most one ..", workcheck.JSONPath)
+}
+
+// ValidJQPath admits the jq paths that a hub accepts in a work.
+func ValidJQPath() validator.String { return validPath("a jq expression that is a path", workcheck.JQ) }
+
+// validPath reads a path while planning: the hub refuses a work with one that
+// can't be read, or that costs too much, and an upstream hub's agent reports it.
+func validPath(description string, check func(string) error) validator.String {
+	return ValidText(description, func(at path.Path, text string) (summary, detail string) {
+		if err := check(text); err != nil {
+			return "Invalid path", fmt.Sprintf("%s: %s.", Place(at), err)
+		}
+		return "", ""
+	})
+}
+
+// ValidCondition accepts CEL expressions that can be compiled into a condition.
+func ValidCondition() validator.String {
+	return validExpression("an expression in CEL over object", sync.OnceValues(expression.ForConditions),
+		"the variable object, such as object.status.readyReplicas == object.spec.replicas")
+}
+
+// ValidMessage admits expressions in CEL that yield the message of a condition.
+func ValidMessage() validator.String {
+	return validExpression("an expression in CEL over object and result", sync.OnceValues(expression.ForMessages),
+		"the variables object and result, such as result ? \"done\" : \"busy\"")
+}
+
+// validExpression compiles an expression while planning: what is wrong with it
+// would otherwise only show in the conditions of works. sees says which variables
+// there are.
+func validExpression(description string, env func() (*expression.Env, error), sees string) validator.String {
+	return ValidText(description, func(at path.Path, text string) (summary, detail string) {
+		e, err := env()
+		if err == nil {
+			err = e.Check(text)
+		}
+		if err != nil {
+			return "Invalid expression", fmt.Sprintf("%s can't be evaluated on any object: %s\n\nIt has to be an "+
+				"expression in CEL over %s.", Place(at), err, sees)
+		}
+		return "", ""
+	})
+}
+
+// WholeBetween admits whole numbers. The framework's own type of whole numbers calls
+// a broken one a defect of the provider.
+func WholeBetween(least, most int64) validator.Number {
+	return wholeNumber{Described(fmt.Sprintf("a whole number between %d and %d", least, most)), least, most}
+}
+
+type wholeNumber struct {
+	Described
+	least, most int64
+}
+
+// ValidateNumber implements validator.Number.
+func (v wholeNumber) ValidateNumber(_ context.Context, req validator.NumberRequest, resp *validator.NumberResponse) {
+	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
+		return
+	}
+	number := req.ConfigValue.ValueBigFloat()
+	if whole, exact := number.Int64(); !number.IsInt() || exact != big.Exact || whole < v.least || whole > v.most {
+		resp.Diagnostics.AddAttributeError(req.Path, "Invalid number",
+			fmt.Sprintf("%s is %s, but it takes %s.", req.Path, number.Text('g', -1), string(v.Described)))
+	}
+}
+
+// WholeValue is a whole number in Terraform.
+func WholeValue(number int64) types.Number { return types.NumberValue(new(big.Float).SetInt64(number)) }
+
+// Whole is a whole number in Go. ok is false for other values.
+func Whole(value attr.Value) (number int64, ok bool) {
+	of, ok := value.(types.Number)
+	if !ok || of.IsNull() || of.IsUnknown() {
+		return 0, false
+	}
+	number, exact := of.ValueBigFloat().Int64()
+	return number, exact == big.Exact
 }

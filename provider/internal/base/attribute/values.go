@@ -2,13 +2,18 @@ package attribute
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
@@ -99,22 +104,6 @@ func OptionalString(text string) types.String {
 	return types.StringValue(text)
 }
 
-// ObservedMap is what the server has of the entries that prior knows: the rest
-// of the server's map is somebody else's. Entries that are gone are left out,
-// which Terraform shows as a difference.
-func ObservedMap(prior types.Map, live map[string]string) types.Map {
-	if prior.IsNull() {
-		return prior
-	}
-	observed := map[string]string{}
-	for key := range prior.Elements() {
-		if value, ok := live[key]; ok {
-			observed[key] = value
-		}
-	}
-	return StringMapValue(observed)
-}
-
 // ImportedMap is the part of the server's map that an import takes over: the
 // owned entries, or, when nothing of the object is owned, all that keep lets
 // through. It is null when that is nothing.
@@ -151,25 +140,8 @@ func Texts(values []types.String) []string {
 	return list
 }
 
-// TextValues is nil when there are none.
-func TextValues(list []string) []types.String {
-	var values []types.String
-	for _, text := range list {
-		values = append(values, types.StringValue(text))
-	}
-	return values
-}
-
 // Same compares values of the API, for which nothing and an empty list are one.
 func Same(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
-
-// OrDefault is the text, or the standard one where none is set.
-func OrDefault(text types.String, standard string) string {
-	if text.ValueString() == "" {
-		return standard
-	}
-	return text.ValueString()
-}
 
 // ValueText writes a value as it could stand in a configuration.
 func ValueText(value attr.Value) string {
@@ -177,4 +149,96 @@ func ValueText(value attr.Value) string {
 		return "null"
 	}
 	return value.String()
+}
+
+// Changes are the names of the attributes that differ between two values of a
+// resource, such as its plan and its state. Where one of them is null they are all
+// different.
+type Changes struct {
+	all   bool
+	names []string
+}
+
+// ChangesBetween compares two values of a resource.
+func ChangesBetween(a, b tftypes.Value) Changes {
+	x, y := map[string]tftypes.Value{}, map[string]tftypes.Value{}
+	if a.IsNull() || b.IsNull() || a.As(&x) != nil || b.As(&y) != nil {
+		return Changes{all: true}
+	}
+	var c Changes
+	for name, value := range x {
+		if other, ok := y[name]; !ok || !value.Equal(other) {
+			c.names = append(c.names, name)
+		}
+	}
+	return c
+}
+
+// In reports whether one of these attributes differs.
+func (c Changes) In(names ...string) bool {
+	return c.all || slices.ContainsFunc(c.names, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// Beyond reports whether an attribute differs that is not one of these.
+func (c Changes) Beyond(names ...string) bool {
+	return c.all || slices.ContainsFunc(c.names, func(name string) bool { return !slices.Contains(names, name) })
+}
+
+// listValidator checks lists that are set and known.
+type listValidator struct {
+	Described
+	check func(at path.Path, list types.List, diags *diag.Diagnostics)
+}
+
+// ValidateList implements validator.List.
+func (v listValidator) ValidateList(_ context.Context, req validator.ListRequest, resp *validator.ListResponse) {
+	if !req.ConfigValue.IsNull() && !req.ConfigValue.IsUnknown() {
+		v.check(req.Path, req.ConfigValue, &resp.Diagnostics)
+	}
+}
+
+// ValidList is a validator of lists. check gets those that are set and known.
+func ValidList(
+	description string, check func(at path.Path, list types.List, diags *diag.Diagnostics),
+) validator.List {
+	return listValidator{Described(description), check}
+}
+
+// ValuesOf are the attributes of a configuration, a plan or a state; none after an error.
+func ValuesOf(
+	ctx context.Context, from interface {
+		Get(ctx context.Context, target any) diag.Diagnostics
+	}, diags *diag.Diagnostics,
+) Values {
+	var whole types.Object
+	diags.Append(from.Get(ctx, &whole)...)
+	return whole.Attributes()
+}
+
+// EachObject has the attributes of the objects in a list, by their index, without those
+// that are null or unknown.
+func EachObject(list Elements) iter.Seq2[int, Values] {
+	return func(yield func(int, Values) bool) {
+		for i, element := range list.Elements() {
+			object, ok := element.(types.Object)
+			if ok && !object.IsNull() && !object.IsUnknown() && !yield(i, object.Attributes()) {
+				return
+			}
+		}
+	}
+}
+
+// Seen are the elements of a list by what they name.
+type Seen map[string]path.Path
+
+// Again adds an element, and refuses it where a former one has the same key. tail ends
+// the sentence that begins with the two.
+func (s Seen) Again(key string, at path.Path, summary, tail string, diags *diag.Diagnostics) bool {
+	first, again := s[key]
+	if again {
+		diags.AddAttributeError(at, summary, Place(first)+" and "+Place(at)+" "+tail)
+	} else {
+		s[key] = at
+	}
+	return again
 }

@@ -13,43 +13,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
-// ProviderAttributes are those of the provider block. Check tells how they go
-// together.
-func ProviderAttributes() map[string]providerschema.Attribute { return forProvider(settings()) }
-
-func forProvider(settings []setting) map[string]providerschema.Attribute {
+// ProviderAttributes are those of the provider block, which the framework takes as it
+// takes those of a resource. Check tells how they go together.
+func ProviderAttributes() map[string]providerschema.Attribute {
 	attributes := map[string]providerschema.Attribute{}
-	for _, s := range settings {
-		description, optional := s.description+s.environment(), !s.required
-		switch s.kind {
-		case flag:
-			attributes[s.name] = providerschema.BoolAttribute{MarkdownDescription: description, Optional: optional}
-		case texts:
-			attributes[s.name] = providerschema.ListAttribute{
-				MarkdownDescription: description, Optional: optional,
-				ElementType: types.StringType, Validators: s.listValidators(),
-			}
-		case textMap:
-			attributes[s.name] = providerschema.MapAttribute{
-				MarkdownDescription: description, Optional: optional,
-				ElementType: types.StringType,
-			}
-		case textsMap:
-			attributes[s.name] = providerschema.MapAttribute{
-				MarkdownDescription: description, Optional: optional,
-				ElementType: types.ListType{ElemType: types.StringType},
-			}
-		case object:
-			attributes[s.name] = providerschema.SingleNestedAttribute{
-				MarkdownDescription: description, Optional: optional,
-				Attributes: forProvider(s.nested),
-			}
-		default:
-			attributes[s.name] = providerschema.StringAttribute{
-				MarkdownDescription: description, Optional: optional,
-				Required: s.required, Sensitive: s.sensitive, Validators: s.validators,
-			}
-		}
+	for name, a := range attributesOf(settings(), true) {
+		attributes[name] = a
 	}
 	return attributes
 }
@@ -60,15 +29,20 @@ func ResourceAttribute(description string) resourceschema.SingleNestedAttribute 
 	return resourceschema.SingleNestedAttribute{
 		MarkdownDescription: description,
 		Required:            true,
-		Attributes:          forResource(settings()),
+		Attributes:          attributesOf(settings(), false),
 		Validators:          []validator.Object{togetherValidator{"how to reach one API server"}},
 	}
 }
 
-func forResource(settings []setting) map[string]resourceschema.Attribute {
+// attributesOf are the settings as attributes, with the environment variables in their
+// descriptions or without.
+func attributesOf(settings []setting, environment bool) map[string]resourceschema.Attribute {
 	attributes := map[string]resourceschema.Attribute{}
 	for _, s := range settings {
 		description, optional := s.description, !s.required
+		if environment {
+			description += s.environment()
+		}
 		switch s.kind {
 		case flag:
 			attributes[s.name] = resourceschema.BoolAttribute{MarkdownDescription: description, Optional: optional}
@@ -90,7 +64,7 @@ func forResource(settings []setting) map[string]resourceschema.Attribute {
 		case object:
 			attributes[s.name] = resourceschema.SingleNestedAttribute{
 				MarkdownDescription: description, Optional: optional,
-				Attributes: forResource(s.nested),
+				Attributes: attributesOf(s.nested, environment),
 			}
 		default:
 			attributes[s.name] = resourceschema.StringAttribute{

@@ -10,9 +10,15 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
@@ -36,14 +42,16 @@ type Hub struct {
 	Version    string
 
 	connectOnce sync.Once
-	kubeClient  *kube.Client
 	connectErr  error
+	// readClient and planClient are kubeClient for callers with less patience: they wait
+	// for RefreshBudget and for PlanRetryBudget.
+	kubeClient, readClient, planClient *kube.Client
 
 	publishedMu sync.Mutex
 	published   map[string]map[string]string
 
 	fleets   fleetCache
-	planning planningClient
+	planning planning
 	walk     walk
 	sets     clusterSets
 	readings readings
@@ -76,6 +84,10 @@ func (h *Hub) Client(diags *diag.Diagnostics) *kube.Client {
 	}
 	h.connectOnce.Do(func() {
 		h.kubeClient, h.connectErr = NewClient(h.Connection, h.Version, kube.DefaultRetryBudget)
+		if h.connectErr == nil {
+			h.readClient = h.kubeClient.WithRetryBudget(RefreshBudget)
+			h.planClient = h.kubeClient.WithRetryBudget(PlanRetryBudget)
+		}
 	})
 	if h.connectErr != nil {
 		diags.AddError(misconfigured(h.connectErr))
@@ -179,4 +191,20 @@ func Configured(data any, diags *diag.Diagnostics) *Hub {
 			"its data. Please report it.", data))
 	}
 	return h
+}
+
+// NewScheme has the kinds that the provider handles and no others: all of
+// Kubernetes' own would add a third to the binary.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(
+		corev1.AddToScheme,
+		authenticationv1.AddToScheme,
+		appsv1.AddToScheme,
+		rbacv1.AddToScheme,
+		certificatesv1.AddToScheme,
+	)
+	utilruntime.Must(builder.AddToScheme(scheme)) // fails only for a kind that is defined twice
+	kinds.AddToScheme(scheme, kinds.Provider())
+	return scheme
 }

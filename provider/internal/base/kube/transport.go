@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/transport"
+	"k8s.io/utils/clock"
 )
 
 // CredentialError is that of a program which should have printed credentials.
@@ -129,4 +132,78 @@ func rereadingToken(config *rest.Config) *rest.Config {
 // describeStatus is an answer that is as good as none, for messages.
 func describeStatus(resp *http.Response) error {
 	return fmt.Errorf("the server answered %s", resp.Status)
+}
+
+// withoutNeedlessCompression is the configuration without compressed answers where
+// the server is on this machine: there compressing costs more than it saves.
+func withoutNeedlessCompression(config *rest.Config) *rest.Config {
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return config
+	}
+	if name := server.Hostname(); name != "localhost" && !net.ParseIP(name).IsLoopback() {
+		return config
+	}
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true
+	return config
+}
+
+// Exchange is one request and what came of it. It holds neither bodies nor
+// headers, so that it can be logged.
+type Exchange struct {
+	Method, Path string
+	// Status is that of the answer; 0 when there was none.
+	Status int
+	// Err is why there was none.
+	Err      error
+	Duration time.Duration
+}
+
+// observingTransport reports each exchange, repeated ones included.
+type observingTransport struct {
+	next    http.RoundTripper
+	clock   clock.PassiveClock
+	observe func(context.Context, Exchange)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *observingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	began := t.clock.Now()
+	resp, err := t.next.RoundTrip(req)
+	exchange := Exchange{Method: req.Method, Path: req.URL.Path, Err: err, Duration: t.clock.Since(began)}
+	if err == nil {
+		exchange.Status = resp.StatusCode
+	}
+	t.observe(req.Context(), exchange)
+	return resp, err
+}
+
+// oneConnection lets the first request go alone. Those that come meanwhile, of a plan
+// ten at a time, find its connection and share it; otherwise each would make one of
+// its own, with a handshake, before it learns that one is enough.
+type oneConnection struct {
+	next    http.RoundTripper
+	once    sync.Once
+	answers chan struct{} // closed when the first request was answered
+}
+
+func newOneConnection(next http.RoundTripper) http.RoundTripper {
+	return &oneConnection{next: next, answers: make(chan struct{})}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *oneConnection) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := false
+	t.once.Do(func() { first = true })
+	if first {
+		defer close(t.answers)
+		return t.next.RoundTrip(req)
+	}
+	select {
+	case <-t.answers:
+		return t.next.RoundTrip(req)
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
 }
