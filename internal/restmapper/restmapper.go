@@ -5,15 +5,16 @@ package restmapper
 
 import (
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 )
 
-// Static returns a mapper for the kinds of the wire and for those of Kubernetes'
-// kinds that muster's clients use.
-func Static() meta.RESTMapper { return Of(kinds.Wire()) }
+// Static returns the mapper for the kinds of the wire and for those of Kubernetes'
+// kinds that muster's clients use. All callers share it; it is safe for concurrent use.
+var Static = sync.OnceValue(func() meta.RESTMapper { return Of(kinds.Wire()) })
 
 // Of returns a mapper for kinds of the wire and for those of Kubernetes' kinds that
 // muster's clients use. Any other kind is a *meta.NoKindMatchError.

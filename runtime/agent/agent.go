@@ -183,7 +183,7 @@ func newLocals(given *rest.Config) (locals, error) {
 	config := rest.CopyConfig(given)
 	config.UserAgent = userAgent
 	config.QPS = -1
-	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return locals{}, fmt.Errorf("prepare the connection to the managed cluster %s: %w", config.Host, err)
 	}

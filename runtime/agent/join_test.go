@@ -142,7 +142,7 @@ func TestFirstReportHasEverything(t *testing.T) {
 	claim := &clusterv1alpha1.ClusterClaim{ObjectMeta: metav1.ObjectMeta{Name: "whole.example.com"}, Spec: clusterv1alpha1.ClusterClaimSpec{Value: "x"}}
 	must(t, env.Client().Create(t.Context(), claim))
 	t.Cleanup(func() { _ = env.Client().Delete(context.Background(), claim) })
-	hub, err := client.NewWithWatch(fleet.config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	hub, err := client.NewWithWatch(fleet.config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	must(t, err)
 	w, err := hub.Watch(t.Context(), &clusterv1.ManagedClusterList{}, client.MatchingFields{"metadata.name": f.name})
 	must(t, err)

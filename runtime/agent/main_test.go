@@ -90,7 +90,7 @@ func (h *testHub) connect(r hub.Ready) (err error) {
 }
 
 func (h *testHub) reconnect() (err error) {
-	h.client, err = client.New(h.config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	h.client, err = client.New(h.config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	return err
 }
 

@@ -37,7 +37,7 @@ func install(t *testing.T, c *Cluster, namespace string) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply, err := client.New(config, client.Options{Scheme: api.NewScheme()})
+	apply, err := client.New(config, client.Options{Scheme: api.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

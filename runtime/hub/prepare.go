@@ -26,7 +26,7 @@ import (
 // prepare installs the definitions and the well-known objects.
 func prepare(ctx context.Context, o Options, server *controlplane.Server) error {
 	config := server.RESTConfig("muster-install")
-	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (o Options) newMaker(server *controlplane.Server, config *rest.Config) (*hu
 	if !o.Features.Enabled(features.UserAccess) {
 		return nil, nil
 	}
-	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return nil, err
 	}

@@ -263,7 +263,7 @@ func acceptCluster(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return err
 	}

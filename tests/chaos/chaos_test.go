@@ -142,7 +142,7 @@ func (f *fleet) client(folder string) client.Client {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func letIn(t *testing.T, hub, managed side, name string) {
 	testkit.Must(t, err)
 	c, err := client.New(&rest.Config{Host: managed.server, TLSClientConfig: rest.TLSClientConfig{
 		CAData: managed.ca, CertData: request.Status.Certificate, KeyData: keyPEM,
-	}}, client.Options{Scheme: api.NewScheme()})
+	}}, client.Options{Scheme: api.Scheme()})
 	testkit.Must(t, err)
 	for namespace, want := range map[string]bool{"team-a-prod": true, "kube-system": false} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

@@ -322,7 +322,7 @@ func (w registering) outside(managed side, name string) {
 	testkit.Must(w.T, managed.Get(w.Context(), client.ObjectKey{Namespace: cluster.AgentNamespace, Name: cluster.HubKubeconfigSecret}, stored))
 	c, err := client.New(&rest.Config{Host: w.hub.server, TLSClientConfig: rest.TLSClientConfig{
 		CAData: w.hub.ca, CertData: stored.Data[cluster.TLSCertKey], KeyData: stored.Data[cluster.TLSKeyKey],
-	}}, client.Options{Scheme: api.NewScheme()})
+	}}, client.Options{Scheme: api.Scheme()})
 	testkit.Must(w.T, err)
 	testkit.EventuallyThat(w.T, "the former agent has lost its rights", func() error {
 		if err := c.Get(w.Context(), client.ObjectKey{Name: name}, &clusterv1.ManagedCluster{}); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {

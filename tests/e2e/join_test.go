@@ -47,7 +47,7 @@ func admin(t *testing.T, m fleet.Member) side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(config, client.Options{Scheme: api.NewScheme()})
+	c, err := client.New(config, client.Options{Scheme: api.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

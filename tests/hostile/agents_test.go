@@ -212,7 +212,7 @@ func TestDeniedAgent(t *testing.T) {
 // agentWatch starts to watch works and returns when the hub has answered.
 func agentWatch(t testing.TB, config *rest.Config, namespace string) error {
 	t.Helper()
-	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	testkit.Must(t, err)
 	w, err := c.Watch(context.Background(), &workv1.ManifestWorkList{}, client.InNamespace(namespace))
 	if err == nil {

@@ -110,7 +110,7 @@ func (h *fleetHub) connect(r hub.Ready) {
 	h.config, err = clientcmd.BuildConfigFromFlags("", r.Kubeconfig)
 	testkit.Must(h.t, err)
 	h.config.QPS = -1
-	h.client, err = client.New(h.config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	h.client, err = client.New(h.config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	testkit.Must(h.t, err)
 	h.kube, err = kubernetes.NewForConfig(h.config)
 	testkit.Must(h.t, err)

@@ -72,7 +72,7 @@ func connect(p *testhub.Process, ready time.Duration) (*server, error) {
 		return nil, err
 	}
 	config.QPS, config.UserAgent = -1, "muster-bench"
-	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	return &server{process: process{p}, config: config, client: c, ready: ready}, err
 }
 
@@ -82,7 +82,7 @@ func (s *server) agent(name string) (client.Client, error) {
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: cluster.CommonName(name, "bench"), Groups: []string{cluster.Group(name), cluster.ManagedClustersGroup},
 	}
-	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	return client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 }
 
 // cpu is the CPU time that the process has used, in clock ticks of 10 ms.

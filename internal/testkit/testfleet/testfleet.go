@@ -57,7 +57,7 @@ func (h Hub) WithCertificate(cert, key []byte) *rest.Config {
 // Client is a client of the wire's kinds with the credentials of c.
 func Client(t testing.TB, c *rest.Config) client.Client {
 	t.Helper()
-	k, err := client.New(c, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	k, err := client.New(c, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		t.Fatal(err)
 	}

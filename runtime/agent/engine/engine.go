@@ -80,7 +80,7 @@ func New(o Options) (*Engine, error) {
 	o.HubCache.DefaultTransform = cache.TransformStripManagedFields()
 	o.LocalCache.DefaultTransform = cache.TransformStripManagedFields()
 	m, err := manager.New(o.config(o.Hub), manager.Options{
-		Scheme:         api.NewScheme(),
+		Scheme:         api.Scheme(),
 		MapperProvider: staticMapper,
 		Logger:         log,
 		Metrics:        server.Options{BindAddress: "0"},
@@ -96,7 +96,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("connect to the hub: %w", err)
 	}
 	local, err := cluster.New(o.config(o.ManagedCluster), func(c *cluster.Options) {
-		c.Scheme, c.MapperProvider, c.Logger, c.Cache = api.NewScheme(), staticMapper, log, o.LocalCache
+		c.Scheme, c.MapperProvider, c.Logger, c.Cache = api.Scheme(), staticMapper, log, o.LocalCache
 	})
 	if err == nil {
 		err = m.Add(local)
@@ -116,7 +116,7 @@ func InNamespace(namespace string) fields.Selector {
 // connect makes a client that caches nothing. It sends no request.
 func connect(given *rest.Config, userAgent string) (client.WithWatch, error) {
 	config := Options{UserAgent: userAgent}.config(given)
-	return client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	return client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 }
 
 func (o Options) config(given *rest.Config) *rest.Config {

@@ -64,7 +64,7 @@ type patient struct {
 
 func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Object) *patient {
 	t.Helper()
-	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
+	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
 	p := &patient{
 		t:     t,
 		hub:   hub,

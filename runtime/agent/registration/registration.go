@@ -299,7 +299,7 @@ func (r *Registration) newClient(config *rest.Config) (client.WithWatch, error) 
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &contactTransport{next: next, answered: r.noteAnswer}
 	})
-	return client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	return client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 }
 
 // Reached reports whether a hub has answered the agent since it was started. It stays

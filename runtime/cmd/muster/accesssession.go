@@ -49,7 +49,7 @@ func (f *accessFlags) session(cmd *cobra.Command) (*accessSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return nil, fmt.Errorf("reach the hub of %s: %w", path, err)
 	}

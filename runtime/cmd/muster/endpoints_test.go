@@ -40,7 +40,7 @@ func TestStatusCountsWhoHasFollowedTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	published := hubinfo.Endpoints{URLs: []string{"https://b", "https://a"}, CABundle: a.CertPEM, Generation: 2, HubUID: "uid"}
-	b := fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(
+	b := fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: hubinfo.EndpointsName}, Data: published.Data()},
 		member("away", 1, muster.ReasonEndpointCurrent, metav1.ConditionUnknown),
 		member("upstream", 0, "", metav1.ConditionTrue),
@@ -81,7 +81,7 @@ func TestStatusIsQuietAboutAHubThatHasNotMoved(t *testing.T) {
 		"upstream": fake.NewClientBuilder(), "not moved": fake.NewClientBuilder().WithObjects(config, member("a", 1, muster.ReasonEndpointCurrent, metav1.ConditionTrue)),
 	} {
 		var out bytes.Buffer
-		if err := printStatus(t, &out, b.WithScheme(api.NewScheme()).Build()); err != nil {
+		if err := printStatus(t, &out, b.WithScheme(api.Scheme()).Build()); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "HUB ") {

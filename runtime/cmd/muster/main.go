@@ -107,7 +107,7 @@ func (f *hubFlags) client() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	return client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 }
 
 // config is the context of the kubeconfig at path that the flags choose.

@@ -55,7 +55,7 @@ func addOnFleet() *fake.ClientBuilder {
 	going := inCluster("c3", "going", "Available=True", "Progressing=False/Completed", "HookManifestCompleted=False/HookManifestIsNotCompleted/the job runs")
 	now := metav1.Now()
 	going.DeletionTimestamp, going.Finalizers = &now, []string{"addon.open-cluster-management.io/addon-pre-delete"}
-	return fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(
+	return fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(
 		member("c1", 1, muster.ReasonEndpointCurrent, metav1.ConditionTrue),
 		member("c2", 1, muster.ReasonEndpointCurrent, metav1.ConditionTrue),
 		member("c3", 1, muster.ReasonEndpointCurrent, metav1.ConditionUnknown),
@@ -103,7 +103,7 @@ func TestStatusReportsAddOns(t *testing.T) {
 }
 
 func TestStatusPutsEqualProblemsTogether(t *testing.T) {
-	b := fake.NewClientBuilder().WithScheme(api.NewScheme())
+	b := fake.NewClientBuilder().WithScheme(api.Scheme())
 	for i := range 30 {
 		b.WithObjects(inCluster(fmt.Sprintf("c%02d", i), "same", "Available=False/Stopped/it is not available"),
 			inCluster(fmt.Sprintf("c%02d", i), "each", fmt.Sprintf("Available=False/Stopped/%d%s", i, strings.Repeat("é", 40_000))))
@@ -128,7 +128,7 @@ func TestStatusPutsEqualProblemsTogether(t *testing.T) {
 }
 
 func TestStatusNamesConfigurationsThatDoNotExist(t *testing.T) {
-	b := fake.NewClientBuilder().WithScheme(api.NewScheme())
+	b := fake.NewClientBuilder().WithScheme(api.Scheme())
 	for _, cluster := range []string{"paris", "rome"} {
 		a := inCluster(cluster, "typo", "RegistrationApplied=False/SetPermissionFailed/no role in "+cluster)
 		a.Status.ConfigReferences = []addonv1alpha1.ConfigReference{

@@ -25,7 +25,7 @@ func TestStatusNamesClustersThatReplicaSetsLeaveOut(t *testing.T) {
 		return s
 	}
 	b := func() *fake.ClientBuilder {
-		return fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(set("web", problem), set("fine", ""))
+		return fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(set("web", problem), set("fine", ""))
 	}
 	var out bytes.Buffer
 	if err := printStatus(t, &out, b().Build()); err != nil {

@@ -139,7 +139,7 @@ func (g *Agents) awaitFilled(ctx context.Context) error {
 // Run watches the clusters and their namespaces until ctx ends. config needs the right to
 // see all of them, and works.
 func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
-	c, err := client.NewWithWatch(config, client.Options{Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func New(c *rest.Config, o Options) (*Manager, error) {
 		return nil, err
 	}
 	all := manager.Options{
-		Scheme:         api.NewScheme(),
+		Scheme:         api.Scheme(),
 		Logger:         o.Log,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return restmapper.Static(), nil },
 		Metrics:        server.Options{BindAddress: "0"},

@@ -46,14 +46,14 @@ func newBench(t *testing.T, accepted metav1.ConditionStatus, conditions ...metav
 		Conditions: append([]metav1.Condition{{Type: cluster.ConditionHubAccepted, Status: accepted, Reason: "x"}}, conditions...),
 	}}
 	b := &bench{t: t, clock: clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0)), codes: map[string]int{"/livez": 200, "/version": 200}}
-	hub := interceptor.NewClient(fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(mc).WithStatusSubresource(mc).Build(), interceptor.Funcs{
+	hub := interceptor.NewClient(fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(mc).WithStatusSubresource(mc).Build(), interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			b.writes++
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
 	hub, hubWatches := fakewatch.Client(hub)
-	local, localWatches := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.NewScheme()).WithObjects(node(false, "4", "4")).Build())
+	local, localWatches := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(node(false, "4", "4")).Build())
 	p, _, _ := proberOf(t, b.codes)
 	b.Controller = New(Options{
 		ClusterName: "c1", HubURL: "https://hub", Hub: hub,

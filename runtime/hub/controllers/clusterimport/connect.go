@@ -135,7 +135,7 @@ func connect(to *kubeconfig.Contained, wanted string, loopback bool, timeout tim
 	web := &http.Client{Transport: wrapped, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errRedirect
 	}}
-	c, err := client.New(config, client.Options{HTTPClient: web, Scheme: api.NewScheme(), Mapper: restmapper.Static()})
+	c, err := client.New(config, client.Options{HTTPClient: web, Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
 		return nil, err
 	}

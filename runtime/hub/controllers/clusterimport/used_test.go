@@ -55,7 +55,7 @@ func TestKilledBetweenTheRecordAndTheKubeconfig(t *testing.T) {
 			secret, published := &corev1.Secret{}, &corev1.ConfigMap{}
 			secret.Namespace, secret.Name = muster.ImportNamespace, "paris"
 			published.Namespace, published.Name = metav1.NamespacePublic, hubinfo.ClusterInfo
-			alive := fake.NewClientBuilder().WithScheme(api.NewScheme()).WithStatusSubresource(imp).
+			alive := fake.NewClientBuilder().WithScheme(api.Scheme()).WithStatusSubresource(imp).
 				WithObjects(imp, mc, secret, published).Build()
 			left := x.writes
 			dying := interceptor.NewClient(alive, interceptor.Funcs{
