@@ -116,10 +116,10 @@ type profile = *v1alpha1.ClusterProfile
 func NewProfilesDataSource() datasource.DataSource {
 	return crud.Listing[profile]{
 		Type: "cluster_profiles", Plural: "cluster profiles", Objects: &v1alpha1.ClusterProfileList{},
-		Description: "The ClusterProfiles (`multicluster.x-k8s.io`) of the hub: the clusters of each set that is bound " +
-			"in a namespace, in the form that tools read without knowing the cluster manager.\n\n" +
-			"The hub keeps them while its feature gate `ClusterProfile` is on: " +
-			"`muster hub --feature-gates ClusterProfile=true`.",
+		Description: "The ClusterProfiles (`multicluster.x-k8s.io`) of the hub: the clusters of each set that is " +
+			"bound in a namespace, in the form that tools read without knowing the cluster manager.\n\n" +
+			"The hub keeps them while its feature gate `ClusterProfile` is on: `muster hub --feature-gates " +
+			"ClusterProfile=true`.",
 		Filters: []crud.Filter[profile]{
 			crud.InNamespace[profile]("namespace", "namespace",
 				"Only the profiles in this namespace. If omitted, all of the hub."),
@@ -176,6 +176,7 @@ func profileTable() attribute.Table[profile] {
 			func(p profile) bool {
 				return meta.IsStatusConditionTrue(p.Status.Conditions, multicluster.ConditionJoined)
 			}),
-		attribute.ReportedConditions("All conditions.", func(p profile) []metav1.Condition { return p.Status.Conditions }),
+		attribute.ReportedConditions("All conditions.",
+			func(p profile) []metav1.Condition { return p.Status.Conditions }),
 	}
 }

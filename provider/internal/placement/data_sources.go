@@ -48,14 +48,14 @@ func decisionsArguments() map[string]resourceschema.Attribute {
 	return map[string]resourceschema.Attribute{
 		"namespace": attribute.Required("Namespace of the placement.", attribute.ValidName("namespace")),
 		"placement": attribute.Required("Name of the placement.", attribute.ValidName("placement name")),
-		"wait": attribute.OptionalFlag("Whether to wait until the placement is satisfied, that is until it has as many " +
-			"clusters as it asks for. Otherwise what is selected so far is returned. Defaults to `false`."),
+		"wait": attribute.OptionalFlag("Whether to wait until the placement is satisfied, that is until it has as " +
+			"many clusters as it asks for. Otherwise what is selected so far is returned. Defaults to `false`."),
 		"min_clusters": attribute.OptionalNumber("Waits until at least this many clusters are selected, in all groups "+
 			"together.", int64validator.AtLeast(0)),
-		"group_name": attribute.Optional("Narrows `clusters` and `groups` to the decision groups of this name; `\"\"` " +
-			"to the clusters of no named group. A name that no group has gives empty lists."),
-		"group_index": attribute.OptionalNumber("Narrows `clusters` and `groups` to the decision group of this number, "+
-			"from 0.", int64validator.AtLeast(0)),
+		"group_name": attribute.Optional("Narrows `clusters` and `groups` to the decision groups of this name; " +
+			"`\"\"` to the clusters of no named group. A name that no group has gives empty lists."),
+		"group_index": attribute.OptionalNumber("Narrows `clusters` and `groups` to the decision group of this "+
+			"number, from 0.", int64validator.AtLeast(0)),
 	}
 }
 
@@ -121,8 +121,8 @@ func readDecisions(ctx context.Context, a *crud.Asking, v values) {
 				hub.DescribeConditions(object.Status.Conditions, time.Now()), namespace, name))
 	case a.Failed(doing, err):
 	case missing:
-		a.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no placement %q in namespace %q. Refer to a "+
-			"muster_placement resource, or correct the names.", a.Client.Host(), name, namespace))
+		a.Diagnostics.AddError("Cannot "+doing, fmt.Sprintf("The hub %s has no placement %q in namespace %q. Refer "+
+			"to a muster_placement resource, or correct the names.", a.Client.Host(), name, namespace))
 	default:
 		_, groups := decided(made)
 		d := &decisions{placement: object}
@@ -203,8 +203,8 @@ func decisionNumber(name string) uint64 {
 func NewPreviewDataSource() datasource.DataSource {
 	return crud.Query{
 		Type: "placement_preview",
-		Description: "What a placement would select, before it exists, and why: the hub's scheduling library, run on the " +
-			"present fleet. It changes nothing on the hub.\n\n" +
+		Description: "What a placement would select, before it exists, and why: the hub's scheduling library, run " +
+			"on the present fleet. It changes nothing on the hub.\n\n" +
 			"It takes the arguments of `muster_placement`. Other placements do not know a placement that does not " +
 			"exist yet, so its clusters do not count for their score `Balance`.",
 		Attributes: func() map[string]schema.Attribute {
@@ -222,12 +222,12 @@ func NewPreviewDataSource() datasource.DataSource {
 // previewArguments are those beside the selection.
 func previewArguments() map[string]resourceschema.Attribute {
 	return map[string]resourceschema.Attribute{
-		"namespace": attribute.Required("Namespace that the placement is in, or would be: the cluster sets that are bound "+
-			"to it take part.", attribute.ValidName("namespace")),
-		"name": attribute.Optional("Name of the placement. Where there is one of that name, the clusters that it has now "+
-			"count as selected, as for the hub: they have an advantage by the score `Steady`, and tolerate taints with "+
-			"the effect `NoSelectIfNew`. If no other argument of the selection is set here, that placement's "+
-			"selection is used.", attribute.ValidName("placement name")),
+		"namespace": attribute.Required("Namespace that the placement is in, or would be: the cluster sets that are "+
+			"bound to it take part.", attribute.ValidName("namespace")),
+		"name": attribute.Optional("Name of the placement. Where there is one of that name, the clusters that it "+
+			"has now count as selected, as for the hub: they have an advantage by the score `Steady`, and tolerate "+
+			"taints with the effect `NoSelectIfNew`. If no other argument of the selection is set here, that "+
+			"placement's selection is used.", attribute.ValidName("placement name")),
 		"explain": attribute.OptionalFlag("Whether to explain for every cluster why it is selected or not, in " +
 			"`explanations`. Defaults to `true`; `false` keeps the state of a large fleet small."),
 	}
@@ -258,7 +258,8 @@ func previewTable() attribute.Table[*preview] {
 				"explain what is missing.",
 			func(p *preview) []condition { return p.Conditions },
 			attribute.ReportedText("type", "Type of the condition.", func(c condition) string { return c.Type }),
-			attribute.ReportedText("status", "`True` or `False`.", func(c condition) metav1.ConditionStatus { return c.Status }),
+			attribute.ReportedText("status", "`True` or `False`.",
+				func(c condition) metav1.ConditionStatus { return c.Status }),
 			attribute.ReportedText("reason", "Reason in one word.", func(c condition) string { return c.Reason }),
 			attribute.ReportedText("message", "Reason in a sentence.", func(c condition) string { return c.Message })),
 		attribute.ReportedObjects("explanations",
@@ -287,7 +288,8 @@ func explanationTable() attribute.Table[explanation] {
 	qualifies := func(e explanation) bool { return e.Rank > 0 }
 	return attribute.Table[explanation]{
 		attribute.ReportedText("cluster", "Name of the cluster.", func(e explanation) string { return e.Cluster }),
-		attribute.ReportedFlag("selected", "Whether it would be selected.", func(e explanation) bool { return e.Selected }),
+		attribute.ReportedFlag("selected", "Whether it would be selected.",
+			func(e explanation) bool { return e.Selected }),
 		attribute.ReportedNumber("rank", "Its rank among those that qualify, from 1; null if it does not.",
 			func(e explanation) int { return e.Rank }).Where(qualifies),
 		attribute.ReportedNumber("score", "Sum of its scores times their weights; null if it does not qualify.",
@@ -296,8 +298,9 @@ func explanationTable() attribute.Table[explanation] {
 			func(e explanation) string { return strings.Join(e.Reasons, "; ") }),
 		attribute.Reported("scores",
 			resourceschema.MapAttribute{
-				MarkdownDescription: "The score from each prioritizer, from -100 to 100, before the weight: `Balance`, " +
-					"`Steady` and so on; of an add-on's score `AddOn/<resource>/<score>`. Null if it does not qualify.",
+				MarkdownDescription: "The score from each prioritizer, from -100 to 100, before the weight: " +
+					"`Balance`, `Steady` and so on; of an add-on's score `AddOn/<resource>/<score>`. Null if it " +
+					"does not qualify.",
 				Computed: true, ElementType: types.Int64Type,
 			},
 			func(e explanation) types.Map {

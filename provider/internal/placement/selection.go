@@ -39,7 +39,8 @@ func selection() attribute.Table[placement] {
 					"ignored. If omitted, all that are bound.",
 				Optional: true,
 				Validators: []validator.List{
-					listvalidator.UniqueValues(), listvalidator.ValueStringsAre(attribute.ValidName("cluster set name")),
+					listvalidator.UniqueValues(),
+					listvalidator.ValueStringsAre(attribute.ValidName("cluster set name")),
 				},
 			},
 			func(p placement) *[]string { return &p.Spec.ClusterSets }),
@@ -132,7 +133,8 @@ func tolerations() field {
 			func(t toleration) *clusterv1beta1.TolerationOperator { return &t.Operator }).
 			Default(types.StringValue(string(equal))),
 		attribute.Text("value",
-			attribute.Optional("Value of the taint, with the operator `Equal`.", stringvalidator.LengthBetween(1, 1024)),
+			attribute.Optional("Value of the taint, with the operator `Equal`.",
+				stringvalidator.LengthBetween(1, 1024)),
 			func(t toleration) *string { return &t.Value }),
 		attribute.Text("effect",
 			attribute.Optional("Effect of the taint: `NoSelect`, `NoSelectIfNew` or `PreferNoSelect`. If omitted, any.",
@@ -179,7 +181,8 @@ func prioritizerPolicy() field {
 		func(p placement) policy { return &p.Spec.PrioritizerPolicy },
 		attribute.Text("mode",
 			attribute.Optional("`Additive`: `Balance` and `Steady` count with weight 1 beside what is configured. "+
-				"`Exact`: only the configured scores count. Defaults to `Additive`.", attribute.OneOf(additive, exact)...),
+				"`Exact`: only the configured scores count. Defaults to "+
+				"`Additive`.", attribute.OneOf(additive, exact)...),
 			func(p policy) *clusterv1beta1.PrioritizerPolicyModeType { return &p.Mode }).
 			Default(types.StringValue(string(additive))),
 		attribute.Objects("configurations",

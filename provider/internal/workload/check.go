@@ -73,8 +73,8 @@ func (c Content) Check(rules Rules) (diags diag.Diagnostics) {
 		for i, element := range list.Elements() {
 			if hasSecret(element) {
 				diags.AddAttributeError(path.Root("objects"), "Secret in objects", fmt.Sprintf("objects[%d] has a "+
-					"Secret with values, and plans show what is in objects. Put it into manifests, as yamlencode({ ... }), "+
-					"which plans hide, or into manifests_wo, which keeps it out of the state too.", i))
+					"Secret with values, and plans show what is in objects. Put it into manifests, as yamlencode({ "+
+					"... }), which plans hide, or into manifests_wo, which keeps it out of the state too.", i))
 			}
 		}
 	}
