@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/terraform-plugin-framework/types"
-
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
@@ -100,10 +98,10 @@ func TestAnObjectTwiceInATemplate(t *testing.T) {
 func TestMistakesInSecretsOfTemplatesAreNotQuoted(t *testing.T) {
 	for _, value := range []string{"hunter2 {{", "{{ hunter2 }}", "{{hunter-2}}"} {
 		secret := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n"},"stringData":{"password":"` + value + `"}}`
-		for _, content := range []workload.Content{
-			{Manifests: attribute.StringListValue([]string{secret}), WriteOnly: types.ListNull(types.StringType)},
-			{Manifests: types.ListNull(types.StringType), WriteOnly: attribute.StringListValue([]string{fill(sampleConfigMap, "", `"`+value+`"`)})},
-		} {
+		shown, writeOnly := workload.None(), workload.None()
+		shown.Manifests = attribute.StringListValue([]string{secret})
+		writeOnly.WriteOnly = attribute.StringListValue([]string{fill(sampleConfigMap, "", `"`+value+`"`)})
+		for _, content := range []workload.Content{shown, writeOnly} {
 			diags := content.Check(templateRules())
 			if len(diags) != 1 || strings.Contains(diags[0].Detail(), "hunter") || !strings.Contains(diags[0].Detail(), "{{") {
 				t.Errorf("%s: got %v", value, diags)
