@@ -72,7 +72,7 @@ func checkWellFormed(kind tftypes.Type, config tftypes.Value) []*tfprotov6.Diagn
 	_ = tftypes.Walk(config, func(at *tftypes.AttributePath, value tftypes.Value) (bool, error) {
 		step, _, err := tftypes.WalkAttributePath(kind, at)
 		if of, ok := step.(tftypes.Type); err != nil || !ok || of.Is(tftypes.DynamicPseudoType) {
-			return false, nil
+			return false, nil //nolint:nilerr // what the schema does not know is Terraform's to refuse
 		}
 		if summary, detail := problemOf(at, value); summary != "" {
 			place, _ := placeOf(at)
@@ -91,7 +91,8 @@ func problemOf(at *tftypes.AttributePath, value tftypes.Value) (summary, detail 
 	_, name := placeOf(at)
 	if value.IsNull() {
 		const list = "[for value in VALUES : value if value != null]"
-		collection, remedy := "", list
+		var collection string
+		remedy := list
 		switch at.LastStep().(type) {
 		case tftypes.ElementKeyInt:
 			collection = "list"

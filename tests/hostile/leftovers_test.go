@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
@@ -196,6 +197,12 @@ func TestWhatClustersLeave(t *testing.T) {
 		all := belongings(t, name)
 		ended := watchesOf(t, name, all)
 		change(name)
+		if state == "deleted" { // until the hub has learnt it, the cluster is leaving
+			agent := testfleet.Client(t, all["agent"])
+			soonRefused(t, "the agent of a deleted cluster reads it", func() error {
+				return agent.Get(ctx, types.NamespacedName{Name: name}, clusterNamed(name, false))
+			})
+		}
 		for who, config := range all {
 			if !isForJoining(who) {
 				mustEnd(t, who+" of a cluster that is "+state, ended[who])

@@ -6,7 +6,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -33,8 +35,7 @@ const (
 	name      = "paris"
 	namespace = "life-agent"
 	// home is what the agent, and nobody else, calls the managed cluster, so that
-	// its requests can be distinguished from others'. They use no socket, and so need no
-	// address that exists.
+	// its requests can be distinguished from others'.
 	home = "home.test"
 
 	// lifetime is what the agent asks for its certificates. Each is good for the
@@ -62,7 +63,12 @@ type member struct {
 func newMember(t testing.TB, clk *clocktesting.FakeClock) *member {
 	t.Helper()
 	managed := env.Config("life")
-	managed.Host = "https://" + home
+	server, err := url.Parse(managed.Host)
+	testkit.Must(t, err)
+	managed.Host, managed.ServerName = "https://"+home, server.Hostname()
+	managed.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Host)
+	}
 	m := &member{t: t, clock: clk, options: agent.Options{
 		ClusterName: name, Namespace: namespace, ManagedCluster: managed,
 		ClientCertExpirationSeconds: int32(lifetime / time.Second), HealthAddress: testkit.FreeAddress(t), Clock: clk,

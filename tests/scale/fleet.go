@@ -240,8 +240,8 @@ func (s *server) step(fleet int, what string, do func() error) error {
 	watching, stop := context.WithCancel(context.Background())
 	highest := make(chan float64)
 	go func() {
-		most := 0.0
-		for most = s.anonymous(); watching.Err() == nil; most = max(most, s.anonymous()) {
+		most := s.anonymous()
+		for ; watching.Err() == nil; most = max(most, s.anonymous()) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		highest <- most

@@ -83,7 +83,7 @@ func (r *run) withdraw(ctx context.Context, object kube.Object, annotation strin
 
 // reportSilence says when nothing is heard of the agent.
 func (r *run) reportSilence(context.Context) {
-	if time.Now().Sub(r.begun) >= patience {
+	if time.Since(r.begun) >= patience {
 		r.say("The agent of %s has not answered. Agents of Open Cluster Management, and muster's of earlier "+
 			"versions, do not know the request.", r.cluster)
 	}

@@ -159,7 +159,7 @@ func (r *resuming) failed(w *workv1.ManifestWork) bool {
 			continue
 		}
 		deadline, limited, err := rollout.Deadline(ref.RolloutStrategy)
-		return err == nil && limited && time.Now().Sub(progressing.LastTransitionTime.Time) >= deadline
+		return err == nil && limited && time.Since(progressing.LastTransitionTime.Time) >= deadline
 	}
 	return false
 }

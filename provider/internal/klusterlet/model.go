@@ -42,9 +42,9 @@ func modelOf(ctx context.Context, from crud.Getter, diags *diag.Diagnostics) mod
 // object is what the framework stores.
 func (m model) object() types.Object { return types.ObjectValueMust(m.kinds, m.Values) }
 
-// nested are the attributes of an object; none where it is not set.
-func (m model) nested(name string) attribute.Values {
-	object, _ := m.Values[name].(types.Object)
+// bootstrapValues are the attributes of bootstrap; none where it is not set.
+func (m model) bootstrapValues() attribute.Values {
+	object, _ := m.Values["bootstrap"].(types.Object)
 	return object.Attributes()
 }
 
@@ -81,7 +81,7 @@ func (m model) ownsKubeconfig() bool { return m.IsSet("bootstrap_kubeconfig_wo_v
 
 // makesKubeconfig reports whether the provider makes the bootstrap kubeconfig.
 func (m model) makesKubeconfig() bool {
-	bootstrap := m.nested("bootstrap")
+	bootstrap := m.bootstrapValues()
 	return !m.ownsKubeconfig() && (!bootstrap.IsSet("enabled") || bootstrap.Bool("enabled"))
 }
 
@@ -100,7 +100,7 @@ func (m model) bootstrapNumber() (number types.Int64, annotation string) {
 		number, _ = m.Values["bootstrap_kubeconfig_wo_version"].(types.Int64)
 		return number, versionAnnotation
 	}
-	number, _ = m.nested("bootstrap")["version"].(types.Int64)
+	number, _ = m.bootstrapValues()["version"].(types.Int64)
 	return number, madeVersionAnnotation
 }
 
@@ -116,13 +116,13 @@ func (m model) annotations() map[string]string {
 // bootstrap is the bootstrap kubeconfig that the provider makes for the cluster with this
 // UID.
 func (m model) bootstrap(uid string) registration.Bootstrap {
-	return registration.BootstrapOf(m.nested("bootstrap"), m.Text("cluster_name"), uid)
+	return registration.BootstrapOf(m.bootstrapValues(), m.Text("cluster_name"), uid)
 }
 
 // setBootstrapVersion notes the version of the bootstrap kubeconfig that the provider made.
 func (m model) setBootstrapVersion(version types.Int64) {
 	of, _ := m.kinds["bootstrap"].(types.ObjectType)
-	bootstrap := m.nested("bootstrap")
+	bootstrap := m.bootstrapValues()
 	for name, kind := range of.AttrTypes {
 		if bootstrap[name] == nil {
 			bootstrap[name] = attribute.Null(kind)
@@ -148,7 +148,7 @@ func (m model) renewsBootstrap(state model) bool {
 		return true
 	}
 	return m.makesKubeconfig() && state.makesKubeconfig() &&
-		differ(m.nested("bootstrap"), state.nested("bootstrap"), "server", "cluster_ca_certificate")
+		differ(m.bootstrapValues(), state.bootstrapValues(), "server", "cluster_ca_certificate")
 }
 
 // touchesCluster reports whether going from the state to the plan takes anything
@@ -172,7 +172,7 @@ func (m model) observe(seen observation) {
 	if m.ownsKubeconfig() && !seen.number.IsNull() {
 		m.Values["bootstrap_kubeconfig_wo_version"] = seen.number
 	}
-	if m.nested("bootstrap").IsSet("version") && !seen.version.IsNull() {
+	if m.bootstrapValues().IsSet("version") && !seen.version.IsNull() {
 		m.setBootstrapVersion(seen.version)
 	}
 }

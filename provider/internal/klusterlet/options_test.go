@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -80,7 +80,7 @@ func TestOptionsKeepTheirMeaningInTerraform(t *testing.T) {
 func attributesOf(t *testing.T, text string) map[string]attr.Value {
 	t.Helper()
 	of := types.ObjectType{AttrTypes: AgentTable().Types()}
-	raw, err := tftypes.ValueFromJSON([]byte(text), of.TerraformType(t.Context()))
+	raw, err := tfprotov6.DynamicValue{JSON: []byte(text)}.Unmarshal(of.TerraformType(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

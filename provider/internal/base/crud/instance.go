@@ -91,7 +91,7 @@ func (i *instance[O]) shown(live O) O {
 
 // timeoutOf is the timeout of an operation, or the standard one if none is set.
 type timeoutOf func(
-	of timeouts.Value, ctx context.Context, standard time.Duration, //nolint:revive // As methods of timeouts.Value are.
+	of timeouts.Value, ctx context.Context, standard time.Duration,
 ) (time.Duration, diag.Diagnostics)
 
 // timeout is that of an operation.

@@ -39,7 +39,10 @@ type Endpoint struct {
 }
 
 // The names of user and context in the kubeconfigs of agents.
-const KubeconfigUser, KubeconfigContext = "default-auth", "default-context"
+const (
+	KubeconfigUser    = "default-auth"
+	KubeconfigContext = "default-context"
+)
 
 // Kubeconfig is a kubeconfig that leads there, without credentials.
 func (e Endpoint) Kubeconfig() kubeconfig.Config {
