@@ -31,8 +31,6 @@ const (
 	flood = 300
 	// atOnce is how many agents send requests at a time under load.
 	atOnce = 16
-	// rounds are the heartbeats that each cluster then gives.
-	rounds = 5
 )
 
 // accept creates accepted clusters and waits until the hub has granted
@@ -208,32 +206,6 @@ func (s *server) neighbours(ctx context.Context) error {
 	return nil
 }
 
-// measureLoaded measures the CPU time and the anonymous memory of a hub under load:
-// all agents report, get one work and give heartbeats, as fast as the hub takes
-// them.
-func measureLoaded(ctx context.Context, h *server, fleet int, settle time.Duration) error {
-	if err := h.step(fleet, "accepted", func() error { return h.accept(ctx, "cluster", fleet) }); err != nil {
-		return err
-	}
-	for _, s := range []struct {
-		what string
-		do   func(ctx context.Context, name string) error
-	}{
-		{"status reported", h.report}, {"one work each", h.work},
-		{fmt.Sprintf("%d heartbeats each", rounds), func(ctx context.Context, name string) error {
-			_, err := h.beat(ctx, name, rounds)
-			return err
-		}},
-	} {
-		if err := h.step(fleet, s.what, func() error { return each(ctx, "cluster", fleet, atOnce, s.do) }); err != nil {
-			return err
-		}
-	}
-	held, err := h.observe(settle)
-	say(fmt.Sprintf("%d clusters: after %s at rest", fleet, settle), "%s", held)
-	return err
-}
-
 // step prints what a step costs the hub.
 func (s *server) step(fleet int, what string, do func() error) error {
 	cpu, begin := s.cpu(), time.Now()
@@ -274,13 +246,4 @@ func (s *server) report(ctx context.Context, name string) error {
 	}
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return agent.Status().Patch(ctx, mc, client.RawPatch(types.MergePatchType, patch))
-}
-
-// work makes a work of one small object.
-func (s *server) work(ctx context.Context, name string) error {
-	raw := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"bench"},`+
-		`"data":{"cluster":%q}}`, name)
-	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "bench"}}
-	mw.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
-	return s.client.Create(ctx, mw)
 }

@@ -42,9 +42,9 @@ type server struct {
 }
 
 // startHub starts a hub whose state is in a folder.
-func startHub(muster, dir string) (*server, error) {
+func startHub(muster, dir string, flags ...string) (*server, error) {
 	begin := time.Now()
-	p, err := testhub.StartHub(muster, filepath.Join(dir, "hub"))
+	p, err := testhub.StartHub(muster, filepath.Join(dir, "hub"), flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +52,13 @@ func startHub(muster, dir string) (*server, error) {
 }
 
 // withHub does something with a hub of its own.
-func withHub(muster string, do func(h *server) error) error {
+func withHub(muster string, do func(h *server) error, flags ...string) error {
 	dir, err := os.MkdirTemp("", "muster-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	h, err := startHub(muster, dir)
+	h, err := startHub(muster, dir, flags...)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ func main() {
 	clusters := flag.Int("clusters", 300, "how many clusters to accept; 0 leaves out all but --fleet")
 	fleet := flag.Int("fleet", 5000,
 		"how many clusters the hub has when the requests of single agents are measured; 0 leaves that out")
-	loadedFleet := flag.Int("loaded", 0,
-		"how many clusters report, get a work and give heartbeats as fast as the hub takes it; 0 leaves that out")
+	simulatedFleet := flag.Int("simulated", 0,
+		"how many agents join, get a work and rest, in this process and with clusters in memory; 0 leaves that out")
 	addOnClusters := flag.Int("addon-clusters", 1000, "how many clusters get add-ons; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
@@ -40,8 +40,10 @@ func main() {
 		{*fleet, func() error {
 			return withHub(*muster, func(h *server) error { return measureFleet(ctx, h, *fleet) })
 		}},
-		{*loadedFleet, func() error {
-			return withHub(*muster, func(h *server) error { return measureLoaded(ctx, h, *loadedFleet, *settle) })
+		{*simulatedFleet, func() error {
+			return withHub(*muster, func(h *server) error {
+				return measureSimulated(ctx, h, *simulatedFleet, *settle)
+			}, "--auto-approve", tokenUser)
 		}},
 		{*addOnClusters, func() error {
 			return withHub(*muster, func(h *server) error { return measureAddOns(ctx, h, *addOnClusters) })

@@ -1,0 +1,119 @@
+package memcluster_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
+	"github.com/muster-fleet/terraform-provider-muster/tests/scale/memcluster"
+)
+
+func connect(t *testing.T, c *memcluster.Cluster) client.WithWatch {
+	t.Helper()
+	connected, err := client.NewWithWatch(c.Config(), client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
+	testkit.Must(t, err)
+	return connected
+}
+
+// What an object goes through is what a real API server would do with it.
+func TestObject(t *testing.T) {
+	ctx, c := t.Context(), connect(t, memcluster.New())
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "key", Finalizers: []string{"example.com/hold"}},
+		StringData: map[string]string{"a": "b"},
+	}
+	testkit.Must(t, c.Create(ctx, secret))
+	again := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "key"}}
+	if err := c.Create(ctx, again); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("created twice: %v", err)
+	}
+	stale := secret.DeepCopy()
+	secret.Labels = map[string]string{"x": "1"}
+	testkit.Must(t, c.Update(ctx, secret))
+	if err := c.Update(ctx, stale); !apierrors.IsConflict(err) {
+		t.Errorf("updated what had changed: %v", err)
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"x":null,"y":"2"}}}`))
+	testkit.Must(t, c.Patch(ctx, secret, patch))
+	if _, kept := secret.Labels["x"]; kept || secret.Labels["y"] != "2" {
+		t.Errorf("labels after the patch: %v", secret.Labels)
+	}
+	testkit.Must(t, c.Delete(ctx, secret))
+	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(secret), secret))
+	if secret.DeletionTimestamp == nil {
+		t.Error("an object with a finalizer is not marked as deleted")
+	}
+	secret.Finalizers = nil
+	testkit.Must(t, c.Update(ctx, secret))
+	if err := c.Get(ctx, client.ObjectKeyFromObject(secret), secret); !apierrors.IsNotFound(err) {
+		t.Errorf("an object without its last finalizer is still there: %v", err)
+	}
+}
+
+// A status is written for itself.
+func TestStatus(t *testing.T) {
+	cluster := memcluster.New()
+	kinds, err := crds.ManagedCluster()
+	testkit.Must(t, err)
+	testkit.Must(t, definitions.Install(t.Context(), cluster.Config(), kinds))
+	ctx, c := t.Context(), connect(t, cluster)
+	w := &workv1.AppliedManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
+	w.Spec.ManifestWorkName = "first"
+	testkit.Must(t, c.Create(ctx, w))
+	w.Spec.ManifestWorkName = "second"
+	w.Status.AppliedResources = []workv1.AppliedManifestResourceMeta{{Version: "v1", UID: "u"}}
+	testkit.Must(t, c.Status().Update(ctx, w))
+	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(w), w))
+	if w.Spec.ManifestWorkName != "first" || len(w.Status.AppliedResources) != 1 || w.Generation != 1 {
+		t.Errorf("after a write of the status: %s, %d resources, generation %d",
+			w.Spec.ManifestWorkName, len(w.Status.AppliedResources), w.Generation)
+	}
+	w.Spec.ManifestWorkName = "second"
+	w.Status.AppliedResources = nil
+	testkit.Must(t, c.Update(ctx, w))
+	if w.Spec.ManifestWorkName != "second" || len(w.Status.AppliedResources) != 1 || w.Generation != 2 {
+		t.Errorf("after a write of the spec: %s, %d resources, generation %d",
+			w.Spec.ManifestWorkName, len(w.Status.AppliedResources), w.Generation)
+	}
+}
+
+// A watch goes on where a list has ended, and sees objects come into its selection and
+// leave it.
+func TestWatch(t *testing.T) {
+	cluster := memcluster.New()
+	ctx, c := t.Context(), connect(t, cluster.Copy())
+	list := &corev1.ConfigMapList{}
+	testkit.Must(t, c.List(ctx, list))
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "m", Labels: map[string]string{"in": "no"},
+	}}
+	testkit.Must(t, c.Create(ctx, m))
+	events, err := c.Watch(ctx, &corev1.ConfigMapList{}, client.MatchingLabels{"in": "yes"},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	testkit.Must(t, err)
+	defer events.Stop()
+	for _, step := range []struct {
+		in   string
+		want watch.EventType
+	}{{"yes", watch.Added}, {"no", watch.Deleted}} {
+		m.Labels["in"] = step.in
+		testkit.Must(t, c.Update(ctx, m))
+		if e := <-events.ResultChan(); e.Type != step.want || e.Object.(*corev1.ConfigMap).Name != "m" {
+			t.Errorf("with the label %q: %s of %v, want %s", step.in, e.Type, e.Object, step.want)
+		}
+	}
+	if err := connect(t, cluster).Get(ctx, client.ObjectKeyFromObject(m), m); !apierrors.IsNotFound(err) {
+		t.Errorf("what a copy got is in the original: %v", err)
+	}
+}
