@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,11 +46,13 @@ func reconcileDefaultPolicy(hook genericapiserver.PostStartHookContext) error {
 	if err != nil {
 		return fmt.Errorf("reconcile the default RBAC policy: %w", err)
 	}
+	var last error // why the server stops before it has worked
 	err = retry.Until(hook, clock.RealClock{}, retry.Quick(time.Second), func(ctx context.Context) error {
-		return reconcilePolicy(ctx, client)
+		last = reconcilePolicy(ctx, client)
+		return last
 	})
 	if err != nil {
-		return fmt.Errorf("reconcile the default RBAC policy: %w", err)
+		return fmt.Errorf("reconcile the default RBAC policy: %w", cmp.Or(last, err))
 	}
 	return nil
 }
