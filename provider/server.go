@@ -36,7 +36,7 @@ func NewServer(version string) (Server, error) {
 		// The framework keeps it, and needs it for whatever comes next.
 		all, err := full.GetProviderSchema(context.Background(), &tfprotov6.GetProviderSchemaRequest{})
 		if err != nil {
-			return &tfprotov6.GetProviderSchemaResponse{} // Whoever asks for it gets the error.
+			return &tfprotov6.GetProviderSchemaResponse{} // Terraform asks for the schema too, and gets the error.
 		}
 		return all
 	})

@@ -65,9 +65,10 @@ func checkShape(a *ast.AST) error {
 
 // loosen hides types from CEL's checker behind dyn, which leaves the values as
 // they are: those of the keys of maps, and those of what loops run over where it
-// is not written out. It also is where loops over maps are charged for their keys. A map's type has its key's type in it and
-// its value's, and a loop over what another loop has made has that one's types in
-// its own: without this, a few bytes could double the types, again and again.
+// is not written out. It also is where loops over maps are charged for their keys. A
+// map's type has its key's type in it and its value's, and a loop over what another loop
+// has made has that one's types in its own: without this, a few bytes could double the
+// types, again and again.
 func loosen(a *ast.AST) {
 	l := &loosener{ast: a, last: ast.MaxID(a), factory: ast.NewExprFactory()}
 	ast.PostOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {

@@ -126,9 +126,10 @@ func policyRules() []rbacv1.PolicyRule {
 	}
 }
 
-// accessRules let the agent make certificate requests for users and approve those
-// that it made, and get tokens of the service accounts that works make for users. Who may approve for this signer can become anybody in the cluster, so
-// these rights are only given where the cluster's owner asks for user access.
+// accessRules let the agent make certificate requests for users and approve those that it
+// made, and get tokens of the service accounts that works make for users. An agent that
+// may approve for this signer can become any user of the cluster, so these rights are
+// only given where the cluster's owner asks for user access.
 func accessRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"get", "list", "watch", "create", "delete"}},

@@ -183,7 +183,7 @@ func ActsAsOthers(rules []rbacv1.PolicyRule) (rights []string) {
 }
 
 // ReadsAllSecrets reports whether rules that hold in a whole cluster let their holder
-// read its Secrets, some of which may hold tokens of other accounts.
+// read its Secrets. Secrets may hold tokens of other accounts.
 func ReadsAllSecrets(rules []rbacv1.PolicyRule) bool {
 	read := power{verbs: []string{"get", "list", "watch"}, groups: []string{""}}
 	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {

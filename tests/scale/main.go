@@ -32,6 +32,10 @@ func main() {
 	}
 	ctx := context.Background()
 	logging.Setup(ctx, io.Discard, 0, false)
+	if _, err := os.Stat(*muster); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: find the binary: %v: run \"make build\" first\n", err)
+		os.Exit(1)
+	}
 	for _, part := range []struct {
 		clusters int
 		measure  func() error
@@ -61,9 +65,6 @@ func main() {
 
 // measure measures the complete program, and the one that agents run.
 func measure(ctx context.Context, muster, agent string, clusters int, settle time.Duration) error {
-	if _, err := os.Stat(muster); err != nil {
-		return fmt.Errorf("find the binary: %w: run \"make build\" first", err)
-	}
 	provider := filepath.Join(filepath.Dir(muster), "terraform-provider-muster")
 	for i, program := range []string{muster, agent, provider} {
 		if info, err := os.Stat(program); err == nil && (i == 0 || program != muster) {

@@ -65,7 +65,7 @@ func refuse(err error) *function.FuncError {
 	return function.NewArgumentFuncError(0, strings.TrimSuffix(err.Error(), "."))
 }
 
-// read takes the attributes of an object, any of which may be left out: they are null then.
+// read takes the attributes of an object. Attributes that are left out are null.
 // Terraform asks for every attribute of an argument that has the type of an object, so that
 // such arguments are of any type. Errors name the attribute.
 func read(ctx context.Context, argument types.Dynamic, attributes map[string]attr.Type) (attribute.Values, error) {

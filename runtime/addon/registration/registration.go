@@ -255,7 +255,6 @@ const ConditionRegistrationApplied = "RegistrationApplied"
 
 // Reasons of ConditionRegistrationApplied, and their messages.
 const (
-	ReasonNilRegistration         = "NilRegistration"
 	ReasonSetPermissionApplied    = "SetPermissionApplied"
 	ReasonSetPermissionFailed     = "SetPermissionFailed"
 	ReasonPermissionConfigPending = "PermissionConfigPending"

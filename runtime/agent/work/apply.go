@@ -402,7 +402,7 @@ func (a *agent) explain(ctx context.Context, p *pass, m *manifest.Manifest, o *r
 		o.Problem = problem.String()
 		switch {
 		case problem.Reason == "ContainerCreating" || problem.Reason == "PodInitializing":
-		case problem.Stuck: // what mends it changes the workload
+		case problem.Stuck: // it takes a change of the workload, which is watched
 			again = 0
 		default:
 			again = podsRarely

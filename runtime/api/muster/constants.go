@@ -321,7 +321,6 @@ const (
 	ReasonGranted          = "Granted"          // Approved: a grant names the user
 	ReasonWaitingForRights = "WaitingForRights" // Issued: the key is not bound to roles in the cluster yet
 	ReasonWithdrawing      = "Withdrawing"      // Revoked: the rights are not withdrawn in the cluster yet
-	ReasonDeleted          = "Deleted"          // Revoked: the request was deleted
 	ReasonEnded            = "Ended"            // Expired: the time is over
 	ReasonTooManyRevoked   = "TooManyRevoked"   // Revoked: the cloud remembers as many withdrawn keys as it can
 )

@@ -60,9 +60,9 @@ func Refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 }
 
 // IssuedAtKey is the key of a user's extra information that has the time, in seconds
-// since 1970, at which the certificate or the token of a service account was issued that
-// the user came with. NeverExpires stands for a token that does not say, which lives
-// for ever. Others, such as users whom an administrator impersonates, have none.
+// since 1970, at which the user's certificate or service account token was issued.
+// NeverExpires stands for a token without a time, which lives for ever. Other users, such
+// as impersonated ones, have none.
 const IssuedAtKey = "muster-fleet.io/credential-issued-at"
 
 // NeverExpires is the value of IssuedAtKey for a token without a time.

@@ -306,8 +306,8 @@ func unbound(who user.Info) bool {
 }
 
 // addOnRequests refuse certificate requests of agents that are neither for the agent itself
-// nor what a registration of one of its add-ons asks for: nobody needs them, and whoever
-// approves by a look at the label would make the agent anybody.
+// nor what a registration of one of its add-ons asks for: nobody needs them, and an
+// administrator who approves one by its label would let the agent become any user.
 type addOnRequests struct {
 	creations
 	*server

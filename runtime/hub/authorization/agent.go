@@ -294,9 +294,8 @@ func (g *Agents) ofEarlier(b cluster.Belonging, u user.Info) string {
 		"the agent has to join again", until.UTC().Format(time.RFC3339), b.Cluster)
 }
 
-// issueOf is when the credential was issued that a user came with; a zero time is that
-// of one that never expires. known is false when nobody says, such as for users whom an
-// administrator impersonates.
+// issueOf is when the user's credential was issued; the zero time for one that never
+// expires. known is false when that is not known, such as for impersonated users.
 func issueOf(u user.Info) (issue time.Time, known bool) {
 	values := u.GetExtra()[extension.IssuedAtKey]
 	if len(values) == 0 {

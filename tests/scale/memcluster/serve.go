@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"sigs.k8s.io/yaml"
@@ -156,6 +157,9 @@ func (c *Cluster) groups() (groups []metav1.APIGroup) {
 		}
 	}
 	for name, all := range versions {
+		slices.SortFunc(all, func(a, b metav1.GroupVersionForDiscovery) int { // the newest first
+			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+		})
 		groups = append(groups, metav1.APIGroup{Name: name, Versions: all, PreferredVersion: all[0]})
 	}
 	return groups

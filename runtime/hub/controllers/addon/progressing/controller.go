@@ -238,8 +238,8 @@ func ready(w *workv1.ManifestWork) bool {
 // empty when all do. That pods of the former version still run does not count. Where the
 // cluster's agent says more than the numbers, its words are taken.
 //
-// Nothing is known of a workload of which no numbers are reported: then, as with
-// upstream, it is enough that it is there.
+// A workload without reported numbers counts as rolled out once it is there, as with
+// upstream.
 func rollingOut(w *workv1.ManifestWork) string {
 	for i := range w.Status.ResourceStatus.Manifests {
 		m := &w.Status.ResourceStatus.Manifests[i]
