@@ -45,35 +45,20 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	logging.Setup(context.Background(), io.Discard, 0, false)
-	terraform := os.Getenv("TF_ACC_TERRAFORM_PATH")
-	if os.Getenv("TF_ACC") == "" || terraform == "" {
-		t.Skip("set TF_ACC=1 and TF_ACC_TERRAFORM_PATH, as make test does: these tests drive a real Terraform")
-	}
+	skipWithoutTerraform(t)
 	f := &fleet{t: t, dir: t.TempDir()}
 	var err error
 	if f.muster, err = (&testhub.Builder{}).Path(f.dir); err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(f.dir, "bin")
-	f.run("go", "build", "-o", filepath.Join(bin, "terraform-provider-muster"), "github.com/muster-fleet/terraform-provider-muster")
 	f.conf = filepath.Join(f.dir, "examples", "quickstart")
 	if err := os.CopyFS(filepath.Join(f.dir, "examples"), os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {
 		t.Fatal(err)
 	}
-	rc := filepath.Join(f.dir, "terraform.rc")
-	if err := os.WriteFile(rc, fmt.Appendf(nil, `provider_installation {
-  dev_overrides {
-    "registry.terraform.io/muster-fleet/muster" = %[1]q
-    "registry.opentofu.org/muster-fleet/muster" = %[1]q
-  }
-  direct {}
-}`, bin), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f.env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+rc, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1", "TF_VAR_fleet_dir="+f.dir+"/fleet")
+	f.env = append(terraformEnv(t), "TF_VAR_fleet_dir="+f.dir+"/fleet")
 	f.up()
 	t.Cleanup(func() { f.run(f.muster, "down", "--data-dir", f.dir+"/fleet") })
-	f.run(terraform, "-chdir="+f.conf, "get")
+	f.mustTerraform("get")
 	return f
 }
 
@@ -87,9 +72,6 @@ func (f *fleet) command(name string, args ...string) (*exec.Cmd, *bytes.Buffer) 
 	cmd := exec.Command(name, args...)
 	out := &bytes.Buffer{}
 	cmd.Env, cmd.Stdout, cmd.Stderr = f.env, out, out
-	if name == "go" {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	}
 	return cmd, out
 }
 

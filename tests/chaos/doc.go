@@ -1,3 +1,9 @@
-// Package chaos kills processes of a fleet in the middle of their work and
-// looks whether anything is lost or doubled.
+// Package chaos breaks what a fleet runs on, processes, networks, disks, identities, while
+// users write, and checks that nothing is lost, doubled, or in another cluster.
+//
+//   - TestNoFaultLosesAnything (lab_test.go) injects faults at random, -faults of them, and
+//     replays a run by its -seed. What goes wrong is in faults_test.go and link_test.go, what
+//     users write in writes_test.go and terraform_test.go, what has to come of it in
+//     model_test.go.
+//   - TestAFleetOutlivesItsProcesses (chaos_test.go) kills parts of the quickstart.
 package chaos

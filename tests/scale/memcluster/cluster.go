@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -99,7 +98,7 @@ func (c *Cluster) Copy() *Cluster {
 func (c *Cluster) Config() *rest.Config {
 	return &rest.Config{
 		Host:      "http://managed-cluster.invalid",
-		Transport: inprocess.Transport{Handler: http.HandlerFunc(c.serve)},
+		Transport: inprocess.Transport{Handler: c},
 		QPS:       -1,
 		ContentConfig: rest.ContentConfig{
 			ContentType: "application/json", AcceptContentTypes: "application/json",

@@ -18,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
 
@@ -40,7 +42,8 @@ type call struct {
 	http     *http.Request
 }
 
-func (c *Cluster) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers as the API server of the cluster.
+func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := c.answer(w, r)
 	switch status := apierrors.APIStatus(nil); {
 	case err == nil && answer == nil: // a watch, which has answered
@@ -363,7 +366,12 @@ func (c *Cluster) since(version int64) (changes []change, more <-chan struct{}, 
 func (in call) body() (*unstructured.Unstructured, error) {
 	data, err := io.ReadAll(in.http.Body)
 	o := &unstructured.Unstructured{}
-	if err == nil {
+	if in.http.Header.Get("Content-Type") == runtime.ContentTypeProtobuf && err == nil {
+		var typed runtime.Object
+		if typed, _, err = scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil); err == nil {
+			o.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+		}
+	} else if err == nil {
 		err = o.UnmarshalJSON(data)
 	}
 	if err != nil {

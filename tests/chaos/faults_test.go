@@ -1,0 +1,271 @@
+package chaos_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+)
+
+// fault is something that goes wrong for a while.
+type fault struct {
+	name string
+	// of is what is at fault; two faults of one round are never of the same.
+	of string
+	// begin makes it go wrong, and end has it over; nil does nothing. The member is the
+	// one that it happens to, where it is not the hub.
+	begin, end func(*lab, *member) error
+}
+
+// diskFull takes a file system of the hub's own.
+const diskFull = "the hub's disk is full"
+
+var allFaults = []fault{
+	{"the hub is killed", "hub", killHub, startHub},
+	{"the hub ends in order and comes back", "hub", stopHub, startHub},
+	{"the hub is killed in the midst of a write to its log", "hub", tearLog, startHub},
+	{"the hub stands still", "hub", hubGets(syscall.SIGSTOP), hubGets(syscall.SIGCONT)},
+	{diskFull, "hub", fillDisk, emptyDisk},
+	{"the agent is killed", "agent", killAgent, startAgent},
+	{"the agent stands still", "agent", agentGets(syscall.SIGSTOP), agentGets(syscall.SIGCONT)},
+	{"the agent's certificate is damaged", "agent", identity(halve("tls.crt")), startAgent},
+	{"the agent's key is damaged", "agent", identity(halve("tls.key")), startAgent},
+	{"the agent's kubeconfig is damaged", "agent", identity(halve("kubeconfig")), startAgent},
+	{"the agent's certificate has expired", "agent", identity((*lab).expire), startAgent},
+	{"the agent's identity is lost", "agent", identity(func(_ *lab, of map[string][]byte) error {
+		clear(of)
+		return nil
+	}), startAgent},
+	{"connections to the hub break", "network", toHub((*link).cut), nil},
+	{"the hub can't be reached", "network", toHub((*link).close), toHub((*link).heal)},
+	{"the network to the hub is slow", "network", toHub((*link).slow), toHub((*link).heal)},
+	{"the network to the hub is silent", "network", toHub((*link).silence), toHub((*link).heal)},
+	{"the hub's answers are lost", "network", toHub((*link).deafen), toHub((*link).heal)},
+	{"the hub's answers to users are lost", "users", ofUsers((*link).deafen), ofUsers((*link).heal)},
+	{"connections of users break", "users", ofUsers((*link).cut), nil},
+	{"connections to the cluster break", "cluster", toCluster((*link).cut), nil},
+	{"the cluster can't be reached", "cluster", toCluster((*link).close), toCluster((*link).heal)},
+	{"the network to the cluster is slow", "cluster", toCluster((*link).slow), toCluster((*link).heal)},
+	{"the cluster's answers are lost", "cluster", toCluster((*link).deafen), toCluster((*link).heal)},
+}
+
+func killHub(l *lab, _ *member) error   { return l.hub.Kill() }
+func stopHub(l *lab, _ *member) error   { return l.hub.Stop() }
+func startHub(l *lab, _ *member) error  { return l.hub.Restart() }
+func killAgent(_ *lab, m *member) error { return m.agent.Kill() }
+
+func startAgent(_ *lab, m *member) error { return m.agent.Restart() }
+
+func hubGets(s syscall.Signal) func(*lab, *member) error {
+	return func(l *lab, _ *member) error { return syscall.Kill(l.hub.PID(), s) }
+}
+
+func agentGets(s syscall.Signal) func(*lab, *member) error {
+	return func(_ *lab, m *member) error { return syscall.Kill(m.agent.PID(), s) }
+}
+
+func toHub(change func(*link)) func(*lab, *member) error {
+	return func(_ *lab, m *member) error { change(m.toHub); return nil }
+}
+
+func toCluster(change func(*link)) func(*lab, *member) error {
+	return func(_ *lab, m *member) error { change(m.toCluster); return nil }
+}
+
+func ofUsers(change func(*link)) func(*lab, *member) error {
+	return func(l *lab, _ *member) error { change(l.users); return nil }
+}
+
+// faultsAndWrites lets users write, and something go wrong meanwhile. It returns what went
+// wrong.
+func (l *lab) faultsAndWrites() (injected []string) {
+	type plan struct {
+		fault
+		member        *member
+		before        int           // the number of the write before which it begins
+		ends, started time.Duration // after it has begun
+	}
+	writes := 4 + l.rand.IntN(6)
+	var plans []plan
+	for more := true; more; more = l.rand.IntN(3) == 0 {
+		p := plan{
+			fault: l.faults[l.rand.IntN(len(l.faults))], member: l.members[l.rand.IntN(len(l.members))],
+			before: l.rand.IntN(writes), ends: time.Duration(50+l.rand.IntN(2500)) * time.Millisecond,
+		}
+		if !slices.ContainsFunc(plans, func(other plan) bool { return other.of == p.of }) {
+			plans = append(plans, p)
+			injected = append(injected, p.name)
+		}
+	}
+	joins := -1
+	if len(l.members) < maxClusters && l.rand.IntN(8) == 0 {
+		joins = l.rand.IntN(writes)
+	}
+	finish := func() {}
+	if l.rand.IntN(5) == 0 {
+		finish = l.writeInfrastructure()
+	}
+	var over errgroup.Group
+	for i := range writes {
+		if i == joins {
+			l.onboard()
+		}
+		for _, p := range plans {
+			if p.before != i {
+				continue
+			}
+			l.note("%s, at %s, for %s", p.name, p.member.name, p.ends)
+			testkit.Must(l.t, p.begin(l, p.member))
+			if p.end != nil {
+				over.Go(func() error {
+					<-time.After(p.ends)
+					return p.end(l, p.member)
+				})
+			}
+		}
+		l.write()
+	}
+	testkit.Must(l.t, over.Wait())
+	finish()
+	return injected
+}
+
+// identity kills an agent and changes the identity that it keeps in its cluster.
+func identity(change func(*lab, map[string][]byte) error) func(*lab, *member) error {
+	return func(l *lab, m *member) error {
+		if err := m.agent.Kill(); err != nil {
+			return err
+		}
+		ctx, s := context.Background(), &corev1.Secret{}
+		key := client.ObjectKey{Namespace: cluster.AgentNamespace, Name: cluster.HubKubeconfigSecret}
+		if err := m.client.Get(ctx, key, s); err != nil {
+			return client.IgnoreNotFound(err) // it has none yet
+		}
+		if err := change(l, s.Data); err != nil {
+			return err
+		}
+		return m.client.Update(ctx, s)
+	}
+}
+
+// halve loses the second half of a part of the identity.
+func halve(part string) func(*lab, map[string][]byte) error {
+	return func(_ *lab, of map[string][]byte) error {
+		of[part] = of[part][:len(of[part])/2]
+		return nil
+	}
+}
+
+// expire has the hub's authority sign a certificate that is like the agent's, but was
+// valid until a minute ago.
+func (l *lab) expire(of map[string][]byte) error {
+	pki := filepath.Join(l.hubDir, "hub", "pki")
+	authority, err := tls.LoadX509KeyPair(filepath.Join(pki, "ca.crt"), filepath.Join(pki, "ca.key"))
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(of["tls.crt"], of["tls.key"])
+	if err != nil {
+		return nil //nolint:nilerr // it is damaged, or not there yet
+	}
+	expired := *pair.Leaf
+	expired.NotBefore, expired.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
+	der, err := x509.CreateCertificate(rand.Reader, &expired, authority.Leaf, expired.PublicKey, authority.PrivateKey)
+	of["tls.crt"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return err
+}
+
+// tearLog kills the hub and adds to the log of its store the beginning of a record whose
+// rest never came to the disk.
+func tearLog(l *lab, _ *member) error {
+	if err := l.hub.Kill(); err != nil {
+		return err
+	}
+	logs, err := filepath.Glob(filepath.Join(l.hubDir, "hub", "etcd", "member", "wal", "*.wal"))
+	if err != nil || len(logs) == 0 {
+		return errors.Join(err, errors.New("the store has no log"))
+	}
+	slices.Sort(logs)
+	f, err := os.OpenFile(logs[len(logs)-1], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	// A record is its length, in the lower 56 bits, with the length of what follows it for
+	// alignment, in the upper 8, and its bytes. The rest of the file is zero.
+	end := int64(0)
+	for {
+		var length int64
+		err := binary.Read(io.NewSectionReader(f, end, 8), binary.LittleEndian, &length)
+		if errors.Is(err, io.EOF) || length == 0 {
+			break
+		} else if err != nil {
+			return fmt.Errorf("read the log %s at %d: %w", f.Name(), end, err)
+		}
+		padding := int64(0)
+		if length < 0 {
+			padding = int64(uint64(length)>>56) & 7
+		}
+		end += 8 + int64(uint64(length)&^(0xff<<56)) + padding
+	}
+	const whole, written = 4096, 100
+	torn := binary.LittleEndian.AppendUint64(nil, whole)
+	for range written {
+		torn = append(torn, 0x2a)
+	}
+	_, err = f.WriteAt(torn, end)
+	return err
+}
+
+// makeDisk is a folder on a file system of its own, if this process may make one.
+func (l *lab) makeDisk() string {
+	dir := l.t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=400m"); err != nil {
+		l.t.Logf("the disk is never full in this run, as that takes a file system of its own: %v", err)
+		l.faults = slices.DeleteFunc(l.faults, func(f fault) bool { return f.name == diskFull })
+		return dir
+	}
+	l.t.Cleanup(func() { testkit.Must(l.t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
+}
+
+func (l *lab) ballast() string { return filepath.Join(l.hubDir, "ballast") }
+
+func fillDisk(l *lab, _ *member) error {
+	f, err := os.Create(l.ballast())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := f.Write(block); err != nil && !errors.Is(err, syscall.ENOSPC) {
+			return err
+		} else if err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	return nil
+}
+
+// emptyDisk makes room, and starts the hub again if it gave up.
+func emptyDisk(l *lab, _ *member) error {
+	l.mayHaveEnded = true
+	return os.Remove(l.ballast())
+}
