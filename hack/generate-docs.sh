@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # generate-docs.sh: writes docs/ from the provider's schema, templates/ and examples/,
-# the tables of packages in PACKAGES.md, those in the READMEs of modules, and the list of
-# files with long lines.
+# the schema's record in provider/cmd/schema/testdata, the tables of packages in
+# PACKAGES.md, those in the READMEs of modules, and the list of files with long lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0
@@ -14,6 +14,7 @@ go test ./tests/docs -run '^TestRelease$' -update
 # The provider describes itself, so that the documents are the same on every
 # machine: an older Terraform, and OpenTofu, leave out what they do not know.
 go run ./provider/cmd/schema >"$work/schema.json"
+go test ./provider/cmd/schema -run '^TestSchemaIsAsRecorded$' -update
 
 tfplugindocs() {
     local action=$1

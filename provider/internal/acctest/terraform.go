@@ -167,14 +167,14 @@ func (w *Terraform) Setenv(name, value string) {
 // Apply makes the configuration so.
 func (w *Terraform) Apply(config string) (said string, ok bool) {
 	w.T.Helper()
-	w.Init(config)
+	w.prepare(config)
 	return w.Run("apply", "-auto-approve", "-no-color", "-input=false")
 }
 
 // Plan only says what would be done.
 func (w *Terraform) Plan(config string) string {
 	w.T.Helper()
-	w.Init(config)
+	w.prepare(config)
 	said, _ := w.Run("plan", "-no-color", "-input=false")
 	return said
 }
@@ -182,6 +182,17 @@ func (w *Terraform) Plan(config string) string {
 // Destroy runs terraform destroy.
 func (w *Terraform) Destroy() (said string, ok bool) {
 	return w.Run("destroy", "-auto-approve", "-no-color", "-input=false")
+}
+
+// prepare writes a configuration. Providers run in this process already, so that only
+// modules need an init.
+func (w *Terraform) prepare(config string) {
+	w.T.Helper()
+	if strings.Contains(config, "module \"") {
+		w.Init(config)
+		return
+	}
+	w.write(config)
 }
 
 // Init runs terraform init for a configuration.
