@@ -12,6 +12,7 @@ import (
 	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
@@ -143,16 +144,26 @@ func foreignManager(t *testing.T, w *acctest.Terraform, o *acctest.Outsider, row
 			taken = append(taken, r)
 		}
 	}
-	refused, warned := w.Plan(config("force_conflicts = false")), w.Plan(config(""))
-	acctest.Says(t, refused, `"kubectl-edit"`)
-	for _, r := range taken {
-		if !regexp.MustCompile(`Error: Fields of another owner: [^│]*? with ` + regexp.QuoteMeta(r.address())).MatchString(strings.ReplaceAll(refused, "│ ", "")) {
-			t.Errorf("%s: a plan without force_conflicts takes another's fields: %s", r.resource, acctest.Excerpt(refused))
+	// A plan that has no answer to its dry run in time goes on without: then the next has.
+	testkit.EventuallyThat(t, "a plan without force_conflicts", func() error {
+		refused := w.Plan(config("force_conflicts = false"))
+		if !strings.Contains(refused, `"kubectl-edit"`) {
+			return fmt.Errorf("it does not say who has the fields: %s", acctest.Excerpt(refused))
 		}
-	}
-	if count := strings.Count(warned, "Takes fields from another owner"); count == 0 {
-		t.Errorf("nobody is warned of fields that are taken over: %s", acctest.Excerpt(warned))
-	}
+		for _, r := range taken {
+			if !regexp.MustCompile(`Error: Fields of another owner: [^│]*? with ` + regexp.QuoteMeta(r.address())).
+				MatchString(strings.ReplaceAll(refused, "│ ", "")) {
+				return fmt.Errorf("%s: it takes another's fields: %s", r.resource, acctest.Excerpt(refused))
+			}
+		}
+		return nil
+	})
+	testkit.EventuallyThat(t, "a plan that takes fields over", func() error {
+		if warned := w.Plan(config("")); !strings.Contains(warned, "Takes fields from another owner") {
+			return fmt.Errorf("nobody is warned: %s", acctest.Excerpt(warned))
+		}
+		return nil
+	})
 }
 
 // imports imports all rows into states of their own, whose plans must be empty.

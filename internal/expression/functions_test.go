@@ -221,6 +221,9 @@ func (m *meter) fair(t *testing.T, text string, variables map[string]any) error 
 // input, at each size up to the one that is refused, so that no call takes longer
 // than its cost says, and none takes long.
 func TestEveryFunctionIsChargedForItsWorstInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with the race detector, no time is that of the function")
+	}
 	variables := slices.Collect(func(yield func(string) bool) {
 		for name := range inputs(1) {
 			if !yield(name) {

@@ -21,7 +21,7 @@ import (
 // that run tests are busy; a test that passes needs a fraction of it.
 const Timeout = 3 * time.Minute
 
-const pollPeriod = 10 * time.Millisecond
+const pollPeriod = 20 * time.Millisecond
 
 // Must fails the test at once when err is not nil.
 func Must(t testing.TB, err error) {

@@ -38,7 +38,7 @@ func (f *fixture) playSigner(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(25 * time.Millisecond):
 		}
 	}
 }

@@ -199,7 +199,7 @@ func (f *fixture) playHub(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(25 * time.Millisecond):
 		}
 	}
 }

@@ -155,11 +155,10 @@ func TestAgentCanBeKilledAtAnyStep(t *testing.T) {
 	for phase, run := range phases {
 		for _, answered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, the write carried out: %t", phase, answered), func(t *testing.T) {
-				at := 1
-				for ; ; at++ {
-					if died, _ := run(t, newFixture(t), at, answered); !died || t.Failed() {
-						break
-					}
+				at := 0
+				for died := true; died && !t.Failed(); {
+					at++
+					t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) { died, _ = run(t, newFixture(t), at, answered) })
 				}
 				if at < 4 {
 					t.Errorf("there were only %d writes", at-1)

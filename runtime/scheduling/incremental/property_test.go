@@ -144,6 +144,9 @@ func TestIncrementalIsPlain(t *testing.T) {
 		{12, 60, 4000, true},  // few, so that every corner is turned often
 		{300, 40, 800, false}, // more than rankings hold
 	} {
+		if testing.Short() { // with the race detector
+			x.placements, x.changes = x.placements/4, x.changes/10
+		}
 		t.Run(fmt.Sprintf("%d clusters, %d placements, %d changes", x.clusters, x.placements, x.changes), func(t *testing.T) {
 			h := newHub(seed(t), x.clusters, x.placements, x.prefer)
 			last := map[types.NamespacedName]remembered{}

@@ -182,7 +182,7 @@ func TestDeployingSeesWhatChanges(t *testing.T) {
 // A change of one configuration writes each work once, and without a change nothing is
 // written.
 func TestWritesOfManyClusters(t *testing.T) {
-	const n = 50
+	const n = 20
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("c%d", i))

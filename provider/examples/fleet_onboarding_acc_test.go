@@ -1,4 +1,4 @@
-package provider_test
+package examples_test
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ import (
 // a kubeconfig. clusters is the module's argument, in HCL.
 func onboardingModule(t *testing.T, hub, clusters string) string {
 	t.Helper()
-	module, err := filepath.Abs("../examples/modules/fleet-onboarding")
+	module, err := filepath.Abs("../../examples/modules/fleet-onboarding")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package provider_test
+package examples_test
 
 import (
 	"maps"
@@ -37,7 +37,7 @@ var notOfAnEntry = map[string]string{
 // What the resources of fleet-onboarding can be told, its users can say: the module
 // sets each of their attributes, and its entries have each.
 func TestOnboardingPassesEveryAttributeOn(t *testing.T) {
-	const module = "../examples/modules/fleet-onboarding/"
+	const module = "../../examples/modules/fleet-onboarding/"
 	schemas, err := acctest.ConfiguredServer(t, "http://127.0.0.1:1").GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	testkit.Must(t, err)
 	shapes, err := os.ReadFile(module + "shapes.tf")

@@ -1,4 +1,4 @@
-package provider_test
+package examples_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestAccTheExampleOfTerraformTestPasses(t *testing.T) {
 	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
 	testkit.Must(t, err)
 	examples := t.TempDir()
-	testkit.Must(t, os.CopyFS(examples, os.DirFS("../examples")))
+	testkit.Must(t, os.CopyFS(examples, os.DirFS("../../examples")))
 	module := filepath.Join(examples, "testing", "terraform-test")
 	for _, name := range []string{"cluster1", "cluster2"} {
 		cluster, err := testhub.StartCluster(program, filepath.Join(module, ".muster", "clusters", name)) // as muster up does

@@ -1,4 +1,4 @@
-package provider_test
+package examples_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // work for each.
 func fleetOf(t *testing.T, clusters map[string]string) string {
 	t.Helper()
-	module, err := filepath.Abs("../examples/modules/fleet-onboarding")
+	module, err := filepath.Abs("../../examples/modules/fleet-onboarding")
 	if err != nil {
 		t.Fatal(err)
 	}

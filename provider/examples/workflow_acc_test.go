@@ -1,4 +1,4 @@
-package provider_test
+package examples_test
 
 import (
 	"bufio"
@@ -28,7 +28,7 @@ func TestAccWorkflow(t *testing.T) {
 	testkit.Must(t, os.Symlink(terraform, filepath.Join(tools, "terraform")))
 
 	root := t.TempDir()
-	testkit.Must(t, os.CopyFS(root, os.DirFS("../examples")))
+	testkit.Must(t, os.CopyFS(root, os.DirFS("../../examples")))
 	steps := workflowSteps(t, filepath.Join(root, "ci", "github-actions", "terraform-test.yml"))
 	// The provider is in this process, and the test's kubeconfigs have relative paths.
 	t.Chdir(filepath.Join(root, "testing", "terraform-test"))

@@ -1,4 +1,4 @@
-package provider_test
+package examples_test
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ type examples struct {
 func copyExamples(t *testing.T) examples {
 	t.Helper()
 	e := examples{root: t.TempDir()}
-	if err := os.CopyFS(e.root, os.DirFS("../examples")); err != nil {
+	if err := os.CopyFS(e.root, os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
 	}
 	err := filepath.WalkDir(e.root, func(path string, entry fs.DirEntry, err error) error {
