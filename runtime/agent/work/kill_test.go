@@ -158,7 +158,9 @@ func TestAgentCanBeKilledAtAnyStep(t *testing.T) {
 				at := 0
 				for died := true; died && !t.Failed(); {
 					at++
-					t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) { died, _ = run(t, newFixture(t), at, answered) })
+					t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) {
+						died, _ = run(t, newFixture(t), at, answered)
+					})
 				}
 				if at < 4 {
 					t.Errorf("there were only %d writes", at-1)
