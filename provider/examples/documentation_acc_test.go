@@ -1,15 +1,18 @@
 package examples_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 )
 
@@ -24,13 +27,15 @@ var publishedSource = regexp.MustCompile(regexp.QuoteMeta(published) + `([a-z/-]
 type examples struct {
 	root    string
 	folders []string
+	// minor is the version 1.minor of the test's Terraform.
+	minor int
 }
 
 // copyExamples makes the copy. Snippets of the reference, which name no provider
 // because their page does, get that part.
 func copyExamples(t *testing.T) examples {
 	t.Helper()
-	e := examples{root: t.TempDir()}
+	e := examples{root: t.TempDir(), minor: terraformVersion(t)}
 	if err := os.CopyFS(e.root, os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +123,8 @@ func (e examples) at(t *testing.T, w *acctest.Terraform, folder string) *acctest
 			t.Fatal(err)
 		}
 		for _, match := range requiredVersion.FindAllStringSubmatch(string(text), -1) {
-			if needs, has := minor(t, match[1]), terraformVersion(t, own); has < needs {
-				t.Skipf("needs Terraform 1.%d, and this is 1.%d", needs, has)
+			if needs := minor(t, match[1]); e.minor < needs {
+				t.Skipf("needs Terraform 1.%d, and this is 1.%d", needs, e.minor)
 			}
 		}
 	}
@@ -140,14 +145,15 @@ func minor(t *testing.T, version string) int {
 	return number
 }
 
-func terraformVersion(t *testing.T, w *acctest.Terraform) int {
+func terraformVersion(t *testing.T) int {
 	t.Helper()
 	var about struct {
 		Version string `json:"terraform_version"`
 	}
-	if err := json.Unmarshal([]byte(w.MustRun("version", "-json")), &about); err != nil {
-		t.Fatal(err)
-	}
+	program := cmp.Or(os.Getenv("TF_ACC_TERRAFORM_PATH"), "terraform")
+	text, err := exec.CommandContext(t.Context(), program, "version", "-json").Output()
+	testkit.Must(t, err)
+	testkit.Must(t, json.Unmarshal(text, &about))
 	return minor(t, about.Version)
 }
 
