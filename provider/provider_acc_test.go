@@ -224,7 +224,7 @@ func TestAccApplySurvivesARestartOfTheHub(t *testing.T) {
 		},
 		Config: fmt.Sprintf("provider \"muster\" {\n  kubeconfig_path = %q\n}\n", hub.Kubeconfig) + `
 resource "muster_managed_cluster" "many" {
-  count = 20
+  count = 8
   name  = "restart-${count.index}"
 }
 resource "muster_cluster_acceptance" "many" {
