@@ -228,7 +228,7 @@ resource "muster_managed_cluster" "many" {
   name  = "restart-${count.index}"
 }
 resource "muster_cluster_acceptance" "many" {
-  count           = 20
+  count           = 8
   managed_cluster = muster_managed_cluster.many[count.index].name
 }`,
 	})
