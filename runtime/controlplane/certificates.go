@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,12 +74,15 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 	files := certificateFiles{
 		servingCert:       o.Dir.Path("pki", "serving.crt"),
 		servingKey:        o.Dir.Path("pki", "serving.key"),
-		serviceAccountKey: o.Dir.Path("pki", "service-account.key"),
+		serviceAccountKey: o.Dir.Path("pki", pki.ServiceAccountKey),
 	}
 	if err := os.MkdirAll(o.Dir.Path("pki"), 0o700); err != nil {
 		return files, fmt.Errorf("make the folder for certificates: %w", err)
 	}
 	if err := datadir.Private(o.Dir.Path("pki"), o.Dir.Path("pki")); err != nil {
+		return files, err
+	}
+	if err := o.shareKeys(ctx); err != nil {
 		return files, err
 	}
 	if err := o.checkKeys(ctx); err != nil {
@@ -114,6 +118,42 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 		go pki.Rotate(ctx, c.clock, c.lifetime, what, c.issue)
 	}
 	return files, nil
+}
+
+// shareKeys gives this replica the authority and key of the others, if replicas share them
+// through the store.
+func (o *Options) shareKeys(ctx context.Context) error {
+	if o.ReplicaKeyFile == "" {
+		return nil
+	}
+	secret, err := os.ReadFile(o.ReplicaKeyFile)
+	if err != nil {
+		return fmt.Errorf("read --replica-key-file: %w", err)
+	}
+	if secret = bytes.TrimSpace(secret); len(secret) < pki.MinSecret {
+		return fmt.Errorf("--replica-key-file %q holds %d bytes, and has to hold %d or more that nobody can guess: "+
+			"make it with openssl rand -hex 32, and give the same file to all replicas", o.ReplicaKeyFile, len(secret), pki.MinSecret)
+	}
+	client, err := newStoreClient(*o, o.EtcdServers)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	dir := o.Dir.Path("pki")
+	switch err = pki.Share(ctx, dir, o.Name+"-ca", secret, sharedKeys{client}, time.Now()); {
+	case errors.Is(err, pki.ErrWrongSecret):
+		return fmt.Errorf("--replica-key-file %q: %w at %s: give the file that the other replicas have. "+
+			"If that is lost, delete the key %s in etcd, and start a replica that has the keys in its folder pki with a new file first",
+			o.ReplicaKeyFile, err, strings.Join(o.EtcdServers, ","), replicaKeys)
+	case errors.Is(err, pki.ErrOtherKeys):
+		return fmt.Errorf("%s: %w at %s: start with an empty data directory, or give the store that this one is of", dir, err, strings.Join(o.EtcdServers, ","))
+	case errors.Is(err, pki.ErrNotShared):
+		return fmt.Errorf("--replica-key-file %q: %w at %s: start a replica first that has them in its folder pki, with the same file",
+			o.ReplicaKeyFile, err, strings.Join(o.EtcdServers, ","))
+	case err != nil:
+		return fmt.Errorf("share the keys of replicas through %s: %w", strings.Join(o.EtcdServers, ","), err)
+	}
+	return nil
 }
 
 // servingIssuer returns a function that issues the serving certificate and

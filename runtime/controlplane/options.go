@@ -66,6 +66,10 @@ type Options struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// ReplicaKeyFile, if set, names a file with the secret by which the replicas on
+	// EtcdServers share their certificate authority and service-account key, sealed in
+	// etcd. Without it each needs the same files below Dir.
+	ReplicaKeyFile string
 
 	// ReplaceLostKeys makes new keys where those are missing that the store was
 	// made with. Without it that is a *LostKeysError.
@@ -125,6 +129,10 @@ func (o *Options) complete() error {
 		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 			return fmt.Errorf("%s %q is not the URL of an API server: give one like https://hub.example.org:6443", x.flag, x.url)
 		}
+	}
+	if o.ReplicaKeyFile != "" && len(o.EtcdServers) == 0 {
+		return fmt.Errorf("--replica-key-file %q is given without --etcd-servers: a hub with an etcd of its own is alone, "+
+			"so leave it out, or give the etcd that the replicas share", o.ReplicaKeyFile)
 	}
 	for _, s := range o.EtcdServers {
 		if u, err := url.Parse(s); err != nil || u.Host == "" && u.Path == "" || (u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "unix") {

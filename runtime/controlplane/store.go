@@ -118,6 +118,48 @@ func (s *storeClient) Kept(ctx context.Context, prefix string) (extension.Kept, 
 	}
 }
 
+// replicaKeys is where replicas share their keys, sealed.
+const replicaKeys = "/muster/replica-keys"
+
+// sharedKeys implements pki.Shared.
+type sharedKeys struct{ *storeClient }
+
+// Empty implements pki.Shared.
+func (s sharedKeys) Empty(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	answer, err := s.Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	if err != nil {
+		return false, err
+	}
+	return len(answer.Kvs) == 0, nil
+}
+
+// Read implements pki.Shared.
+func (s sharedKeys) Read(ctx context.Context) (value []byte, version int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	answer, err := s.Get(ctx, replicaKeys)
+	if err != nil || len(answer.Kvs) == 0 {
+		return nil, 0, err
+	}
+	return answer.Kvs[0].Value, answer.Kvs[0].ModRevision, nil
+}
+
+// Write implements pki.Shared.
+func (s sharedKeys) Write(ctx context.Context, value []byte, version int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	answer, err := s.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(replicaKeys), "=", version)).
+		Then(clientv3.OpPut(replicaKeys, string(value))).
+		Commit()
+	if err != nil {
+		return false, err
+	}
+	return answer.Succeeded, nil
+}
+
 // specBytes is how much of a stored custom resource is its spec.
 func specBytes(stored []byte) int64 {
 	var object struct {

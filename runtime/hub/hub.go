@@ -80,6 +80,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdCAFile:       o.EtcdCAFile,
 		EtcdCertFile:     o.EtcdCertFile,
 		EtcdKeyFile:      o.EtcdKeyFile,
+		ReplicaKeyFile:   o.ReplicaKeyFile,
 		ReplaceLostKeys:  o.ReplaceLostKeys,
 		FirstAuthorizers: []extension.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,

@@ -57,6 +57,10 @@ type Options struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are for TLS to EtcdServers.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// ReplicaKeyFile names a file with a secret of 32 bytes or more, the same for all
+	// replicas, by which they share their certificate authority and service-account key
+	// through EtcdServers. Without it, each needs a copy of the first one's folder pki.
+	ReplicaKeyFile string
 
 	// ReplaceLostKeys makes the hub start with keys other than those that its
 	// store was made with (--replace-lost-keys), as after their loss.
@@ -178,7 +182,8 @@ const lostForGood = "if it is lost for good, start the hub once with --replace-l
 func (o *Options) explainKeys(err error) error {
 	folder := filepath.Join(o.DataDir, "pki")
 	if len(o.EtcdServers) > 0 {
-		return fmt.Errorf("share %s: %w: copy the folder pki of the first hub's data directory to %s", strings.Join(o.EtcdServers, ","), err, folder)
+		return fmt.Errorf("share %s: %w: give all hubs the same --replica-key-file, the first one first, "+
+			"or copy the folder pki of its data directory to %s", strings.Join(o.EtcdServers, ","), err, folder)
 	}
 	return fmt.Errorf("data directory %q: %w: put the folder %s back from the backup that the store is of; %s", o.DataDir, err, folder, lostForGood)
 }

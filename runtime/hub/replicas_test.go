@@ -2,10 +2,12 @@ package hub_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,37 +21,59 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
 
-// externalEtcd runs an etcd outside of any hub and returns its URL.
-func externalEtcd(t *testing.T) string {
+// externalEtcd runs an etcd of some members outside of any hub. It returns their URLs, and
+// functions that stop them.
+func externalEtcd(t *testing.T, members int) (urls []string, stop []func()) {
 	t.Helper()
 	free := func() url.URL { return url.URL{Scheme: "http", Host: testkit.FreeAddress(t)} }
-	client, peer := free(), free()
-	c := embed.NewConfig()
-	c.Dir, c.LogLevel = t.TempDir(), "fatal"
-	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
-	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	c.LogOutputs = []string{"/dev/null"}
-	e, err := embed.StartEtcd(c)
-	testkit.Must(t, err)
-	t.Cleanup(e.Close)
-	<-e.Server.ReadyNotify()
-	return client.String()
+	var configs []*embed.Config
+	var cluster []string
+	for i := range members {
+		client, peer := free(), free()
+		c := embed.NewConfig()
+		c.Name, c.Dir, c.LogLevel = fmt.Sprintf("member-%d", i), t.TempDir(), "fatal"
+		c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+		c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+		c.LogOutputs = []string{"/dev/null"}
+		configs, cluster = append(configs, c), append(cluster, c.InitialClusterFromName(c.Name))
+		urls = append(urls, client.String())
+	}
+	var running []*embed.Etcd
+	for _, c := range configs {
+		c.InitialCluster = strings.Join(cluster, ",")
+		e, err := embed.StartEtcd(c)
+		testkit.Must(t, err)
+		closeOnce := sync.OnceFunc(e.Close)
+		t.Cleanup(closeOnce)
+		running, stop = append(running, e), append(stop, closeOnce)
+	}
+	for _, e := range running {
+		<-e.Server.ReadyNotify()
+	}
+	return urls, stop
 }
 
-// Two hubs share an external etcd: both serve, one runs the controllers, and
-// the other takes over when it goes.
+// Two hubs share an external etcd, and by it their keys: both serve, one runs the
+// controllers, and the other takes over when it goes, also when a member of etcd goes with
+// it.
 func TestReplicasShareAnExternalEtcd(t *testing.T) {
-	etcd := externalEtcd(t)
-	dirs := []string{t.TempDir(), t.TempDir()}
-	first, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: []string{etcd}})
+	etcd, stopMember := externalEtcd(t, 3)
+	key := filepath.Join(t.TempDir(), "replica.key")
+	testkit.Must(t, os.WriteFile(key, []byte(strings.Repeat("k", 64)+"\n"), 0o600))
+	first, stopFirst, err := start(hub.Options{DataDir: t.TempDir(), EtcdServers: etcd, ReplicaKeyFile: key})
 	testkit.Must(t, err)
-	_, _, err = start(hub.Options{DataDir: t.TempDir(), EtcdServers: []string{etcd}})
-	if err == nil || !strings.Contains(err.Error(), "copy the folder pki") {
-		t.Fatalf("a hub with another certificate authority: got %v, want an error with the remedy", err)
+	other := filepath.Join(t.TempDir(), "other.key")
+	testkit.Must(t, os.WriteFile(other, []byte(strings.Repeat("o", 64)), 0o600))
+	for _, x := range []struct{ file, want string }{
+		{"", "give all hubs the same --replica-key-file"},
+		{other, "give the file that the other replicas have"},
+	} {
+		_, _, err = start(hub.Options{DataDir: t.TempDir(), EtcdServers: etcd, ReplicaKeyFile: x.file})
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Fatalf("a hub with the key file %q: got %v, want an error with %q", x.file, err, x.want)
+		}
 	}
-	testkit.Must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
-	second, stopSecond, err := start(hub.Options{DataDir: dirs[1], EtcdServers: []string{etcd}})
+	second, stopSecond, err := start(hub.Options{DataDir: t.TempDir(), EtcdServers: etcd, ReplicaKeyFile: key})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, stopSecond()) })
 
@@ -65,20 +89,21 @@ func TestReplicasShareAnExternalEtcd(t *testing.T) {
 		waitForCluster(t, name, hasCondition(cluster.ConditionHubAccepted, metav1.ConditionTrue, cluster.ReasonHubAccepted))
 		if i == 0 {
 			testkit.Must(t, stopFirst()) // the leader
+			stopMember[0]()
 		}
 	}
 }
 
 // A leader whose controllers fail is no leader without controllers: it ends.
 func TestALeaderWhoseControllersFailEnds(t *testing.T) {
-	etcd := externalEtcd(t)
+	etcd, _ := externalEtcd(t, 1)
 	dirs := []string{t.TempDir(), t.TempDir()}
-	_, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: []string{etcd}})
+	_, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: etcd})
 	testkit.Must(t, err)
 	testkit.Must(t, os.CopyFS(filepath.Join(dirs[1], "pki"), os.DirFS(filepath.Join(dirs[0], "pki"))))
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		o := hub.Options{DataDir: dirs[1], EtcdServers: []string{etcd}, Log: setupLogging()}
+		o := hub.Options{DataDir: dirs[1], EtcdServers: etcd, Log: setupLogging()}
 		ended <- hub.Run(context.Background(), o, func(hub.Ready) { close(ready) })
 	}()
 	select {

@@ -96,11 +96,14 @@ func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned, sniCertKeys *[]s
 		"serving certificate and key, as cert.pem,key.pem, for clients that ask for a name in the certificate; may be repeated. "+
 			"Others get the hub's own certificate")
 	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil,
-		"URLs of an external etcd cluster, which several hubs may share that have the same pki folder in their data directories; "+
-			"without it, etcd runs inside the hub")
+		"URLs of an external etcd cluster, which several hubs may share that have the same --replica-key-file, "+
+			"or the same pki folder in their data directories; without it, etcd runs inside the hub")
 	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
+	f.StringVar(&o.ReplicaKeyFile, "replica-key-file", "",
+		"file with a secret of 32 bytes or more, the same for all hubs on --etcd-servers: by it they share their certificate authority "+
+			"and service-account key, sealed in etcd. Make it with openssl rand -hex 32")
 	f.BoolVar(&o.ReplaceLostKeys, "replace-lost-keys", false,
 		"start though the certificate authority or the service-account key that the store was made with is lost: "+
 			"every cluster has to join again then, and every kubeconfig and token of before is void")
@@ -153,9 +156,10 @@ all agents have followed, and when nobody uses an older kubeconfig any more.`,
 func caCommand(use, short, done string, do func(*datadir.Dir) error) *cobra.Command {
 	var folder string
 	cmd := &cobra.Command{
-		Use:     use,
-		Short:   short,
-		Long:    short + ". The hub must not run meanwhile. Replicas get a copy of the folder pki.",
+		Use:   use,
+		Short: short,
+		Long: short + ". The hub must not run meanwhile. Replicas with --replica-key-file follow when " +
+			"they start after it; others get a copy of the folder pki.",
 		Example: "  muster hub ca " + use + " --data-dir /var/lib/muster",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
