@@ -132,26 +132,28 @@ func (o *Options) shareKeys(ctx context.Context) error {
 	}
 	if secret = bytes.TrimSpace(secret); len(secret) < pki.MinSecret {
 		return fmt.Errorf("--replica-key-file %q holds %d bytes, and has to hold %d or more that nobody can guess: "+
-			"make it with openssl rand -hex 32, and give the same file to all replicas", o.ReplicaKeyFile, len(secret), pki.MinSecret)
+			"make it with openssl rand -hex 32, and give the same file to all replicas",
+			o.ReplicaKeyFile, len(secret), pki.MinSecret)
 	}
 	client, err := newStoreClient(*o, o.EtcdServers)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	dir := o.Dir.Path("pki")
+	dir, at := o.Dir.Path("pki"), strings.Join(o.EtcdServers, ",")
 	switch err = pki.Share(ctx, dir, o.Name+"-ca", secret, sharedKeys{client}, time.Now()); {
 	case errors.Is(err, pki.ErrWrongSecret):
 		return fmt.Errorf("--replica-key-file %q: %w at %s: give the file that the other replicas have. "+
-			"If that is lost, delete the key %s in etcd, and start a replica that has the keys in its folder pki with a new file first",
-			o.ReplicaKeyFile, err, strings.Join(o.EtcdServers, ","), replicaKeys)
+			"If that is lost, delete the key %s in etcd, and start a replica first that has the keys in its folder pki, "+
+			"with a new file", o.ReplicaKeyFile, err, at, replicaKeys)
 	case errors.Is(err, pki.ErrOtherKeys):
-		return fmt.Errorf("%s: %w at %s: start with an empty data directory, or give the store that this one is of", dir, err, strings.Join(o.EtcdServers, ","))
+		return fmt.Errorf("%s: %w at %s: start with an empty data directory, or give the store that this one is of",
+			dir, err, at)
 	case errors.Is(err, pki.ErrNotShared):
-		return fmt.Errorf("--replica-key-file %q: %w at %s: start a replica first that has them in its folder pki, with the same file",
-			o.ReplicaKeyFile, err, strings.Join(o.EtcdServers, ","))
+		return fmt.Errorf("--replica-key-file %q: %w at %s: start a replica first that has them in its folder pki, "+
+			"with the same file", o.ReplicaKeyFile, err, at)
 	case err != nil:
-		return fmt.Errorf("share the keys of replicas through %s: %w", strings.Join(o.EtcdServers, ","), err)
+		return fmt.Errorf("share the keys of replicas through %s: %w", at, err)
 	}
 	return nil
 }

@@ -131,8 +131,8 @@ func (o *Options) complete() error {
 		}
 	}
 	if o.ReplicaKeyFile != "" && len(o.EtcdServers) == 0 {
-		return fmt.Errorf("--replica-key-file %q is given without --etcd-servers: a hub with an etcd of its own is alone, "+
-			"so leave it out, or give the etcd that the replicas share", o.ReplicaKeyFile)
+		return fmt.Errorf("--replica-key-file %q is given without --etcd-servers: a hub with an etcd of its own "+
+			"is alone, so leave it out, or give the etcd that the replicas share", o.ReplicaKeyFile)
 	}
 	for _, s := range o.EtcdServers {
 		if u, err := url.Parse(s); err != nil || u.Host == "" && u.Path == "" || (u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "unix") {

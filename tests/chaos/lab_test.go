@@ -47,7 +47,7 @@ import (
 
 var (
 	faults = flag.Int("faults", 25, "how many faults TestNoFaultLosesAnything injects")
-	seed   = flag.Uint64("seed", 0, "seed of its faults and writes, as a run has logged it; 0 takes another one each time")
+	seed   = flag.Uint64("seed", 0, "seed of its faults and writes, as a run has logged it; 0 takes another one")
 )
 
 const (
@@ -198,7 +198,9 @@ func (l *lab) onboard() {
 	bootstrap := l.kubeconfig(kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Server: "https://" + m.toHub.address(), CAData: l.ca, Token: token.String(),
 	})
-	local := l.kubeconfig(kubeconfig.Config{Cluster: "cluster", User: "agent", Server: "http://" + m.toCluster.address()})
+	local := l.kubeconfig(kubeconfig.Config{
+		Cluster: "cluster", User: "agent", Server: "http://" + m.toCluster.address(),
+	})
 	// What is left of a work that went before the agent had a finalizer on it goes after
 	// the grace period, of an hour by default.
 	m.agent, err = testhub.StartAgent(l.muster, m.name, bootstrap, local,
@@ -352,7 +354,9 @@ func (l *lab) reported(
 		return fmt.Errorf("there are %d clusters, want %d", len(clusters), len(l.members))
 	}
 	for _, c := range clusters {
-		for _, kind := range []string{cluster.ConditionHubAccepted, cluster.ConditionJoined, cluster.ConditionAvailable} {
+		for _, kind := range []string{
+			cluster.ConditionHubAccepted, cluster.ConditionJoined, cluster.ConditionAvailable,
+		} {
 			if !meta.IsStatusConditionTrue(c.Status.Conditions, kind) {
 				return fmt.Errorf("%s of the cluster %s is not True: %+v", kind, c.Name, c.Status.Conditions)
 			}
@@ -365,7 +369,8 @@ func (l *lab) reported(
 		for _, kind := range []string{work.ConditionApplied, work.ConditionAvailable} {
 			c := meta.FindStatusCondition(w.Status.Conditions, kind)
 			if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation {
-				return fmt.Errorf("%s of the work %s/%s of generation %d is %+v", kind, w.Namespace, w.Name, w.Generation, c)
+				return fmt.Errorf("%s of the work %s/%s, generation %d, is %+v",
+					kind, w.Namespace, w.Name, w.Generation, c)
 			}
 		}
 	}
@@ -387,7 +392,8 @@ func (l *lab) reported(
 func (l *lab) carriedOut(ctx context.Context, works []workv1.ManifestWork, want map[string]map[string]string) error {
 	for _, m := range l.members {
 		maps, applied := &corev1.ConfigMapList{}, &workv1.AppliedManifestWorkList{}
-		if err := errors.Join(m.client.List(ctx, maps, client.HasLabels{labLabel}), m.client.List(ctx, applied)); err != nil {
+		err := errors.Join(m.client.List(ctx, maps, client.HasLabels{labLabel}), m.client.List(ctx, applied))
+		if err != nil {
 			return err
 		}
 		has := content{}

@@ -148,7 +148,8 @@ func (l *lab) writeInfrastructure() (finish func()) {
 		in.works = works
 		l.converge()
 		if err := in.run("plan", "-detailed-exitcode", "-input=false", "-no-color"); err != nil {
-			l.t.Fatalf("round %d, seed %d: nothing was to be planned after an apply: %v\n%s", l.round, *seed, err, l.report())
+			l.t.Fatalf("round %d, seed %d: nothing was to be planned after an apply: %v\n%s",
+				l.round, *seed, err, l.report())
 		}
 	}
 }

@@ -40,8 +40,10 @@ func (l *lab) prepare() {
 	l.create(template)
 	addOn := &addonv1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: addOnName}}
 	addOn.Spec.SupportedConfigs = []addonv1alpha1.ConfigMeta{{
-		ConfigGroupResource: addonv1alpha1.ConfigGroupResource{Group: addon.GroupName, Resource: addon.TemplateResource},
-		DefaultConfig:       &addonv1alpha1.ConfigReferent{Name: addOnName},
+		ConfigGroupResource: addonv1alpha1.ConfigGroupResource{
+			Group: addon.GroupName, Resource: addon.TemplateResource,
+		},
+		DefaultConfig: &addonv1alpha1.ConfigReferent{Name: addOnName},
 	}}
 	l.create(addOn)
 	l.create(&clusterv1beta2.ManagedClusterSetBinding{
@@ -87,8 +89,10 @@ func (c content) manifests() (manifests []workv1.Manifest) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		raw, err := json.Marshal(map[string]any{
 			"apiVersion": "v1", "kind": "ConfigMap",
-			"metadata": map[string]any{"namespace": "default", "name": name, "labels": map[string]string{labLabel: "true"}},
-			"data":     map[string]string{"value": c[name]},
+			"metadata": map[string]any{
+				"namespace": "default", "name": name, "labels": map[string]string{labLabel: "true"},
+			},
+			"data": map[string]string{"value": c[name]},
 		})
 		if err != nil {
 			panic(err) // only strings

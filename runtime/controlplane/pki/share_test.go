@@ -129,8 +129,8 @@ func TestReplicasFollowAReplacedAuthority(t *testing.T) {
 func TestKeysThatWereBeingWrittenAreWrittenAgain(t *testing.T) {
 	with, dir := &memory{}, t.TempDir()
 	a := share(t, t.TempDir(), with)
-	for name, content := range map[string]string{takingFile: "", "ca.key": "half", ServiceAccountKey: string(a[ServiceAccountKey])} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+	for name, content := range bundle{takingFile: nil, "ca.key": []byte("half"), ServiceAccountKey: a[ServiceAccountKey]} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,8 +168,8 @@ func TestKeysThatAreNotTaken(t *testing.T) {
 			if err != nil || !after.equal(before) {
 				t.Errorf("the folder has changed: %v", err)
 			}
-			if x.with.version != 0 && !bytes.Equal(x.with.value, changed[:len(x.with.value)]) && !bytes.Equal(x.with.value, taken.value) {
-				t.Error("the shared keys have changed")
+			if x.with.version > 1 {
+				t.Error("the shared keys were written")
 			}
 		})
 	}
