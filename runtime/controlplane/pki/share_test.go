@@ -129,7 +129,8 @@ func TestReplicasFollowAReplacedAuthority(t *testing.T) {
 func TestKeysThatWereBeingWrittenAreWrittenAgain(t *testing.T) {
 	with, dir := &memory{}, t.TempDir()
 	a := share(t, t.TempDir(), with)
-	for name, content := range bundle{takingFile: nil, "ca.key": []byte("half"), ServiceAccountKey: a[ServiceAccountKey]} {
+	half := bundle{takingFile: nil, "ca.key": []byte("half"), ServiceAccountKey: a[ServiceAccountKey]}
+	for name, content := range half {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
