@@ -144,8 +144,8 @@ func (o *Options) shareKeys(ctx context.Context) error {
 	switch err = pki.Share(ctx, dir, o.Name+"-ca", secret, sharedKeys{client}, time.Now()); {
 	case errors.Is(err, pki.ErrWrongSecret):
 		return fmt.Errorf("--replica-key-file %q: %w at %s: give the file that the other replicas have. "+
-			"If that is lost, delete the key %s in etcd, and start a replica first that has the keys in its folder pki, "+
-			"with a new file", o.ReplicaKeyFile, err, at, replicaKeys)
+			"If that is lost, delete the key %s in etcd, and start a replica first that has the keys "+
+			"in its folder pki, with a new file", o.ReplicaKeyFile, err, at, replicaKeys)
 	case errors.Is(err, pki.ErrOtherKeys):
 		return fmt.Errorf("%s: %w at %s: start with an empty data directory, or give the store that this one is of",
 			dir, err, at)
