@@ -41,7 +41,7 @@ const (
 // played by agents, and what they send is left out of the counts, but not of the CPU
 // time.
 func measureAddOns(ctx context.Context, h *server, clusters int) error {
-	b := &addOnBench{server: h, fleet: clusters}
+	b := &addOnBench{server: h, fleet: clusters, each: addOnsEach}
 	playing, stop := context.WithCancel(ctx)
 	defer stop()
 	b.playAgents(playing)
@@ -70,6 +70,7 @@ func measureAddOns(ctx context.Context, h *server, clusters int) error {
 type addOnBench struct {
 	*server
 	fleet int
+	each  int // add-ons in each cluster
 	// agentWrites is how many writes the agents have sent.
 	agentWrites atomic.Int64
 }
@@ -127,7 +128,7 @@ func (b *addOnBench) install(ctx context.Context) error {
 	if err := b.client.Create(ctx, config); err != nil {
 		return err
 	}
-	for i := range addOnsEach {
+	for i := range b.each {
 		name := fmt.Sprintf("bench-%d", i)
 		for _, o := range []client.Object{newTemplate(name), b.newAddOn(name, i == 0)} {
 			if err := b.client.Create(ctx, o); err != nil {
@@ -135,7 +136,7 @@ func (b *addOnBench) install(ctx context.Context) error {
 			}
 		}
 	}
-	return b.until(ctx, b.fleet*addOnsEach, func(a *addonv1alpha1.ManagedClusterAddOn) bool {
+	return b.until(ctx, b.fleet*b.each, func(a *addonv1alpha1.ManagedClusterAddOn) bool {
 		return done(a) && meta.IsStatusConditionTrue(a.Status.Conditions, addon.ConditionAvailable)
 	})
 }
@@ -179,7 +180,7 @@ func appliedHash(a *addonv1alpha1.ManagedClusterAddOn) (applied bool, hash strin
 
 // remove deletes the add-ons, and waits until they are gone from all clusters.
 func (b *addOnBench) remove(ctx context.Context) error {
-	for i := range addOnsEach {
+	for i := range b.each {
 		a := &addonv1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("bench-%d", i)}}
 		if err := b.client.Delete(ctx, a); err != nil {
 			return err

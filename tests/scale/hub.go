@@ -242,8 +242,8 @@ func (u usage) print(what string, n float64) {
 	say("requests per "+what, "%8.2f writes, %.2f reads, %.2f conflicts", u.writes/n, u.reads/n, u.conflicts/n)
 }
 
-// printWrites prints the writes by kind, divided by n.
-func (u usage) printWrites(n float64) {
+// writesByKind are the writes by verb and resource.
+func (u usage) writesByKind() map[string]float64 {
 	byKind := map[string]float64{}
 	for r, count := range u.all {
 		if r.isWrite() {
@@ -254,6 +254,12 @@ func (u usage) printWrites(n float64) {
 			byKind[kind] += count
 		}
 	}
+	return byKind
+}
+
+// printWrites prints the writes by kind, divided by n.
+func (u usage) printWrites(n float64) {
+	byKind := u.writesByKind()
 	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
 		if each := byKind[kind] / n; each >= 0.005 {
 			fmt.Printf("  %-46s %8.2f\n", kind, each)

@@ -5,15 +5,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
+	"github.com/muster-fleet/terraform-provider-muster/tests/scale/report"
 )
 
 func main() {
@@ -22,8 +26,23 @@ func main() {
 	clusters := flag.Int("clusters", 300, "how many clusters to accept; 0 leaves out all but --fleet")
 	fleet := flag.Int("fleet", 5000,
 		"how many clusters the hub has when the requests of single agents are measured; 0 leaves that out")
-	simulatedFleet := flag.Int("simulated", 0,
-		"how many agents join, get a work and rest, in this process and with clusters in memory; 0 leaves that out")
+	var o sizes
+	flag.IntVar(&o.clusters, "simulated", 0,
+		"how many agents go through the steps of a simulated fleet, in this process and with clusters in memory; "+
+			"nothing else is measured then")
+	flag.IntVar(&o.placements, "placements", 100, "simulated: how many placements there are")
+	flag.IntVar(&o.rollouts, "rollouts", 100, "simulated: how many staged rollouts run at once")
+	flag.IntVar(&o.attempts, "attempts", 10, "simulated: how often single placements, rollouts and restarts are measured")
+	flag.DurationVar(&o.lease, "lease", time.Minute, "simulated: how often an agent gives a heartbeat; whole seconds")
+	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "simulated: for how long nothing may happen while a step waits")
+	flag.Func("steps", "simulated: the steps to take, separated by commas; all without it", func(list string) error {
+		o.steps = strings.Split(list, ",")
+		_, err := choose(o.steps)
+		return err
+	})
+	results := flag.String("json", "", "simulated: the file that gets the results")
+	page := flag.String("report", "",
+		"write the page and the plots of the results in this folder (*.json) into it, and measure nothing")
 	addOnClusters := flag.Int("addon-clusters", 1000, "how many clusters get add-ons; 0 leaves that out")
 	settle := flag.Duration("settle", time.Minute, "how long the hub rests before its memory is read")
 	flag.Parse()
@@ -31,10 +50,23 @@ func main() {
 		*agent = *muster
 	}
 	ctx := context.Background()
+	if *page != "" {
+		exitOn(writeReport(*page))
+		return
+	}
 	logging.Setup(ctx, io.Discard, 0, false)
 	if _, err := os.Stat(*muster); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: find the binary: %v: run \"make build\" first\n", err)
 		os.Exit(1)
+	}
+	if o.clusters > 0 {
+		o.settle = *settle
+		run, err := simulate(ctx, *muster, o, os.Stdout)
+		if *results != "" {
+			err = errors.Join(err, writeResults(*results, run))
+		}
+		exitOn(err)
+		return
 	}
 	for _, part := range []struct {
 		clusters int
@@ -44,11 +76,6 @@ func main() {
 		{*fleet, func() error {
 			return withHub(*muster, func(h *server) error { return measureFleet(ctx, h, *fleet) })
 		}},
-		{*simulatedFleet, func() error {
-			return withHub(*muster, func(h *server) error {
-				return measureSimulated(ctx, h, *simulatedFleet, *settle)
-			}, "--auto-approve", tokenUser)
-		}},
 		{*addOnClusters, func() error {
 			return withHub(*muster, func(h *server) error { return measureAddOns(ctx, h, *addOnClusters) })
 		}},
@@ -56,11 +83,49 @@ func main() {
 		if part.clusters == 0 {
 			continue
 		}
-		if err := part.measure(); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
+		exitOn(part.measure())
+	}
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+// writeReport writes the page and the plots of the results in a folder into it.
+func writeReport(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	var runs []report.Run
+	for _, file := range files {
+		var run report.Run
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &run)
+		}
+		if err != nil {
+			return fmt.Errorf("read the results %s: %w", file, err)
+		}
+		runs = append(runs, run)
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("--report %s: the folder has no results (*.json): run a simulated fleet with --json first", dir)
+	}
+	plots := report.Plots(runs)
+	written := map[string]string{"README.md": report.Markdown(runs, plots)}
+	for _, p := range plots {
+		written[p.File] = p.SVG()
+	}
+	for name, text := range written {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // a document
+			return err
 		}
 	}
+	return nil
 }
 
 // measure measures the complete program, and the one that agents run.

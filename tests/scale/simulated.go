@@ -3,76 +3,188 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
+	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/definitions"
 	"github.com/muster-fleet/terraform-provider-muster/tests/scale/memcluster"
+	"github.com/muster-fleet/terraform-provider-muster/tests/scale/report"
 )
 
 const (
 	// tokenUser is who simulated agents are before they have a certificate: they join by
-	// one token. The hub is to accept its clusters by itself (--auto-approve).
+	// one token. The hub approves their certificate requests by itself (--auto-approve).
 	tokenUser = "system:bootstrap:" + tokenID
 	tokenID   = "scale0"
 	// joining is how many simulated agents join at a time.
 	joining = 50
 )
 
+// sizes are how large a simulated fleet is, and what is done to it.
+type sizes struct {
+	clusters, placements, rollouts, attempts int
+	// lease is how often agents give a heartbeat, and settle for how long the fleet rests.
+	lease, settle time.Duration
+	// patience is how long nothing may happen while a step waits.
+	patience time.Duration
+	// steps are those to take; all without one.
+	steps []string
+}
+
 // simulation is a fleet whose agents run in this process: each with the loops of the
 // agent's own program, its certificate and its connection to the hub. Their clusters are
 // in memory, so that what a step costs is the hub's part of it.
 type simulation struct {
-	hub     *server
+	sizes
+	hub *server
+	dir string // of the hub
+	// before is the CPU time of the hub's processes before the present one.
+	before  time.Duration
 	first   *memcluster.Cluster // what the others are copies of
-	running sync.WaitGroup
+	members []*member
 	end     context.CancelCauseFunc // of the whole simulation
+
+	clusterList, sets, works *follower
+	// silent is set while agents are stopped, and falseUnknowns counts the clusters that
+	// were called unknown while it was not.
+	silent        atomic.Bool
+	falseUnknowns atomic.Int64
+	// made counts what was named, so that each has another name.
+	made int
 }
 
-// measureSimulated measures what a fleet of n simulated agents costs the hub: to join, one
-// work for each, and rest.
-func measureSimulated(ctx context.Context, h *server, n int, settle time.Duration) error {
+// member is a cluster of the fleet with its agent.
+type member struct {
+	name    string
+	labels  map[string]string
+	managed *memcluster.Cluster
+	stop    func() // ends the agent, and returns when it has
+	// began is when its agent was started first, and joined gets the time when the cluster
+	// became available.
+	began  time.Time
+	joined chan time.Time
+}
+
+// simulate takes a fleet of simulated agents through steps, on a hub of its own.
+func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (report.Run, error) {
+	run := report.Run{
+		Muster: version.Version(), Date: time.Now().UTC().Format(time.DateOnly), CPUs: runtime.NumCPU(),
+		Clusters: o.clusters, Placements: o.placements, Rollouts: o.rollouts, LeaseSeconds: int(o.lease.Seconds()),
+	}
+	run.MemoryMB, run.Load = machine()
+	chosen, err := choose(o.steps)
+	if err != nil {
+		return run, err
+	}
+	dir, err := os.MkdirTemp("", "muster-bench-")
+	if err != nil {
+		return run, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	h, err := startHub(muster, dir, "--auto-approve", tokenUser)
+	if err != nil {
+		return run, err
+	}
 	ctx, end := context.WithCancelCause(ctx)
-	s := &simulation{hub: h, end: end}
-	defer s.running.Wait()
-	defer end(nil)
+	s := &simulation{sizes: o, hub: h, dir: dir, end: end}
+	var following sync.WaitGroup
+	defer func() {
+		end(nil)
+		s.stopAgents()
+		following.Wait()
+		_ = h.Stop()
+	}()
 	if err := s.prepare(ctx); err != nil {
-		return err
+		return run, err
 	}
-	if err := h.step(n, "joined by their agents", func() error { return s.join(ctx, n) }); err != nil {
-		return err
+	for _, f := range []*follower{s.clusterList, s.sets, s.works} {
+		following.Go(func() { f.run(ctx) })
 	}
-	if err := h.step(n, "one work each is available", func() error { return s.works(ctx, n) }); err != nil {
-		return err
+	var failed []error
+	for _, st := range chosen {
+		result, err := s.measure(ctx, st)
+		run.Steps = append(run.Steps, result)
+		printStep(out, result)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", st.name, err))
+			if st.name == "join" || ctx.Err() != nil {
+				break
+			}
+		}
 	}
-	cpu := h.cpu()
-	held, err := h.observe(settle)
-	say(fmt.Sprintf("%d clusters: after %s at rest", n, settle), "%s", held)
-	say("CPU meanwhile, heartbeats included", "%8.2f %% of a core", 100*(h.cpu()-cpu).Seconds()/settle.Seconds())
-	return err
+	return run, errors.Join(failed...)
 }
 
-// prepare makes the token, and the cluster that the others are copies of: with the
-// agent's definitions, a node, and the Secret by which the agent joins.
+// choose returns the steps of the names, in the order in which they are declared, and always
+// the first, which makes the fleet.
+func choose(names []string) ([]step, error) {
+	all := steps()
+	known := make([]string, 0, len(all))
+	for _, st := range all {
+		known = append(known, st.name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--steps: %q is not a step: choose from %s", name, strings.Join(known, ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(st step) bool {
+		return st.name != known[0] && len(names) > 0 && !slices.Contains(names, st.name)
+	}), nil
+}
+
+// machine is the machine's memory in megabytes, and how many processes ran on average in
+// the last minute.
+func machine() (memory, load float64) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, 0
+	}
+	if info, err := fs.Meminfo(); err == nil && info.MemTotal != nil {
+		memory = float64(*info.MemTotal) * 1024 / 1e6
+	}
+	if l, err := fs.LoadAvg(); err == nil {
+		load = l.Load1
+	}
+	return memory, load
+}
+
+// prepare makes the token, what placements need, the cluster that the others are copies of
+// (with the agent's definitions, a node, and the Secret by which the agent joins), and the
+// members.
 func (s *simulation) prepare(ctx context.Context) error {
 	token := bootstraptoken.Token{ID: tokenID, Secret: "0123456789abcdef", Groups: cluster.BootstrapGroup}
-	if err := s.hub.client.Create(ctx, token.Object()); err != nil {
-		return err
+	binding := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: setNamespace, Name: "default"}}
+	binding.Spec.ClusterSet = "default"
+	for _, o := range []client.Object{token.Object(), binding} {
+		if err := s.hub.client.Create(ctx, o); err != nil {
+			return err
+		}
 	}
 	access, err := kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Server: s.hub.config.Host, CAData: s.hub.config.CAData,
@@ -105,77 +217,92 @@ func (s *simulation) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// join starts agents, some at a time, and returns when their clusters are available.
-func (s *simulation) join(ctx context.Context, n int) error {
-	started := 0
-	start := func() {
-		name, managed := fmt.Sprintf("cluster-%d", started), s.first.Copy()
-		started++
-		s.running.Go(func() {
-			err := agent.Run(ctx, agent.Options{ClusterName: name, ManagedCluster: managed.Config()})
-			if err != nil {
-				s.end(fmt.Errorf("the agent of %s has ended: %w", name, err))
-			}
+	for i := range s.clusters {
+		s.members = append(s.members, &member{
+			name: fmt.Sprintf("cluster-%d", i), labels: s.labels(i), managed: s.first.Copy(),
+			stop: func() {}, joined: make(chan time.Time, 1),
 		})
 	}
-	for range min(n, joining) {
-		start()
-	}
-	return s.await(ctx, &clusterv1.ManagedClusterList{}, n, "available", func(o client.Object) bool {
-		return meta.IsStatusConditionTrue(o.(*clusterv1.ManagedCluster).Status.Conditions, cluster.ConditionAvailable)
-	}, func() {
-		if started < n {
-			start()
-		}
-	})
-}
-
-// works creates a work of one small object for each cluster, and returns when all are
-// available.
-func (s *simulation) works(ctx context.Context, n int) error {
-	created := make(chan error, 1)
-	go func() { created <- each(ctx, "cluster", n, atOnce, s.work) }()
-	err := s.await(ctx, &workv1.ManifestWorkList{}, n, "available", func(o client.Object) bool {
-		return meta.IsStatusConditionTrue(o.(*workv1.ManifestWork).Status.Conditions, work.ConditionAvailable)
-	}, func() {})
-	if err != nil {
-		return err
-	}
-	return <-created
-}
-
-func (s *simulation) work(ctx context.Context, name string) error {
-	raw := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"bench"},`+
-		`"data":{"cluster":%q}}`, name)
-	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "bench"}}
-	mw.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
-	return s.hub.client.Create(ctx, mw)
-}
-
-// await watches objects until n of them are as wanted; progress is called for each of
-// them.
-func (s *simulation) await(
-	ctx context.Context, list client.ObjectList, n int, wanted string, is func(client.Object) bool, progress func(),
-) error {
-	events, err := s.hub.client.Watch(ctx, list)
-	if err != nil {
-		return err
-	}
-	defer events.Stop()
-	reached := map[client.ObjectKey]bool{}
-	err = await(ctx, time.Minute, func(o runtime.Object) bool {
-		object, ok := o.(client.Object)
-		if ok && is(object) && !reached[client.ObjectKeyFromObject(object)] {
-			reached[client.ObjectKeyFromObject(object)] = true
-			progress()
-		}
-		return len(reached) == n
-	}, events)
-	if err != nil {
-		return fmt.Errorf("%d of %d objects are %s: %w", len(reached), n, wanted, err)
-	}
+	s.clusterList = newFollower(s.hub.client, &clusterv1.ManagedClusterList{})
+	s.clusterList.changed = s.noteAvailability
+	s.sets = newFollower(s.hub.client, &workv1alpha1.ManifestWorkReplicaSetList{}, client.InNamespace(setNamespace))
+	s.works = newFollower(s.hub.client, &workv1.ManifestWorkList{}, client.HasLabels{ownWork})
 	return nil
+}
+
+// noteAvailability notes when a cluster has joined, and clusters that are called unknown
+// though their agents run.
+func (s *simulation) noteAvailability(old, now client.Object) {
+	if available(now) && (old == nil || !available(old)) {
+		var i int
+		if _, err := fmt.Sscanf(now.GetName(), "cluster-%d", &i); err == nil && i < len(s.members) {
+			select {
+			case s.members[i].joined <- time.Now():
+			default: // it has joined before
+			}
+		}
+	}
+	if old != nil && available(old) && unknown(now) && !s.silent.Load() {
+		s.falseUnknowns.Add(1)
+	}
+}
+
+func available(o client.Object) bool {
+	return meta.IsStatusConditionTrue(o.(*clusterv1.ManagedCluster).Status.Conditions, cluster.ConditionAvailable)
+}
+
+func unknown(o client.Object) bool {
+	c := meta.FindStatusCondition(o.(*clusterv1.ManagedCluster).Status.Conditions, cluster.ConditionAvailable)
+	return c != nil && c.Status == metav1.ConditionUnknown
+}
+
+// start starts the agent of a cluster.
+func (s *simulation) start(ctx context.Context, m *member) {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := agent.Run(ctx, agent.Options{ClusterName: m.name, ManagedCluster: m.managed.Config()})
+		if err != nil {
+			s.end(fmt.Errorf("the agent of %s has ended: %w", m.name, err))
+		}
+	}()
+	m.stop = func() { stop(); <-ended }
+}
+
+// stopAgents ends all agents and returns when they have ended.
+func (s *simulation) stopAgents() {
+	var stopping sync.WaitGroup
+	for _, m := range s.members {
+		stopping.Go(m.stop)
+	}
+	stopping.Wait()
+}
+
+// labels are those of the cluster i: by resource-group a placement picks it, env and half say
+// when a staged rollout comes to it.
+func (s *simulation) labels(i int) map[string]string {
+	env := "prod"
+	switch part := float64(i) / float64(s.clusters); {
+	case part < 0.2:
+		env = "staging"
+	case part < 0.5:
+		env = "canary"
+	}
+	return map[string]string{
+		groupLabel: fmt.Sprint(i % s.groups()), "env": env, "half": fmt.Sprint(i / s.groups() % 2),
+	}
+}
+
+// groups is how many resource groups the clusters are divided into: ten, and fewer in a fleet
+// that is too small for all stages of a rollout.
+func (s *simulation) groups() int { return min(10, max(1, s.clusters/4)) }
+
+// writeResults writes a run as JSON.
+func writeResults(file string, run report.Run) error {
+	text, err := json.MarshalIndent(run, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644) //nolint:gosec // results are no secret
 }

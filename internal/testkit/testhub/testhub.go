@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,6 +44,7 @@ type Process struct {
 	dir     string
 
 	cmd    *exec.Cmd
+	pid    atomic.Int64
 	exited chan error
 	log    *tail
 }
@@ -75,8 +77,8 @@ func StartAgent(program, name, bootstrapKubeconfig, clusterKubeconfig string, fl
 	return p, nil
 }
 
-// PID is the process's ID.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+// PID is the process's ID, also for those who look while it is started again.
+func (p *Process) PID() int { return int(p.pid.Load()) }
 
 // Exited is closed once the process has ended.
 func (p *Process) Exited() <-chan error { return p.exited }
@@ -148,6 +150,7 @@ func (p *Process) launch(flags ...string) (ready <-chan []string, err error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.args[0], err)
 	}
+	p.pid.Store(int64(p.cmd.Process.Pid))
 	exited := make(chan error, 1)
 	found := make(chan []string, 1)
 	go func() {
