@@ -118,7 +118,7 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 
 	// Priority and fairness costs 0.3 s of the start; see fairness.
 	s.Features.EnablePriorityAndFairness = false
-	s.Features.EnableProfiling = false
+	s.Features.EnableProfiling = o.Profiling
 
 	registerPlugins(s, o.AdmissionPlugins)
 	return s

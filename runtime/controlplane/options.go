@@ -75,6 +75,10 @@ type Options struct {
 	// made with. Without it that is a *LostKeysError.
 	ReplaceLostKeys bool
 
+	// Profiling serves profiles of the process at /debug/pprof/, to those who may read
+	// that path.
+	Profiling bool
+
 	// FirstAuthorizers are asked in this order before RBAC and before the rights of
 	// administrators, which both count only where these have no opinion.
 	FirstAuthorizers []extension.Authorizer

@@ -82,6 +82,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		EtcdKeyFile:      o.EtcdKeyFile,
 		ReplicaKeyFile:   o.ReplicaKeyFile,
 		ReplaceLostKeys:  o.ReplaceLostKeys,
+		Profiling:        o.Profiling,
 		FirstAuthorizers: []extension.Authorizer{agents.Authorizer()},
 		Authorizers:      authorizers,
 		Guard:            func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },

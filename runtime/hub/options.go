@@ -66,6 +66,10 @@ type Options struct {
 	// store was made with (--replace-lost-keys), as after their loss.
 	ReplaceLostKeys bool
 
+	// Profiling serves profiles of the process at /debug/pprof/ (--profiling), to those
+	// who may read that path: administrators, by default.
+	Profiling bool
+
 	// AutoApprove lists users whose clusters join without a human: each new
 	// cluster is accepted once, and their certificate requests are approved. It
 	// turns on the gate features.ManagedClusterAutoApproval.

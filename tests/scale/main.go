@@ -36,10 +36,14 @@ func main() {
 	flag.DurationVar(&o.lease, "lease", time.Minute, "simulated: how often an agent gives a heartbeat; whole seconds")
 	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "simulated: for how long nothing may happen while a step waits")
 	flag.Func("steps", "simulated: the steps to take, separated by commas; all without it", func(list string) error {
+		if list == "" {
+			return nil
+		}
 		o.steps = strings.Split(list, ",")
 		_, err := choose(o.steps)
 		return err
 	})
+	flag.StringVar(&o.profiles, "profiles", "", "simulated: the folder that gets profiles of the hub in each step")
 	results := flag.String("json", "", "simulated: the file that gets the results")
 	page := flag.String("report", "",
 		"write the page and the plots of the results in this folder (*.json) into it, and measure nothing")

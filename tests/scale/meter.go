@@ -96,6 +96,7 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 		}
 		highest <- most
 	}()
+	profiled := s.profile(watching, st.name)
 	err = st.run(s, ctx, m)
 	result.Seconds = time.Since(before.at).Seconds()
 	result.HubCores = (s.cpu() - before.cpu).Seconds() / result.Seconds
@@ -103,6 +104,7 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 		err = s.idle(ctx)
 	}
 	stop()
+	<-profiled
 	result.MemoryHighestMB = <-highest
 	after, readErr := s.read(ctx)
 	if err == nil {
@@ -124,6 +126,41 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 	}
 	return result, err
 }
+
+// profile takes CPU profiles of the hub, one after the other until ctx ends, and one of its
+// heap then. Its result is closed afterwards.
+func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
+	done := make(chan struct{})
+	if s.profiles == "" {
+		close(done)
+		return done
+	}
+	get := func(ctx context.Context, kind, seconds, file string) error {
+		c, err := kubernetes.NewForConfig(s.hub.config)
+		if err != nil {
+			return err
+		}
+		content, err := c.RESTClient().Get().AbsPath("/debug/pprof", kind).Param("seconds", seconds).DoRaw(ctx)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(s.profiles, name+file), content, 0o600)
+	}
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := get(context.WithoutCancel(ctx), "profile", profileSeconds, fmt.Sprintf("-cpu-%d.pprof", i)); err != nil {
+				time.Sleep(time.Second) // the hub is being restarted
+			}
+		}
+		_ = get(context.WithoutCancel(ctx), "heap", "0", "-heap.pprof")
+	}()
+	return done
+}
+
+// profileSeconds is for how long a CPU profile runs, so that a restart of the hub costs
+// one of them only.
+const profileSeconds = "5"
 
 func printStep(out io.Writer, r report.Step) {
 	say := func(what, format string, args ...any) {

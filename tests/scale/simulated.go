@@ -54,6 +54,8 @@ type sizes struct {
 	patience time.Duration
 	// steps are those to take; all without one.
 	steps []string
+	// profiles is the folder that gets profiles of the hub in each step; none without one.
+	profiles string
 }
 
 // simulation is a fleet whose agents run in this process: each with the loops of the
@@ -106,7 +108,11 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 		return run, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	h, err := startHub(muster, dir, "--auto-approve", tokenUser)
+	flags := []string{"--auto-approve", tokenUser}
+	if o.profiles != "" {
+		flags = append(flags, "--profiling")
+	}
+	h, err := startHub(muster, dir, flags...)
 	if err != nil {
 		return run, err
 	}

@@ -107,6 +107,8 @@ func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned, sniCertKeys *[]s
 	f.BoolVar(&o.ReplaceLostKeys, "replace-lost-keys", false,
 		"start though the certificate authority or the service-account key that the store was made with is lost: "+
 			"every cluster has to join again then, and every kubeconfig and token of before is void")
+	f.BoolVar(&o.Profiling, "profiling", false,
+		"serve profiles of the hub at /debug/pprof/, to administrators")
 	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil,
 		"users whose certificate requests are approved; new clusters are then accepted by themselves, once")
 	f.StringSliceVar(cleaned, "gc-resource-list", nil,
