@@ -44,6 +44,7 @@ func main() {
 		return err
 	})
 	flag.StringVar(&o.profiles, "profiles", "", "simulated: the folder that gets profiles of the hub in each step")
+	agentsLog := flag.String("agents-log", "", "simulated: the file that gets what the agents log")
 	results := flag.String("json", "", "simulated: the file that gets the results")
 	page := flag.String("report", "",
 		"write the page and the plots of the results in this folder (*.json) into it, and measure nothing")
@@ -58,7 +59,14 @@ func main() {
 		exitOn(writeReport(*page))
 		return
 	}
-	logging.Setup(ctx, io.Discard, 0, false)
+	log, verbosity := io.Discard, 0
+	if *agentsLog != "" {
+		file, err := os.Create(*agentsLog)
+		exitOn(err)
+		defer func() { _ = file.Close() }()
+		log, verbosity = file, 2
+	}
+	logging.Setup(ctx, log, verbosity, false)
 	if _, err := os.Stat(*muster); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: find the binary: %v: run \"make build\" first\n", err)
 		os.Exit(1)

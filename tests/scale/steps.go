@@ -73,7 +73,13 @@ func steps() []step {
 
 // join creates clusters and starts their agents, some at a time.
 func (s *simulation) join(ctx context.Context, m *measured) error {
-	joins, waiting := errgroup.WithContext(ctx)
+	patient, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	idle := time.AfterFunc(s.patience, func() {
+		giveUp(fmt.Errorf("no cluster has joined for %s", s.patience))
+	})
+	defer idle.Stop()
+	joins, waiting := errgroup.WithContext(patient)
 	joins.SetLimit(joining)
 	var mu sync.Mutex
 	for _, one := range s.members {
@@ -90,15 +96,17 @@ func (s *simulation) join(ctx context.Context, m *measured) error {
 				mu.Lock()
 				defer mu.Unlock()
 				m.attempts = append(m.attempts, at.Sub(begin))
+				idle.Reset(s.patience)
 				return nil
 			case <-waiting.Done():
 				return context.Cause(waiting)
-			case <-time.After(s.patience):
-				return fmt.Errorf("the cluster %s is not available %s after its agent's start", one.name, s.patience)
 			}
 		})
 	}
-	return joins.Wait()
+	if err := joins.Wait(); err != nil {
+		return fmt.Errorf("%d of %d clusters have joined: %w", len(m.attempts), s.clusters, err)
+	}
+	return nil
 }
 
 func (s *simulation) allAvailable(ctx context.Context) error {
