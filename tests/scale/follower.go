@@ -136,7 +136,9 @@ const resolution = 5 * time.Millisecond
 
 // await waits until as many objects are so as are wanted. It gives up when that number has
 // not changed for a while, and says what was missing.
-func (f *follower) await(ctx context.Context, patience time.Duration, what string, want int, is func(client.Object) bool) error {
+func (f *follower) await(
+	ctx context.Context, patience time.Duration, what string, want int, is func(client.Object) bool,
+) error {
 	last, since := -1, time.Now()
 	for {
 		n, other, next := f.count(is)
@@ -147,7 +149,8 @@ func (f *follower) await(ctx context.Context, patience time.Duration, what strin
 			last, since = n, time.Now()
 		}
 		if time.Since(since) > patience {
-			return fmt.Errorf("%d of %d %s, and nothing has changed for %s; one of the others: %s", n, want, what, patience, describe(other))
+			return fmt.Errorf("%d of %d %s, and nothing has changed for %s; one of the others: %s",
+				n, want, what, patience, describe(other))
 		}
 		select {
 		case <-next:

@@ -32,9 +32,11 @@ func main() {
 			"nothing else is measured then")
 	flag.IntVar(&o.placements, "placements", 100, "simulated: how many placements there are")
 	flag.IntVar(&o.rollouts, "rollouts", 100, "simulated: how many staged rollouts run at once")
-	flag.IntVar(&o.attempts, "attempts", 10, "simulated: how often single placements, rollouts and restarts are measured")
+	flag.IntVar(&o.attempts, "attempts", 10,
+		"simulated: how often single placements, rollouts and restarts are measured")
 	flag.DurationVar(&o.lease, "lease", time.Minute, "simulated: how often an agent gives a heartbeat; whole seconds")
-	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "simulated: for how long nothing may happen while a step waits")
+	flag.DurationVar(&o.patience, "patience", 3*time.Minute,
+		"simulated: for how long nothing may happen while a step waits")
 	flag.Func("steps", "simulated: the steps to take, separated by commas; all without it", func(list string) error {
 		if list == "" {
 			return nil
@@ -125,7 +127,8 @@ func writeReport(dir string) error {
 		runs = append(runs, run)
 	}
 	if len(runs) == 0 {
-		return fmt.Errorf("--report %s: the folder has no results (*.json): run a simulated fleet with --json first", dir)
+		return fmt.Errorf("--report %s: the folder has no results (*.json): "+
+			"run a simulated fleet with --json first", dir)
 	}
 	plots := report.Plots(runs)
 	written := map[string]string{"README.md": report.Markdown(runs, plots)}

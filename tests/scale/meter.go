@@ -114,7 +114,8 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 		before.requests = usage{}
 	}
 	result.Latency, result.Values, result.Units = report.NewLatency(m.attempts), m.values, st.units(s)
-	result.HubCPUSeconds, result.SimulatorCPUSeconds = (after.cpu - before.cpu).Seconds(), (after.self - before.self).Seconds()
+	result.HubCPUSeconds = (after.cpu - before.cpu).Seconds()
+	result.SimulatorCPUSeconds = (after.self - before.self).Seconds()
 	result.MemoryAfterMB, result.StoreMB, result.Writes = s.hub.anonymous(), s.storeMB(), after.revision-before.revision
 	result.Requests = after.requests.since(before.requests, 0).writesByKind()
 	result.FalseUnknowns = after.unknowns - before.unknowns
@@ -149,7 +150,8 @@ func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 	go func() {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
-			if err := get(context.WithoutCancel(ctx), "profile", profileSeconds, fmt.Sprintf("-cpu-%d.pprof", i)); err != nil {
+			file := fmt.Sprintf("-cpu-%d.pprof", i)
+			if err := get(context.WithoutCancel(ctx), "profile", profileSeconds, file); err != nil {
 				time.Sleep(time.Second) // the hub is being restarted
 			}
 		}
@@ -167,7 +169,8 @@ func printStep(out io.Writer, r report.Step) {
 		_, _ = fmt.Fprintf(out, "%-48s %s\n", what, fmt.Sprintf(format, args...))
 	}
 	say(fmt.Sprintf("%s: %d %s", r.Name, r.Units, r.Unit),
-		"%8.1f s, %.1f CPU s (%.1f ms each), %.0f MB at most, %.0f MB after, store %.0f MB, %d writes, agents %.1f CPU s",
+		"%8.1f s, %.1f CPU s (%.1f ms each), %.0f MB at most, %.0f MB after, store %.0f MB, %d writes, "+
+			"agents %.1f CPU s",
 		r.Seconds, r.HubCPUSeconds, r.CPUPerUnit(), r.MemoryHighestMB, r.MemoryAfterMB, r.StoreMB, r.Writes,
 		r.SimulatorCPUSeconds)
 	if l := r.Latency; l.Attempts > 0 {
@@ -197,7 +200,8 @@ func (s *simulation) idle(ctx context.Context) error {
 			empty = 0
 		}
 		if time.Since(begin) > s.patience {
-			return fmt.Errorf("%.0f objects are still in the queues of the hub's controllers after %s", busy, s.patience)
+			return fmt.Errorf("%.0f objects are still in the queues of the hub's controllers after %s",
+				busy, s.patience)
 		}
 		select {
 		case <-ctx.Done():
@@ -219,7 +223,8 @@ func (s *simulation) queued(ctx context.Context) (float64, error) {
 		return 0, fmt.Errorf("read the hub's metrics: %w", err)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(onlyOf(text, "controller_runtime_active_workers", "workqueue_depth")))
+	text = onlyOf(text, "controller_runtime_active_workers", "workqueue_depth")
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	busy := 0.0
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

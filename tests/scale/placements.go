@@ -49,7 +49,8 @@ func content(name, text string) []workv1.Manifest {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"NAME","name":"content"},"data":{"text":"` +
 			strings.Repeat(text, 1024/len(text)) + `"}}`,
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"NAME","name":"app"},
-			"spec":{"replicas":0,"selector":{"matchLabels":{"app":"NAME"}},"template":{"metadata":{"labels":{"app":"NAME"}},
+			"spec":{"replicas":0,"selector":{"matchLabels":{"app":"NAME"}},"template":{
+				"metadata":{"labels":{"app":"NAME"}},
 				"spec":{"containers":[{"name":"app","image":"example.org/app:1"}]}}}}`,
 	} {
 		raw := runtime.RawExtension{Raw: []byte(strings.ReplaceAll(manifest, "NAME", name))}
@@ -149,7 +150,7 @@ func names(prefix string, n int) []string {
 // content with which the sets are at text, which is how their config maps begin.
 func (s *simulation) rolledOut(ctx context.Context, prefix string, n int, text string) error {
 	sizes := s.groupSizes()
-	return s.sets.await(ctx, s.patience, "replica sets are reported by all their clusters", n, func(o client.Object) bool {
+	return s.sets.await(ctx, s.patience, "replica sets are reported by all clusters", n, func(o client.Object) bool {
 		if !strings.HasPrefix(o.GetName(), prefix) {
 			return false
 		}

@@ -185,7 +185,9 @@ func machine() (memory, load float64) {
 // members.
 func (s *simulation) prepare(ctx context.Context) error {
 	token := bootstraptoken.Token{ID: tokenID, Secret: "0123456789abcdef", Groups: cluster.BootstrapGroup}
-	binding := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: setNamespace, Name: "default"}}
+	binding := &clusterv1beta2.ManagedClusterSetBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: setNamespace, Name: "default"},
+	}
 	binding.Spec.ClusterSet = "default"
 	for _, o := range []client.Object{token.Object(), binding} {
 		if err := s.hub.client.Create(ctx, o); err != nil {

@@ -51,12 +51,14 @@ func steps() []step {
 		{"placements", "many placements", "works", works, (*simulation).manyPlacements},
 		{"rest-placed", "rest with all works", "heartbeats", (*simulation).heartbeats, (*simulation).rest},
 		{"restart-kill", "restart after a crash, until all is processed", "restarts", attempts, (*simulation).crash},
-		{"restart-term", "restart in good order, until all is processed", "restarts", attempts, (*simulation).stopAndStart},
+		{"restart-term", "restart in good order, until all is processed", "restarts", attempts,
+			(*simulation).stopAndStart},
 		{"placement-again", "one more placement", "placements", attempts, (*simulation).onePlacement},
 		{"rollouts-made", "staged placements for the rollouts", "works", rollouts, (*simulation).makeRollouts},
 		{"rollout", "one staged rollout", "rollouts", attempts, (*simulation).oneRollout},
 		{"rollouts", "many staged rollouts at once", "works", rollouts, (*simulation).manyRollouts},
-		{"placement-meanwhile", "one more placement during the rollouts", "placements", attempts, (*simulation).meanwhile},
+		{"placement-meanwhile", "one more placement during the rollouts", "placements", attempts,
+			(*simulation).meanwhile},
 		{"restart-loaded", "crash and restart while all works change", "works", works, (*simulation).crashLoaded},
 		{"storm", "all connections drop at once", "clusters", clusters, (*simulation).storm},
 		{"renewal", "all certificates are renewed", "renewals", clusters, (*simulation).renew},
@@ -168,7 +170,7 @@ func (s *simulation) changeWorks(ctx context.Context, _ *measured) error {
 }
 
 func (s *simulation) worksDone(ctx context.Context, text string) error {
-	return s.works.await(ctx, s.patience, "works are reported with what they hold now", s.clusters, func(o client.Object) bool {
+	return s.works.await(ctx, s.patience, "works are reported as they are now", s.clusters, func(o client.Object) bool {
 		mw := o.(*workv1.ManifestWork)
 		c := meta.FindStatusCondition(mw.Status.Conditions, work.ConditionAvailable)
 		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == mw.Generation &&
@@ -339,7 +341,8 @@ func (s *simulation) meanwhile(ctx context.Context, m *measured) error {
 	running := make(chan error, 1)
 	go func() {
 		for {
-			if err := s.reviseTo(ctx, names("staged", s.rollouts), fmt.Sprintf("m%d", time.Now().UnixNano())); err != nil {
+			text := fmt.Sprintf("m%d", time.Now().UnixNano())
+			if err := s.reviseTo(ctx, names("staged", s.rollouts), text); err != nil {
 				running <- err
 				return
 			}
@@ -431,7 +434,9 @@ func (s *simulation) renew(ctx context.Context, m *measured) error {
 		if err != nil {
 			return err
 		}
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.AgentNamespace, Name: cluster.HubKubeconfigSecret}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: cluster.AgentNamespace, Name: cluster.HubKubeconfigSecret,
+		}}
 		begin := time.Now()
 		if err := c.Delete(ctx, secret); err != nil {
 			return err

@@ -26,7 +26,7 @@ import (
 )
 
 // history is how many changes a cluster remembers for watches that begin in the past.
-const history = 512
+const history = 128
 
 var errChanged = errors.New("it is not what it was when it was read")
 

@@ -74,8 +74,8 @@ func compared(run Run) string {
 			s.HubCores, count(int(s.MemoryHighestMB)), row.controllers, row.server,
 			strings.TrimSuffix(count(int(s.StoreMB))+" MB, "+row.store, ", "))
 	}
-	b.WriteString("\nKubeFleet: its report of the first quarter of 2026, 1,000 clusters and 1,000 placements; the hub is a " +
-		"managed Kubernetes with the controllers on two nodes of 16 cores and 64 GB.\n")
+	b.WriteString("\nKubeFleet: its report of the first quarter of 2026, 1,000 clusters and 1,000 placements; " +
+		"the hub is a managed Kubernetes with the controllers on two nodes of 16 cores and 64 GB.\n")
 	return b.String()
 }
 
@@ -92,8 +92,8 @@ func latency(s Step) string {
 // steps is the table of all steps of a run.
 func steps(run Run) string {
 	var b strings.Builder
-	b.WriteString("| step | took | p50 / p90 / least | hub's CPU | for each | hub's memory, highest / after | store | " +
-		"writes for each | agents' CPU | false Unknowns |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| step | took | p50 / p90 / least | hub's CPU | for each | hub's memory, highest / after | " +
+		"store | writes for each | agents' CPU | false Unknowns |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range run.Steps {
 		l, took := "", digits(s.Seconds)+" s"
 		if s.Latency.Attempts > 0 {
@@ -102,10 +102,10 @@ func steps(run Run) string {
 		if s.Missing != "" {
 			took = "failed after " + took
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s s | %s ms of %s %s | %s / %s MB | %s MB | %s | %s s | %d |\n", s.What, took, l,
-			digits(s.HubCPUSeconds), digits(s.CPUPerUnit()), count(s.Units), s.Unit, count(int(s.MemoryHighestMB)),
-			count(int(s.MemoryAfterMB)), count(int(s.StoreMB)), digits(s.WritesPerUnit()), digits(s.SimulatorCPUSeconds),
-			s.FalseUnknowns)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s s | %s ms of %s %s | %s / %s MB | %s MB | %s | %s s | %d |\n",
+			s.What, took, l, digits(s.HubCPUSeconds), digits(s.CPUPerUnit()), count(s.Units), s.Unit,
+			count(int(s.MemoryHighestMB)), count(int(s.MemoryAfterMB)), count(int(s.StoreMB)),
+			digits(s.WritesPerUnit()), digits(s.SimulatorCPUSeconds), s.FalseUnknowns)
 	}
 	for _, s := range run.Steps {
 		if s.Missing != "" {

@@ -43,7 +43,9 @@ func runs() []report.Run {
 	failed.Missing = "999 of 1000 are back"
 	return []report.Run{
 		{Muster: "v1", Clusters: 100, Placements: 10, Steps: []report.Step{step("join", 1, 20)}},
-		{Muster: "v1", Clusters: 1000, Placements: 10, Steps: []report.Step{step("join", 2, 30), step("placement", 0.8, 5), failed}},
+		{Muster: "v1", Clusters: 1000, Placements: 10, Steps: []report.Step{
+			step("join", 2, 30), step("placement", 0.8, 5), failed,
+		}},
 	}
 }
 
