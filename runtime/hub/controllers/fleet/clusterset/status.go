@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,12 +55,17 @@ func (c *Status) Register(m manager.Manager) error {
 
 func relabelled(was, is *clusterv1.ManagedCluster) bool { return !maps.Equal(was.Labels, is.Labels) }
 
+// together is for how long a set waits for more changes of its members before it is
+// written. Clusters come by the hundred, and a write of each of their sets for every one
+// would cost as much as what they are given.
+const together = 200 * time.Millisecond
+
 // clusterEvents wakes the sets that have more or fewer members by an event.
 func (c *Status) clusterEvents() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, sets []string) {
 		for _, set := range sets {
-			q.Add(watch.Request(set))
+			q.AddAfter(watch.Request(set), together)
 		}
 	}
 	return handler.Funcs{
