@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,12 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -36,11 +41,17 @@ type Leases struct {
 	client client.Client
 	events events.EventRecorder
 	clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// unheard are the clusters whose lease was there when the watch began, at began, and
+	// was not renewed since.
+	unheard sets.Set[string]
+	began   time.Time
 }
 
 // NewLeases makes the controller.
 func NewLeases(c client.Client, recorder events.EventRecorder, clk clock.PassiveClock) *Leases {
-	return &Leases{client: c, events: recorder, clock: clk}
+	return &Leases{client: c, events: recorder, clock: clk, unheard: sets.Set[string]{}}
 }
 
 // Register adds the controller to a manager.
@@ -49,8 +60,58 @@ func (c *Leases) Register(m manager.Manager) error {
 		Named("lease").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		For(&clusterv1.ManagedCluster{}).
-		Watches(&coordinationv1.Lease{}, watch.ClusterOfNamespace(), builder.WithPredicates(watch.When(ofCluster))).
+		Watches(&coordinationv1.Lease{}, c.leaseEvents(), builder.WithPredicates(watch.When(ofCluster))).
 		Complete(patch.RetryConflicts(c))
+}
+
+// leaseEvents enqueues the cluster of a lease, and notes whether it was heard of.
+func (c *Leases) leaseEvents() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := watch.ClusterOfNamespace()
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if e.IsInInitialList {
+				c.mu.Lock()
+				if c.began.IsZero() {
+					c.began = c.clock.Now()
+				}
+				c.unheard.Insert(e.Object.GetNamespace())
+				c.mu.Unlock()
+			}
+			enqueue.Create(ctx, e, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			was, ok := e.ObjectOld.(*coordinationv1.Lease)
+			is, also := e.ObjectNew.(*coordinationv1.Lease)
+			if ok && also && renewed(was, is) {
+				c.heard(is.Namespace)
+			}
+			enqueue.Update(ctx, e, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			c.heard(e.Object.GetNamespace())
+			enqueue.Delete(ctx, e, q)
+		},
+	}
+}
+
+func (c *Leases) heard(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unheard.Delete(cluster)
+}
+
+// left is how long a cluster's lease stays good without a renewal. One that ran out while
+// the hub was away counts from the hub's start: no agent could renew it.
+func (c *Leases) left(l *coordinationv1.Lease, grace time.Duration) time.Duration {
+	now := c.clock.Now()
+	left := remaining(l, grace, now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if left <= 0 && c.unheard.Has(l.Namespace) {
+		return c.began.Add(grace).Sub(now)
+	}
+	return left
 }
 
 func ofCluster(l *coordinationv1.Lease) bool { return l.Name == cluster.LeaseName }
@@ -76,8 +137,7 @@ func (c *Leases) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	left := remaining(lease, mc.Spec.LeaseGrace(), c.clock.Now())
-	if left > 0 {
+	if left := c.left(lease, mc.Spec.LeaseGrace()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	return reconcile.Result{RequeueAfter: mc.Spec.LeaseGrace()}, c.declareUnknown(ctx, mc)

@@ -180,6 +180,43 @@ func TestSilenceIsReportedInTheClustersNamespace(t *testing.T) {
 	})
 }
 
+// While the hub is away no agent can renew its lease, so a lease that has run out by then
+// says nothing. One that is renewed with a time that is over does.
+func TestALeaseThatRanOutWhileTheHubWasAwayCountsFromItsStart(t *testing.T) {
+	left := func() *world {
+		w := newWorld(t, nil)
+		w.report(accepted, metav1.ConditionTrue)
+		w.report(available, metav1.ConditionTrue)
+		w.renew(noon.Add(-time.Hour))
+		return w
+	}
+	silent, other := left(), left()
+	clk := clocktesting.NewFakePassiveClock(noon)
+	var controller *registration.Leases
+	run(t, func(m manager.Manager) error {
+		controller = registration.NewLeases(m.GetClient(), events.NewFakeRecorder(9), clk)
+		return controller.Register(m)
+	})
+	renewals := 0
+	testkit.Eventually(t, func() error { // the first may come before the controller watches
+		renewals++
+		other.renew(noon.Add(-time.Hour + time.Duration(renewals)*time.Second))
+		return says(other.cluster(), available, metav1.ConditionUnknown, stopped, stoppedText)
+	})
+	if r := silent.reconcile(controller); r.RequeueAfter != 300*time.Second {
+		t.Errorf("the lease is looked at again after %s", r.RequeueAfter)
+	}
+	silent.mustSay(available, metav1.ConditionTrue, "Test", "said the test")
+	clk.SetTime(noon.Add(299 * time.Second))
+	if r := silent.reconcile(controller); r.RequeueAfter != time.Second {
+		t.Errorf("a second before the end the lease is looked at again after %s", r.RequeueAfter)
+	}
+	silent.mustSay(available, metav1.ConditionTrue, "Test", "said the test")
+	clk.SetTime(noon.Add(300 * time.Second))
+	silent.reconcile(controller)
+	silent.mustSay(available, metav1.ConditionUnknown, stopped, stoppedText)
+}
+
 // A lease that was restored without its label is out of the controllers' sight.
 func TestALeaseWithoutTheLabelIsLabelled(t *testing.T) {
 	w := newWorld(t, nil)
