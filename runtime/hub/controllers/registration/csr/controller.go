@@ -65,8 +65,24 @@ func NewController(c client.Client, live, tokens client.Reader, recorder events.
 	return &Controller{client: c, live: live, tokens: tokens, events: recorder, clock: clk, approvedUsers: o.ApprovedUsers}
 }
 
+// undecidedOf indexes the requests that are not decided by their cluster. They are few,
+// and a fleet that has just joined has a decided one for each cluster.
+const undecidedOf = "undecidedOf"
+
+func clusterOfUndecided(o client.Object) []string {
+	r, ok := o.(*certificatesv1.CertificateSigningRequest)
+	if !ok || decided(r) || r.Labels[cluster.NameLabel] == "" {
+		return nil
+	}
+	return []string{r.Labels[cluster.NameLabel]}
+}
+
 // Register adds the controller to a manager.
 func (c *Controller) Register(m manager.Manager) error {
+	requests := &certificatesv1.CertificateSigningRequest{}
+	if err := m.GetFieldIndexer().IndexField(context.Background(), requests, undecidedOf, clusterOfUndecided); err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(m).
 		Named("csr").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
@@ -298,6 +314,6 @@ func (c *Controller) requestsOfToken(ctx context.Context, secret client.Object) 
 
 // undecided are the undecided requests of the cluster of this name.
 func (c *Controller) undecided(ctx context.Context, name string) []reconcile.Request {
-	open := func(r *certificatesv1.CertificateSigningRequest) bool { return !decided(r) }
-	return watch.Matching(ctx, c.client, &certificatesv1.CertificateSigningRequestList{}, open, client.MatchingLabels{cluster.NameLabel: name})
+	return watch.Matching[client.Object](ctx, c.client, &certificatesv1.CertificateSigningRequestList{}, nil,
+		client.MatchingFields{undecidedOf: name})
 }

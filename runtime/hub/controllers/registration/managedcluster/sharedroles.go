@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
@@ -42,9 +44,29 @@ func (c *SharedRoles) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clusterrole").
 		Watches(&clusterv1.ManagedCluster{}, watch.Always("shared"),
-			builder.WithPredicates(watch.Only(watch.Created, watch.Deleted))).
+			builder.WithPredicates(c.clusterComesOrGoes())).
 		Watches(&rbacv1.ClusterRole{}, watch.Always("shared"), builder.WithPredicates(shared)).
 		Complete(patch.RetryConflicts(c))
+}
+
+// clusterComesOrGoes selects deletions, which may be of the last cluster, and new clusters
+// for which a role is not there. To look at all clusters for each new one would cost the
+// more, the more there are.
+func (c *SharedRoles) clusterComesOrGoes() predicate.Predicate {
+	return predicate.And(watch.Only(watch.Created, watch.Deleted), predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return c.lacksRole() },
+	})
+}
+
+func (c *SharedRoles) lacksRole() bool {
+	for _, role := range roles(nil) {
+		have := &rbacv1.ClusterRole{}
+		err := c.client.Get(context.Background(), client.ObjectKeyFromObject(role), have, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Reconcile makes the roles when there is a cluster and deletes them when there
