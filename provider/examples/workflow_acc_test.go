@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -50,11 +51,17 @@ func TestAccWorkflow(t *testing.T) {
 			failed = true
 			t.Errorf("%s: %v: %s", step.Name, err, said)
 		}
+		if strings.Contains(step.Run, "terraform test") && !succeeded.Match(said) {
+			t.Errorf("%s: it does not say how many tests have passed: %s", step.Name, said)
+		}
 	}
 	if ran < 6 {
 		t.Errorf("only %d steps ran", ran)
 	}
 }
+
+// succeeded is what terraform test ends on.
+var succeeded = regexp.MustCompile(`Success!\S* [1-9]\d* passed, 0 failed`)
 
 // workflowStep is a step of a workflow's job.
 type workflowStep struct{ Name, If, Run string }
