@@ -153,7 +153,7 @@ func (o *Options) shareKeys(ctx context.Context) error {
 		return fmt.Errorf("--replica-key-file %q: %w at %s: start a replica first that has them in its folder pki, "+
 			"with the same file", o.ReplicaKeyFile, err, at)
 	case err != nil:
-		return fmt.Errorf("share the keys of replicas through %s: %w", at, err)
+		return fmt.Errorf("share the keys of replicas: %w", o.explainSilence(err))
 	}
 	return nil
 }

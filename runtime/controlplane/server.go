@@ -193,11 +193,7 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 	aggregator, err := buildChain(ctx, o, listener, files, objects.endpoints)
 	if err != nil {
 		objects.stop()
-		if len(o.EtcdServers) > 0 && errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("no answer from etcd at %s: look whether it runs, "+
-				"and whether --etcd-cafile, --etcd-certfile and --etcd-keyfile are what it takes: %w", strings.Join(o.EtcdServers, ","), err)
-		}
-		return err
+		return o.explainSilence(err)
 	}
 	s.handler, s.Authorizer = aggregator.GenericAPIServer.Handler, aggregator.GenericAPIServer.Authorizer
 	s.token = aggregator.GenericAPIServer.LoopbackClientConfig.BearerToken

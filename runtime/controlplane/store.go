@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,6 +44,15 @@ func newStoreClient(o Options, endpoints []string) (*storeClient, error) {
 		return nil, fmt.Errorf("make a client of etcd: %w", err)
 	}
 	return &storeClient{c}, nil
+}
+
+// explainSilence says what to look at when an external etcd has not answered.
+func (o *Options) explainSilence(err error) error {
+	if len(o.EtcdServers) == 0 || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("no answer from etcd at %s: look whether it runs, and whether --etcd-cafile, --etcd-certfile "+
+		"and --etcd-keyfile are what it takes: %w", strings.Join(o.EtcdServers, ","), err)
 }
 
 // etcdTLS is how clients and an external etcd know each other.
