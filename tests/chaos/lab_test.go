@@ -257,14 +257,8 @@ func tail(log string) string { return log[max(0, len(log)-4000):] }
 // converged says what is not yet as it has to be: what users have written, the works that
 // follow from it, what is in the clusters, and what is reported.
 func (l *lab) converged() error {
-	select {
-	case err := <-l.hub.Exited():
-		if !l.mayHaveEnded {
-			return fmt.Errorf("the hub has ended by itself: %w", err)
-		} else if err := l.hub.Restart(); err != nil {
-			return err
-		}
-	default:
+	if err := l.serving(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -331,6 +325,22 @@ func (l *lab) converged() error {
 	}
 	l.model.settle(l.round, read)
 	return nil
+}
+
+// serving checks that the hub answers. One that may have given up is started again.
+func (l *lab) serving() error {
+	select {
+	case err := <-l.hub.Exited():
+		if !l.mayHaveEnded {
+			return fmt.Errorf("the hub has ended by itself: %w", err)
+		} else if err := l.hub.Restart(); err != nil {
+			return err
+		}
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return l.admin.Get(ctx, client.ObjectKey{Name: labNamespace}, &corev1.Namespace{})
 }
 
 // contentOf is what a work puts into a cluster.

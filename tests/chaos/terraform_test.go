@@ -135,6 +135,7 @@ func (l *lab) writeInfrastructure() (finish func()) {
 	return func() {
 		if err := <-applied; err != nil {
 			l.note("%v", err)
+			testkit.Eventually(l.t, l.atLeisure(l.serving))
 			if again := in.apply(); again != nil {
 				l.t.Fatalf("round %d, seed %d: %v\n%s", l.round, *seed, errors.Join(err, again), l.report())
 			}
