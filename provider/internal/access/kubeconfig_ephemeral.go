@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral/schema"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
@@ -63,43 +62,29 @@ func NewKubeconfig() ephemeral.EphemeralResource {
 }
 
 func kubeconfigAttributes() map[string]schema.Attribute {
-	text := func(description string, validators ...validator.String) schema.StringAttribute {
-		return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: validators}
-	}
-	set := func(description string, validators ...validator.Set) schema.SetAttribute {
-		return schema.SetAttribute{
-			MarkdownDescription: description, Optional: true, ElementType: types.StringType,
-			Validators: append(validators, setvalidator.SizeAtLeast(1)),
-		}
-	}
 	attributes := map[string]schema.Attribute{
-		"logical_cloud": schema.StringAttribute{
-			MarkdownDescription: "The logical cloud as `namespace/name`: `id` of a " +
-				"`muster_logical_cloud`.", Required: true,
-			Validators: []validator.String{validCloud()},
-		},
-		"managed_cluster": text("One of the cloud's clusters. Either this or `managed_clusters`.",
+		"logical_cloud": attribute.Required("The logical cloud as `namespace/name`: `id` of a "+
+			"`muster_logical_cloud`.", validCloud()),
+		"managed_cluster": attribute.Optional("One of the cloud's clusters. Either this or `managed_clusters`.",
 			attribute.ValidClusterName()),
-		"managed_clusters": set("Several of the cloud's clusters. Then `host` and the like are null, and `clusters` "+
-			"has them by cluster.", setvalidator.ValueStringsAre(attribute.ValidClusterName())),
-		"user": text("User of the hub that gets access, if not the one that the provider is to the hub. Asking for "+
-			"another needs the right to impersonate that user.", stringvalidator.LengthBetween(1, 253)),
-		"groups": set("Groups of `user`, by which grants to groups are found. Only with `user`.",
-			setvalidator.AlsoRequires(path.MatchRoot("user"))),
-		"mode": text("How to get in: by a client `Certificate`, by a service account's `Token`, or `Auto` for a "+
-			"certificate where the cluster signs one, and a token elsewhere. Defaults to the one mode that the "+
-			"logical cloud allows, or to "+
+		"managed_clusters": attribute.OptionalTextSet("Several of the cloud's clusters. Then `host` and the like "+
+			"are null, and `clusters` has them by cluster.", setvalidator.SizeAtLeast(1),
+			setvalidator.ValueStringsAre(attribute.ValidClusterName())),
+		"user": attribute.Optional("User of the hub that gets access, if not the one that the provider is to the "+
+			"hub. Asking for another needs the right to impersonate that user.", stringvalidator.LengthBetween(1, 253)),
+		"groups": attribute.OptionalTextSet("Groups of `user`, by which grants to groups are found. Only with `user`.",
+			setvalidator.SizeAtLeast(1), setvalidator.AlsoRequires(path.MatchRoot("user"))),
+		"mode": attribute.Optional("How to get in: by a client `Certificate`, by a service account's `Token`, or "+
+			"`Auto` for a certificate where the cluster signs one, and a token elsewhere. Defaults to the one mode "+
+			"that the logical cloud allows, or to "+
 			"`Auto`.", attribute.OneOf(v1alpha1.AccessCertificate, v1alpha1.AccessToken, v1alpha1.AccessAuto)...),
-		"ttl": text("How long access lasts if it is not withdrawn before, such as `1h`: whole seconds from `10m`. It "+
-			"can't be prolonged, so it has to last for the whole run. If omitted, what the cloud "+
+		"ttl": attribute.Optional("How long access lasts if it is not withdrawn before, such as `1h`: whole seconds "+
+			"from `10m`. It can't be prolonged, so it has to last for the whole run. If omitted, what the cloud "+
 			"says.", ValidLifetime()),
-		"timeout": text(attribute.TimeoutText("the answer", defaultWait), attribute.ValidDuration(time.Second)),
-		"granted_to": schema.StringAttribute{
-			MarkdownDescription: "User of the hub that has access.", Computed: true,
-		},
-		"expires_at": schema.StringAttribute{
-			MarkdownDescription: "When access ends, in RFC 3339; the earliest of several.", Computed: true,
-		},
+		"timeout": attribute.Optional(attribute.TimeoutText("the answer", defaultWait),
+			attribute.ValidDuration(time.Second)),
+		"granted_to": attribute.TextAttribute("User of the hub that has access."),
+		"expires_at": attribute.TextAttribute("When access ends, in RFC 3339; the earliest of several."),
 		"kubeconfig": schema.StringAttribute{
 			MarkdownDescription: "A kubeconfig with a context `USER@CLUSTER` for each cluster, in the cloud's " +
 				"namespace.",

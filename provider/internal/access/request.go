@@ -115,9 +115,8 @@ func requestTable() attribute.Table[request] {
 		stringvalidator.LengthBetween(1, 253))
 	user.PlanModifiers = []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	return attribute.Table[request]{
-		attribute.Code("logical_cloud",
-			attribute.Identifying("The logical cloud as `namespace/name`: `id` of a `muster_logical_cloud`. Changing "+
-				"it replaces the request.", validCloud()),
+		attribute.Code("logical_cloud", attribute.Identifying("The logical cloud as `namespace/name`: `id` of a "+
+			"`muster_logical_cloud`. Changing it replaces the request.", validCloud()),
 			func(cloud types.String, to request) {
 				_, to.Spec.LogicalCloud, _ = useraccess.SplitCloud(cloud.ValueString()) // validated
 			},
@@ -128,11 +127,10 @@ func requestTable() attribute.Table[request] {
 			attribute.Identifying("One of the cloud's clusters. Changing it replaces the request.",
 				attribute.ValidClusterName()),
 			func(r request) *string { return &r.Spec.ManagedCluster }).Once(),
-		attribute.Code("csr_pem",
-			attribute.Required("Certificate request in PEM: `cert_request_pem` of a `tls_cert_request`, or what "+
-				"`muster access request` prints. Its subject has to be that of the data source "+
-				"`muster_access_subject`. Changing it asks again, and withdraws the former key when there is a new "+
-				"certificate.", validRequest()),
+		attribute.Code("csr_pem", attribute.Required("Certificate request in PEM: `cert_request_pem` of a "+
+			"`tls_cert_request`, or what `muster access request` prints. Its subject has to be that of the data "+
+			"source `muster_access_subject`. Changing it asks again, and withdraws the former key when there is a "+
+			"new certificate.", validRequest()),
 			func(text types.String, to request) { to.Spec.Request = []byte(text.ValueString()) },
 			func(from request) types.String { return types.StringValue(string(from.Spec.Request)) }).
 			At("spec.request").Once(),
@@ -148,9 +146,9 @@ func requestTable() attribute.Table[request] {
 				},
 			},
 			func(r request) *[]string { return &r.Spec.Requester.Groups }).LeftToOthers(isAnother).Once(),
-		attribute.Seconds("ttl",
-			attribute.Optional("How long access lasts, such as `8h`: whole seconds from `10m`, and not longer than "+
-				"the cloud allows. If omitted, what the cloud says. Changing it asks again.", ValidLifetime()),
+		attribute.Seconds("ttl", attribute.Optional("How long access lasts, such as `8h`: whole seconds from `10m`, "+
+			"and not longer than the cloud allows. If omitted, what the cloud says. Changing it asks "+
+			"again.", ValidLifetime()),
 			func(r request) *int32 { return &r.Spec.ExpirationSeconds }).At("spec.expirationSeconds").Once(),
 		attribute.Local[request]("renew_before", attribute.Optional("How long before the end an apply asks again, "+
 			"such as `2h`. If omitted, when a third of the time is left.", attribute.ValidDuration(time.Second))),

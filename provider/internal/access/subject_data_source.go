@@ -19,19 +19,15 @@ import (
 
 // NewSubject is the data source muster_access_subject.
 func NewSubject() datasource.DataSource {
-	text := attribute.TextAttributeOfData
+	text := attribute.TextAttribute
 	return crud.Query{
 		Type: "access_subject",
 		Description: "The subject that a certificate request has to have with which a user asks for access to " +
 			"clusters, for `tls_cert_request` and `muster_access_request`. The hub takes no other.",
 		Attributes: func() map[string]schema.Attribute {
 			return map[string]schema.Attribute{
-				"public_key_pem": schema.StringAttribute{
-					MarkdownDescription: "The public key of the request, in PEM: `public_key_pem` of a " +
-						"`tls_private_key`. ECDSA P-256 or P-384, or RSA of at least 3072 bits.",
-					Required:   true,
-					Validators: []validator.String{attribute.ValidPEM()},
-				},
+				"public_key_pem": attribute.Required("The public key of the request, in PEM: `public_key_pem` of a "+
+					"`tls_private_key`. ECDSA P-256 or P-384, or RSA of at least 3072 bits.", attribute.ValidPEM()),
 				"user": schema.StringAttribute{
 					MarkdownDescription: "User of the hub that gets access. If omitted, the one that the provider is " +
 						"to the hub.",

@@ -16,8 +16,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -72,7 +70,7 @@ func (a *declared) Metadata(_ context.Context, req action.MetadataRequest, resp 
 // Schema implements action.Action.
 func (a *declared) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	if a.takes != "" {
-		a.attributes["timeout"] = optional(attribute.TimeoutText(a.takes, a.timeout),
+		a.attributes["timeout"] = attribute.Optional(attribute.TimeoutText(a.takes, a.timeout),
 			attribute.ValidDuration(time.Second))
 	}
 	resp.Schema = schema.Schema{MarkdownDescription: a.description, Attributes: a.attributes}
@@ -86,29 +84,8 @@ func (a *declared) Configure(_ context.Context, req action.ConfigureRequest, res
 // ConfigValidators implements action.ActionWithConfigValidators.
 func (a *declared) ConfigValidators(context.Context) []action.ConfigValidator { return a.validators }
 
-// required is a text that has to be set.
-func required(description string, valid validator.String) schema.StringAttribute {
-	return schema.StringAttribute{
-		MarkdownDescription: description, Required: true, Validators: []validator.String{valid},
-	}
-}
-
-// optional is a text that may be left out.
-func optional(description string, valid ...validator.String) schema.StringAttribute {
-	return schema.StringAttribute{MarkdownDescription: description, Optional: true, Validators: valid}
-}
-
-// flag is true or false, and false if it is left out.
-func flag(description string) schema.BoolAttribute {
-	return schema.BoolAttribute{MarkdownDescription: description, Optional: true}
-}
-
 // someClusters are the names of clusters.
-func someClusters(description string) schema.SetAttribute {
-	return schema.SetAttribute{
-		MarkdownDescription: description, Optional: true, ElementType: types.StringType,
-		Validators: []validator.Set{
-			setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(attribute.ValidClusterName()),
-		},
-	}
+func someClusters(description string) schema.Attribute {
+	return attribute.OptionalTextSet(description, setvalidator.SizeAtLeast(1),
+		setvalidator.ValueStringsAre(attribute.ValidClusterName()))
 }

@@ -102,12 +102,11 @@ func rotateCertificate() declaration {
 			"The certificate from before **stays valid until it expires**, as API servers take no certificates " +
 			"back. To shut out anyone who has its key, let the cluster join again with another agent (`muster " +
 			"rejoin`): a muster hub then refuses the agent from before.\n\n" +
-			"The action puts the annotation " +
-			"`" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, " +
+			"The action puts the annotation `" + cluster.RenewCertificateAnnotation + "` on the ManagedCluster, " +
 			"which the agent removes when it is done. Agents of Open Cluster Management do not know it: the action " +
 			"says so after a while, takes the annotation back and fails.",
 		attributes: map[string]schema.Attribute{
-			clusterName: required("Name of the managed cluster. It has to be accepted and to have joined.",
+			clusterName: attribute.Required("Name of the managed cluster. It has to be accepted and to have joined.",
 				attribute.ValidClusterName()),
 		},
 		takes: "the renewal", timeout: defaultAnswer,
@@ -247,16 +246,15 @@ func replayWork() declaration {
 			"report. The agent forgets what it knows of the objects, and any pause after a quarrel with another " +
 			"controller or a lack of rights. It fails when the manifests still can't be applied, with the " +
 			"reasons.\n\n" +
-			"The action puts the annotation " +
-			"`" + work.ReplayAnnotation + "` on the ManifestWork, which the agent " +
+			"The action puts the annotation `" + work.ReplayAnnotation + "` on the ManifestWork, which the agent " +
 			"removes when it has reported. Agents of Open Cluster Management apply the work then as well, and do " +
 			"not answer: the action says so after a while, takes the annotation back and fails.",
 		attributes: map[string]schema.Attribute{
-			clusterName: required("Name of the managed cluster.", attribute.ValidClusterName()),
-			"name":      required("Name of the manifest work.", attribute.ValidObjectName("work name")),
-			"lift_complete": flag("Whether to apply also a work that is `Complete`, whose objects the agent " +
-				"otherwise leaves alone. As long as its condition rules say so, it is complete again afterwards. " +
-				"A finished Job that still exists stays finished; delete it in the cluster first."),
+			clusterName: attribute.Required("Name of the managed cluster.", attribute.ValidClusterName()),
+			"name":      attribute.Required("Name of the manifest work.", attribute.ValidObjectName("work name")),
+			"lift_complete": attribute.OptionalFlag("Whether to apply also a work that is `Complete`, whose objects " +
+				"the agent otherwise leaves alone. As long as its condition rules say so, it is complete again " +
+				"afterwards. A finished Job that still exists stays finished; delete it in the cluster first."),
 		},
 		takes: "the agent", timeout: defaultAnswer,
 		doing: "replay the manifest work", to: []string{clusterName, "name"},

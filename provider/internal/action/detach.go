@@ -44,23 +44,23 @@ func detachCluster() declaration {
 			"A cluster that a `muster_managed_cluster` manages leaves with that resource: `terraform destroy`, or " +
 			"removing it from the configuration. The action warns of one.",
 		attributes: map[string]schema.Attribute{
-			clusterName: required("Name of the managed cluster. One that the hub no longer has, as its namespace "+
-				"shows, is detached already; a name that the hub has never had is an error.",
+			clusterName: attribute.Required("Name of the managed cluster. One that the hub no longer has, as its "+
+				"namespace shows, is detached already; a name that the hub has never had is an error.",
 				attribute.ValidClusterName()),
-			"force": flag("Whether to take away what only the cluster's agent can take away by itself: the " +
-				"finalizers of the cluster's works and add-ons. This is for lost clusters. " +
-				"It begins at once when the hub no longer hears from the agent, and else after `force_after`. " +
-				"**What the works have made stays in the cluster**, and nothing will remove it; the action lists it."),
-			"force_after": optional("How long, with `force`, a cluster whose agent still reports may clean up "+
-				"by itself. Defaults to `1m`.", attribute.ValidDuration(0)),
-			"delete_namespace": flag("Whether to delete the cluster's namespace on the hub as well, with all that " +
-				"others have put there. Hubs keep it by default, for a cluster that comes back."),
-			"cluster_kubeconfig": optional("Path of a kubeconfig of the cluster. In the end the action removes from "+
-				"there all that was installed with the agent: its Deployment, roles, bindings, Secrets and "+
-				"namespaces. It lists what it leaves, and why, and can be run again. It leaves an agent of a "+
+			"force": attribute.OptionalFlag("Whether to take away what only the cluster's agent can take away by " +
+				"itself: the finalizers of the cluster's works and add-ons. This is for lost clusters. It begins at " +
+				"once when the hub no longer hears from the agent, and else after `force_after`. **What the works " +
+				"have made stays in the cluster**, and nothing will remove it; the action lists it."),
+			"force_after": attribute.Optional("How long, with `force`, a cluster whose agent still reports may "+
+				"clean up by itself. Defaults to `1m`.", attribute.ValidDuration(0)),
+			"delete_namespace": attribute.OptionalFlag("Whether to delete the cluster's namespace on the hub as " +
+				"well, with all that others have put there. Hubs keep it by default, for a cluster that comes back."),
+			"cluster_kubeconfig": attribute.Optional("Path of a kubeconfig of the cluster. In the end the action "+
+				"removes from there all that was installed with the agent: its Deployment, roles, bindings, Secrets "+
+				"and namespaces. It lists what it leaves, and why, and can be run again. It leaves an agent of a "+
 				"`muster_klusterlet`, and one that serves another name, and begins nothing while the hub imports "+
 				"the cluster.", attribute.NotEmpty()),
-			"cluster_context": optional("Context in `cluster_kubeconfig`. Defaults to its current one.",
+			"cluster_context": attribute.Optional("Context in `cluster_kubeconfig`. Defaults to its current one.",
 				stringvalidator.AlsoRequires(path.MatchRoot("cluster_kubeconfig"))),
 		},
 		takes: "all of it", timeout: attribute.DefaultDelete,

@@ -33,16 +33,16 @@ func resumeRollout() declaration {
 			"It does not change how many failures are tolerated: that is `max_failures` of the rollout strategy. " +
 			"Other manifests begin a rollout of their own.",
 		attributes: map[string]schema.Attribute{
-			"namespace": required("Namespace of the replica set.", attribute.ValidName("namespace")),
-			"name":      required("Name of the replica set.", attribute.ValidObjectName("replica set name")),
+			"namespace": attribute.Required("Namespace of the replica set.", attribute.ValidName("namespace")),
+			"name":      attribute.Required("Name of the replica set.", attribute.ValidObjectName("replica set name")),
 			"managed_clusters": someClusters("Names of the clusters whose works are tried again. If omitted, all " +
 				"that have failed: the work could not be applied, is `Degraded`, or has been `Progressing` for " +
 				"longer than the strategy's `progress_deadline`."),
-			"recreate": flag("Whether to delete the works that have failed, so that the hub makes them again. " +
-				"**Their objects are removed from the clusters and created again.** This is for objects that can't " +
-				"recover, such as a Job that has used up its attempts."),
-			"rolled_out": flag("Whether to wait until the rollout has reached all clusters, beyond the recovery of " +
-				"those that have failed."),
+			"recreate": attribute.OptionalFlag("Whether to delete the works that have failed, so that the hub makes " +
+				"them again. **Their objects are removed from the clusters and created again.** This is for objects " +
+				"that can't recover, such as a Job that has used up its attempts."),
+			"rolled_out": attribute.OptionalFlag("Whether to wait until the rollout has reached all clusters, " +
+				"beyond the recovery of those that have failed."),
 		},
 		takes: "the wait", timeout: attribute.DefaultWait,
 		doing: "resume the rollout of replica set", to: []string{"namespace", "name"},

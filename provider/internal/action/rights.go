@@ -41,9 +41,9 @@ func denyCluster() declaration {
 			"A cluster that a `muster_cluster_acceptance` accepts is better denied there, with `accepted = false`: " +
 			"its next apply would accept the cluster again, so the action refuses.",
 		attributes: map[string]schema.Attribute{
-			clusterName: required("Name of the managed cluster.", attribute.ValidClusterName()),
-			"force_conflicts": flag("Whether to deny the cluster also when a `muster_cluster_acceptance` accepts " +
-				"it, for emergencies. Change that resource before its next apply."),
+			clusterName: attribute.Required("Name of the managed cluster.", attribute.ValidClusterName()),
+			"force_conflicts": attribute.OptionalFlag("Whether to deny the cluster also when a " +
+				"`muster_cluster_acceptance` accepts it, for emergencies. Change that resource before its next apply."),
 		},
 		takes: "the hub", timeout: 2 * time.Minute,
 		doing: "deny managed cluster", to: []string{clusterName}, do: deny,
@@ -128,10 +128,10 @@ func revokeToken() declaration {
 			"A token that a `muster_bootstrap_token` manages is revoked by destroying that resource, and rotated " +
 			"with `terraform apply -replace`. The action warns of one, as the next apply would make another.",
 		attributes: map[string]schema.Attribute{
-			"token_id": optional("Public half of the token: the six characters before the dot. Give either this or "+
-				"`managed_cluster`.", validTokenID()),
-			clusterName: optional("Name of a cluster: all tokens that are for it alone are revoked. Those for "+
-				"several clusters or for any stay; the action names the former.", attribute.ValidClusterName()),
+			"token_id": attribute.Optional("Public half of the token: the six characters before the dot. Give "+
+				"either this or `managed_cluster`.", validTokenID()),
+			clusterName: attribute.Optional("Name of a cluster: all tokens that are for it alone are revoked. Those "+
+				"for several clusters or for any stay; the action names the former.", attribute.ValidClusterName()),
 		},
 		validators: []action.ConfigValidator{actionvalidator.ExactlyOneOf(path.MatchRoot("token_id"),
 			path.MatchRoot(clusterName))},

@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,18 +46,14 @@ func waitJoined() declaration {
 		attributes: map[string]schema.Attribute{
 			"managed_clusters": someClusters("Names of the clusters. They need not exist yet. Give either these, or " +
 				"`cluster_set`, `label_selector` or both."),
-			"cluster_set": optional("Name of a cluster set: its clusters are waited for, also those that enter "+
-				"it meanwhile.", attribute.ValidName("cluster set name")),
-			"label_selector": optional("Selects clusters by their labels, as kubectl does: `env=prod,region in "+
-				"(eu,us)`.", attribute.ValidSelector()),
-			"minimum": schema.Int64Attribute{
-				MarkdownDescription: "How many of the clusters suffice. If omitted, all of them have to be there, " +
-					"and one at least.",
-				Optional:   true,
-				Validators: []validator.Int64{int64validator.AtLeast(1)},
-			},
-			"until": optional("`available` waits until the hub hears from the agents and the clusters' API servers "+
-				"are well (`"+cluster.ConditionAvailable+"`), "+
+			"cluster_set": attribute.Optional("Name of a cluster set: its clusters are waited for, also those that "+
+				"enter it meanwhile.", attribute.ValidName("cluster set name")),
+			"label_selector": attribute.Optional("Selects clusters by their labels, as kubectl does: "+
+				"`env=prod,region in (eu,us)`.", attribute.ValidSelector()),
+			"minimum": attribute.OptionalNumber("How many of the clusters suffice. If omitted, all of them have to "+
+				"be there, and one at least.", int64validator.AtLeast(1)),
+			"until": attribute.Optional("`available` waits until the hub hears from the agents and the clusters' "+
+				"API servers are well (`"+cluster.ConditionAvailable+"`), "+
 				"`joined` only until the agents have their certificates (`"+cluster.ConditionJoined+"`). Defaults to "+
 				"`available`.", stringvalidator.OneOf("available", "joined")),
 		},

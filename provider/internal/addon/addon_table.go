@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
@@ -37,9 +36,9 @@ func addOnTable() attribute.Table[fleetAddOn] {
 			func(o fleetAddOn) *string { return &o.Spec.AddOnMeta.Description }).
 			At("spec.addOnMeta.description").LeftToOthers(always),
 		managedByField(),
-		attribute.Code("template",
-			attribute.Optional("Name of the `muster_addon_template` that the add-on is made from, where neither a "+
-				"placement nor a cluster names another one.", attribute.ValidObjectName("template name")),
+		attribute.Code("template", attribute.Optional("Name of the `muster_addon_template` that the add-on is made "+
+			"from, where neither a placement nor a cluster names another "+
+			"one.", attribute.ValidObjectName("template name")),
 			func(value types.String, o fleetAddOn) {
 				addDefault(o, addon.TemplateResource, v1alpha1.ConfigReferent{Name: value.ValueString()})
 			},
@@ -60,12 +59,9 @@ func addOnTable() attribute.Table[fleetAddOn] {
 			}).At("spec.supportedConfigs"),
 		supportedConfigsField(),
 		placementsField(),
-		attribute.Local[fleetAddOn]("preview", schema.BoolAttribute{
-			MarkdownDescription: "Whether a plan that changes where the add-on is installed asks the hub for the " +
-				"fleet, and warns of the clusters that would get and lose it. A hub that does not answer at once is " +
-				"no error. Defaults to `true`.",
-			Optional: true,
-		}),
+		attribute.Local[fleetAddOn]("preview", attribute.OptionalFlag("Whether a plan that changes where the add-on "+
+			"is installed asks the hub for the fleet, and warns of the clusters that would get and lose it. A hub "+
+			"that does not answer at once is no error. Defaults to `true`.")),
 		attribute.Local[fleetAddOn]("wait", addOnWaitAttribute().Schema()),
 		attribute.Local[fleetAddOn]("ready",
 			attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")),
@@ -77,15 +73,10 @@ func addOnTable() attribute.Table[fleetAddOn] {
 func always(attribute.Owned, fleetAddOn) bool { return true }
 
 func managedByField() attribute.Field[fleetAddOn] {
-	return attribute.Code("managed_by",
-		schema.StringAttribute{
-			MarkdownDescription: "Who installs and configures the add-on in the clusters. `hub`: the hub, by " +
-				"`placements` and configurations. `self`: a manager of its own, and the hub leaves it alone. " +
-				"It is the annotation `" + addon.LifecycleAnnotation + "`. If omitted, the annotation is left as it " +
-				"is; without it the hub manages the add-on.",
-			Optional:   true,
-			Validators: attribute.OneOf(managedByHub, managedBySelf),
-		},
+	return attribute.Code("managed_by", attribute.Optional("Who installs and configures the add-on in the clusters. "+
+		"`hub`: the hub, by `placements` and configurations. `self`: a manager of its own, and the hub leaves it "+
+		"alone. It is the annotation `"+addon.LifecycleAnnotation+"`. If omitted, the annotation is left as it "+
+		"is; without it the hub manages the add-on.", attribute.OneOf(managedByHub, managedBySelf)...),
 		func(value types.String, o fleetAddOn) {
 			o.Annotations = attribute.OrEmpty(o.Annotations)
 			o.Annotations[addon.LifecycleAnnotation] = addon.LifecycleAddOnManager
@@ -173,8 +164,7 @@ func referentTable(namespaced bool) attribute.Table[*v1alpha1.ConfigReferent] {
 	}
 	return attribute.Table[*v1alpha1.ConfigReferent]{
 		attribute.Text("namespace", namespace, func(r *v1alpha1.ConfigReferent) *string { return &r.Namespace }),
-		attribute.Text("name",
-			attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
+		attribute.Text("name", attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
 			func(r *v1alpha1.ConfigReferent) *string { return &r.Name }),
 	}
 }
@@ -186,27 +176,18 @@ func referentAttribute(description string, namespaced bool) schema.SingleNestedA
 }
 
 func supportedConfigsField() attribute.Field[fleetAddOn] {
-	return attribute.Objects("supported_configs",
-		schema.ListNestedAttribute{
-			MarkdownDescription: "Kinds of configuration that the add-on understands, each with an optional " +
-				"default. The hub refuses to configure an add-on with any other kind. `template` and " +
-				"`deployment_config` are short for the kinds " +
-				"`" + addon.TemplateResource + "` and `" + addon.DeploymentConfigResource + "` with a default. To " +
-				"give each placement a template of its own, name the kind " +
-				"`" + addon.TemplateResource + "` here without a default.",
-			Optional:   true,
-			Validators: []validator.List{listvalidator.SizeAtLeast(1), validSupported()},
-		},
+	return attribute.Objects("supported_configs", attribute.OptionalObjects("Kinds of configuration that the add-on "+
+		"understands, each with an optional default. The hub refuses to configure an add-on with any other kind. "+
+		"`template` and `deployment_config` are short for the kinds "+
+		"`"+addon.TemplateResource+"` and `"+addon.DeploymentConfigResource+"` with a default. To "+
+		"give each placement a template of its own, name the kind "+
+		"`"+addon.TemplateResource+"` here without a default.", listvalidator.SizeAtLeast(1), validSupported()),
 		func(o fleetAddOn) *[]v1alpha1.ConfigMeta { return &o.Spec.SupportedConfigs },
 		attribute.Text("group", configGroupAttribute(), func(c *v1alpha1.ConfigMeta) *string { return &c.Group }),
 		attribute.Text("resource", configResourceAttribute(),
 			func(c *v1alpha1.ConfigMeta) *string { return &c.Resource }),
-		attribute.ObjectPointer("default",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "The configuration for all clusters, where neither a placement nor a cluster " +
-					"names another one of the kind.",
-				Optional: true,
-			},
+		attribute.ObjectPointer("default", attribute.OptionalObject("The configuration for all clusters, where "+
+			"neither a placement nor a cluster names another one of the kind."),
 			func(c *v1alpha1.ConfigMeta) **v1alpha1.ConfigReferent { return &c.DefaultConfig },
 			referentTable(false)...)).
 		From(otherKinds).KeepsWording()
@@ -214,17 +195,11 @@ func supportedConfigsField() attribute.Field[fleetAddOn] {
 
 func placementsField() attribute.Field[fleetAddOn] {
 	type placement = *v1alpha1.PlacementStrategy
-	return attribute.Objects("placements",
-		schema.ListNestedAttribute{
-			MarkdownDescription: "Placements that select the clusters. A cluster that several of them select goes " +
-				"by the last of these in the list. If omitted, the add-on is installed by hand, with " +
-				"`muster_cluster_addon`.",
-			Optional:   true,
-			Validators: []validator.List{validPlacements()},
-		},
+	return attribute.Objects("placements", attribute.OptionalObjects("Placements that select the clusters. A "+
+		"cluster that several of them select goes by the last of these in the list. If omitted, the add-on is "+
+		"installed by hand, with `muster_cluster_addon`.", validPlacements()),
 		func(o fleetAddOn) *[]v1alpha1.PlacementStrategy { return &o.Spec.InstallStrategy.Placements },
-		attribute.Text("namespace",
-			attribute.Required("Namespace of the placement.", attribute.ValidName("namespace")),
+		attribute.Text("namespace", attribute.Required("Namespace of the placement.", attribute.ValidName("namespace")),
 			func(p placement) *string { return &p.Namespace }),
 		attribute.Text("name", attribute.Required("Name of the placement.", attribute.ValidName("placement name")),
 			func(p placement) *string { return &p.Name }),
@@ -276,7 +251,7 @@ func installedClusters() attribute.Field[fleetAddOn] {
 
 // textsAttribute is a list of texts that only the provider sets.
 func textsAttribute(description string) schema.ListAttribute {
-	return schema.ListAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
+	return attribute.TextsAttribute(description)
 }
 
 // plannedTable are what the last change was expected to do.

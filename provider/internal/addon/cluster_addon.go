@@ -10,9 +10,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -109,29 +106,22 @@ func clusterAddOnTable() attribute.Table[clusterAddOn] {
 		configsField("Configurations for this cluster. Of each kind that they contain they replace those of the "+
 			"placement, and the add-on's defaults. A change of their content waits for no rollout.",
 			func(object clusterAddOn) *[]v1alpha1.AddOnConfig { return &object.Spec.Configs }),
-		attribute.AnnotationField[clusterAddOn]("hosting_cluster",
-			attribute.Optional("Name of the managed cluster in which the add-on's agent runs, where that is another "+
-				"one than its own. It is the annotation `"+addon.HostingClusterAnnotation+
-				"`. If omitted, the annotation is left as it is: the hub copies that of the managed cluster when it "+
-				"installs an add-on for a placement. The add-on has to support it.", attribute.ValidClusterName()),
+		attribute.AnnotationField[clusterAddOn]("hosting_cluster", attribute.Optional("Name of the managed cluster "+
+			"in which the add-on's agent runs, where that is another one than its own. It is the annotation "+
+			"`"+addon.HostingClusterAnnotation+
+			"`. If omitted, the annotation is left as it is: the hub copies that of the managed cluster when it "+
+			"installs an add-on for a placement. The add-on has to support it.", attribute.ValidClusterName()),
 			addon.HostingClusterAnnotation),
-		attribute.Text("install_namespace",
-			schema.StringAttribute{
-				MarkdownDescription: "Namespace in the cluster for the agent of an add-on that has a manager of its " +
-					"own. Those from templates do not look at it: use `agent_install_namespace` of a " +
-					"`muster_addon_deployment_config`. Defaults to `" + addon.DefaultInstallNamespace + "`.",
-				Optional: true, Computed: true, Default: stringdefault.StaticString(addon.DefaultInstallNamespace),
-				Validators: []validator.String{attribute.ValidName("namespace")},
-			},
+		attribute.Text("install_namespace", attribute.Defaulted("Namespace in the cluster for the agent of an "+
+			"add-on that has a manager of its own. Those from templates do not look at it: use "+
+			"`agent_install_namespace` of a `muster_addon_deployment_config`. Defaults to "+
+			"`"+addon.DefaultInstallNamespace+"`.", addon.DefaultInstallNamespace, attribute.ValidName("namespace")),
 			func(object clusterAddOn) *string { return &object.Spec.InstallNamespace }),
 		attribute.Local[clusterAddOn]("wait", clusterAddOnWaitAttribute().Schema()),
-		attribute.Local[clusterAddOn]("triggers", schema.MapAttribute{
-			MarkdownDescription: "Values whose change makes it wait again, where nothing of this resource changes, " +
-				"such as `{ settings = jsonencode(muster_addon_deployment_config.paris.customized_variables) }`. " +
-				"Needs `wait`.",
-			Optional: true, ElementType: types.StringType,
-			Validators: []validator.Map{mapvalidator.AlsoRequires(path.MatchRoot("wait"))},
-		}),
+		attribute.Local[clusterAddOn]("triggers", attribute.OptionalTextMap("Values whose change makes it wait "+
+			"again, where nothing of this resource changes, such as `{ settings = "+
+			"jsonencode(muster_addon_deployment_config.paris.customized_variables) }`. Needs "+
+			"`wait`.", mapvalidator.AlsoRequires(path.MatchRoot("wait")))),
 		attribute.Local[clusterAddOn]("ready", attribute.Ready("Whether what `wait` asks for was met; null without "+
 			"`wait`.")),
 	}, clusterAddOnStatus()...)

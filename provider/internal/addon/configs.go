@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,43 +29,28 @@ import (
 
 // configsField is the attribute configs. description says what they are for.
 func configsField[P any](description string, at func(P) *[]v1alpha1.AddOnConfig) attribute.Field[P] {
-	return attribute.Objects("configs",
-		schema.ListNestedAttribute{
-			MarkdownDescription: description,
-			Optional:            true,
-			Validators:          []validator.List{validConfigs()},
-		}, at,
+	return attribute.Objects("configs", attribute.OptionalObjects(description, validConfigs()), at,
 		attribute.Text("group", configGroupAttribute(), func(c *v1alpha1.AddOnConfig) *string { return &c.Group }),
 		attribute.Text("resource", configResourceAttribute(),
 			func(c *v1alpha1.AddOnConfig) *string { return &c.Resource }),
-		attribute.Text("namespace",
-			attribute.Optional("Namespace of the object. Leave it out for kinds that have none, such as "+
-				"`"+addon.TemplateResource+"`.",
-				attribute.ValidName("namespace")),
+		attribute.Text("namespace", attribute.Optional("Namespace of the object. Leave it out for kinds that have "+
+			"none, such as `"+addon.TemplateResource+"`.",
+			attribute.ValidName("namespace")),
 			func(c *v1alpha1.AddOnConfig) *string { return &c.Namespace }),
-		attribute.Text("name",
-			attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
+		attribute.Text("name", attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
 			func(c *v1alpha1.AddOnConfig) *string { return &c.Name }))
 }
 
 // configGroupAttribute is the API group of a configuration's kind.
 func configGroupAttribute() schema.StringAttribute {
-	return schema.StringAttribute{
-		MarkdownDescription: "API group of the configuration's kind, and `\"\"` for the core group. Defaults to " +
-			"`" + addon.GroupName + "`.",
-		Optional: true, Computed: true, Default: stringdefault.StaticString(addon.GroupName),
-		Validators: []validator.String{validGroup()},
-	}
+	return attribute.Defaulted("API group of the configuration's kind, and `\"\"` for the core group. Defaults to "+
+		"`"+addon.GroupName+"`.", addon.GroupName, validGroup())
 }
 
 // configResourceAttribute is the plural name of a configuration's kind.
 func configResourceAttribute() schema.StringAttribute {
-	return schema.StringAttribute{
-		MarkdownDescription: "Plural name of the configuration's kind, in lower case, such as " +
-			"`" + addon.TemplateResource + "` or `" + addon.DeploymentConfigResource + "`.",
-		Required:   true,
-		Validators: []validator.String{validResource()},
-	}
+	return attribute.Required("Plural name of the configuration's kind, in lower case, such as "+
+		"`"+addon.TemplateResource+"` or `"+addon.DeploymentConfigResource+"`.", validResource())
 }
 
 // validGroup admits API groups, the core group included.

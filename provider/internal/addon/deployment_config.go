@@ -12,8 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -79,55 +77,31 @@ func deploymentConfigTable() attribute.Table[agentConfig] {
 	return attribute.Table[agentConfig]{
 		attribute.LabelsField[agentConfig]("Labels of the configuration."),
 		attribute.AnnotationsField[agentConfig]("Annotations of the configuration."),
-		attribute.Code("customized_variables",
-			schema.MapAttribute{
-				MarkdownDescription: "Values by the names of variables: a template has `{{NAME}}` in its manifests " +
-					"where the value of `NAME` goes. Values are put in as they are. `CLUSTER_NAME` and " +
-					"`INSTALL_NAMESPACE` are set by the hub, and a value for them here has no effect.",
-				Optional: true, ElementType: types.StringType,
-				Validators: []validator.Map{
-					mapvalidator.KeysAre(validVariable()),
-					mapvalidator.ValueStringsAre(attribute.LengthBetween(0, maxVariable)),
-				},
-			}, setVariables, variablesOf),
-		attribute.ObjectPointer("node_placement",
-			schema.SingleNestedAttribute{MarkdownDescription: "On which nodes the agents' pods run.", Optional: true},
+		attribute.Code("customized_variables", attribute.OptionalTextMap("Values by the names of variables: a "+
+			"template has `{{NAME}}` in its manifests where the value of `NAME` goes. Values are put in as they "+
+			"are. `CLUSTER_NAME` and `INSTALL_NAMESPACE` are set by the hub, and a value for them here has no effect.",
+			mapvalidator.KeysAre(validVariable()),
+			mapvalidator.ValueStringsAre(attribute.LengthBetween(0, maxVariable))), setVariables, variablesOf),
+		attribute.ObjectPointer("node_placement", attribute.OptionalObject("On which nodes the agents' pods run."),
 			func(config agentConfig) **v1alpha1.NodePlacement { return &config.Spec.NodePlacement },
 			nodePlacementTable()...).EmptyIsNone(),
-		attribute.Objects("registries",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "Registries from which the agents' images are pulled in place of others. Where " +
-					"several entries fit an image, the last one counts. They go before those of the managed " +
-					"cluster's annotation.",
-				Optional: true,
-			},
+		attribute.Objects("registries", attribute.OptionalObjects("Registries from which the agents' images are "+
+			"pulled in place of others. Where several entries fit an image, the last one counts. They go before "+
+			"those of the managed cluster's annotation."),
 			func(config agentConfig) *[]v1alpha1.ImageMirror { return &config.Spec.Registries },
 			registryTable()...),
-		attribute.Object("proxy",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "Proxy by which the agents reach what is outside of their cluster. " +
-					"Each part becomes an environment variable of their containers.",
-				Optional: true,
-			},
+		attribute.Object("proxy", attribute.OptionalObject("Proxy by which the agents reach what is outside of "+
+			"their cluster. Each part becomes an environment variable of their containers."),
 			func(config agentConfig) *v1alpha1.ProxyConfig { return &config.Spec.ProxyConfig },
 			proxyTable()...).At("spec.proxyConfig"),
-		attribute.TextPointer("agent_install_namespace",
-			schema.StringAttribute{
-				MarkdownDescription: "Namespace of the agents in the clusters: all objects of a template that have " +
-					"a namespace get this one. `\"\"` is not the same as leaving it out: with `\"\"` the objects " +
-					"keep the namespaces that the template gives them. Defaults to " +
-					"`" + addon.DefaultInstallNamespace + "`.",
-				Optional: true, Computed: true, Default: stringdefault.StaticString(addon.DefaultInstallNamespace),
-				Validators: []validator.String{validInstallNamespace()},
-			},
+		attribute.TextPointer("agent_install_namespace", attribute.Defaulted("Namespace of the agents in the "+
+			"clusters: all objects of a template that have a namespace get this one. `\"\"` is not the same as "+
+			"leaving it out: with `\"\"` the objects keep the namespaces that the template gives them. Defaults to "+
+			"`"+addon.DefaultInstallNamespace+"`.", addon.DefaultInstallNamespace, validInstallNamespace()),
 			func(config agentConfig) **string { return &config.Spec.AgentInstallNamespace }).
 			Standard(types.StringValue(addon.DefaultInstallNamespace)),
-		attribute.Objects("resource_requirements",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "CPU and memory of containers. Where several entries fit a container, the last " +
-					"one counts.",
-				Optional: true,
-			},
+		attribute.Objects("resource_requirements", attribute.OptionalObjects("CPU and memory of containers. Where "+
+			"several entries fit a container, the last one counts."),
 			func(config agentConfig) *[]v1alpha1.ContainerResourceRequirements {
 				return &config.Spec.ResourceRequirements
 			},
@@ -144,9 +118,8 @@ func nodePlacementTable() attribute.Table[*v1alpha1.NodePlacement] {
 
 func registryTable() attribute.Table[*v1alpha1.ImageMirror] {
 	return attribute.Table[*v1alpha1.ImageMirror]{
-		attribute.Text("source",
-			attribute.Optional("Beginning of the images that are meant, such as `quay.io/example`. "+
-				"If omitted, all images: of each the last part of its name is kept.", validRegistry()),
+		attribute.Text("source", attribute.Optional("Beginning of the images that are meant, such as "+
+			"`quay.io/example`. If omitted, all images: of each the last part of its name is kept.", validRegistry()),
 			func(r *v1alpha1.ImageMirror) *string { return &r.Source }),
 		attribute.Text("mirror",
 			attribute.Required("What is put in its place, such as `registry.example.com/mirror`.", validRegistry()),
@@ -157,29 +130,22 @@ func registryTable() attribute.Table[*v1alpha1.ImageMirror] {
 func proxyTable() attribute.Table[*v1alpha1.ProxyConfig] {
 	type proxy = *v1alpha1.ProxyConfig
 	return attribute.Table[proxy]{
-		attribute.Text("http",
-			attribute.Optional("URL of the proxy for http, such as `http://proxy.example.com:3128`. "+
-				"A password in it is readable for all who may read the configuration.", attribute.ValidURL()),
+		attribute.Text("http", attribute.Optional("URL of the proxy for http, such as "+
+			"`http://proxy.example.com:3128`. A password in it is readable for all who may read the "+
+			"configuration.", attribute.ValidURL()),
 			func(p proxy) *string { return &p.HTTPProxy }),
 		attribute.Text("https",
 			attribute.Optional("URL of the proxy for https, which may be the same.", attribute.ValidURL()),
 			func(p proxy) *string { return &p.HTTPSProxy }),
-		attribute.Code("no_proxy",
-			schema.ListAttribute{
-				MarkdownDescription: "Hosts, domains and address ranges that are reached without the proxy, such as " +
-					"`.svc` or `10.0.0.0/8`. The hub's API usually belongs here.",
-				Optional: true, ElementType: types.StringType,
-				Validators: []validator.List{
-					listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(validNoProxy()),
-				},
-			},
+		attribute.Code("no_proxy", attribute.OptionalTexts("Hosts, domains and address ranges that are reached "+
+			"without the proxy, such as `.svc` or `10.0.0.0/8`. The hub's API usually belongs "+
+			"here.", listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(validNoProxy())),
 			func(value types.List, p proxy) {
 				p.NoProxy = strings.Join(attribute.StringList(value), ",")
 			},
 			func(p proxy) types.List { return attribute.StringListValue(noProxyOf(p.NoProxy)) }),
-		attribute.Code("ca_bundle",
-			attribute.Optional("Certificates, as PEM, of the authorities that vouch for the "+
-				"proxy.", attribute.ValidPEM()),
+		attribute.Code("ca_bundle", attribute.Optional("Certificates, as PEM, of the authorities that vouch for the "+
+			"proxy.", attribute.ValidPEM()),
 			func(value types.String, p proxy) { p.CABundle = []byte(value.ValueString()) },
 			func(p proxy) types.String {
 				return attribute.OptionalString(strings.ToValidUTF8(string(p.CABundle), "\uFFFD"))
@@ -189,15 +155,12 @@ func proxyTable() attribute.Table[*v1alpha1.ProxyConfig] {
 
 func requirementsTable() attribute.Table[*v1alpha1.ContainerResourceRequirements] {
 	return attribute.Table[*v1alpha1.ContainerResourceRequirements]{
-		attribute.Text("container_id",
-			attribute.Required("Which containers: `kind:name:container`, with the plural name of the kind, such as "+
-				"`deployments:my-agent:*`. `*` stands for any in each of the three parts.", validContainerID()),
+		attribute.Text("container_id", attribute.Required("Which containers: `kind:name:container`, with the plural "+
+			"name of the kind, such as `deployments:my-agent:*`. `*` stands for any in each of the three "+
+			"parts.", validContainerID()),
 			func(c *v1alpha1.ContainerResourceRequirements) *string { return &c.ContainerID }),
 		attribute.Object("resources",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "What these containers get, in place of what the template gives them.",
-				Required:            true,
-			},
+			attribute.RequiredObject("What these containers get, in place of what the template gives them."),
 			func(c *v1alpha1.ContainerResourceRequirements) *corev1.ResourceRequirements { return &c.Resources },
 			klusterlet.ResourceFields()...),
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -33,19 +32,12 @@ func registrationField() attribute.Field[*v1alpha1.AddOnTemplate] {
 			},
 		},
 		func(t *v1alpha1.AddOnTemplate) *[]v1alpha1.RegistrationSpec { return &t.Spec.Registration },
-		attribute.ObjectPointer("kube_client",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "A credential for the hub's API, which the agent finds as a kubeconfig at the " +
-					"path in `HUB_KUBECONFIG`. `{}` is one without any rights of its own.",
-				Optional: true,
-			}, kubeClientOf, hubPermissionsField()).
+		attribute.ObjectPointer("kube_client", attribute.OptionalObject("A credential for the hub's API, which the "+
+			"agent finds as a kubeconfig at the path in `HUB_KUBECONFIG`. `{}` is one without any rights of its "+
+			"own."), kubeClientOf, hubPermissionsField()).
 			Sets(func(r registration) { r.Type = v1alpha1.RegistrationTypeKubeClient }),
-		attribute.ObjectPointer("custom_signer",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "A client certificate for a service of the add-on's own, signed by the add-on's " +
-					"authority.",
-				Optional: true,
-			},
+		attribute.ObjectPointer("custom_signer", attribute.OptionalObject("A client certificate for a service of "+
+			"the add-on's own, signed by the add-on's authority."),
 			func(r registration) **v1alpha1.CustomSignerRegistrationConfig { return &r.CustomSigner },
 			customSignerTable()...).
 			Sets(func(r registration) { r.Type = v1alpha1.RegistrationTypeCustomSigner }))
@@ -76,19 +68,13 @@ func hubPermissionsField() attribute.Field[kubeClient] {
 		},
 		func(c kubeClient) *[]v1alpha1.HubPermissionConfig { return &c.HubPermissions },
 		attribute.ObjectPointer("current_cluster",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "A role in the namespace of the agent's own cluster.",
-				Optional:            true,
-			},
+			attribute.OptionalObject("A role in the namespace of the agent's own cluster."),
 			func(p permission) **v1alpha1.CurrentClusterBindingConfig { return &p.CurrentCluster },
 			attribute.Text("cluster_role_name", attribute.Required("Name of the ClusterRole.", validRoleName()),
 				func(c *v1alpha1.CurrentClusterBindingConfig) *string { return &c.ClusterRoleName })).
 			Sets(func(p permission) { p.Type = v1alpha1.HubPermissionsBindingCurrentCluster }),
 		attribute.ObjectPointer("single_namespace",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "A role in one namespace of the hub, the same one for the agents of all clusters.",
-				Optional:            true,
-			},
+			attribute.OptionalObject("A role in one namespace of the hub, the same one for the agents of all clusters."),
 			func(p permission) **v1alpha1.SingleNamespaceBindingConfig { return &p.SingleNamespace },
 			attribute.Text("namespace", attribute.Required("Namespace on the hub.", attribute.ValidName("namespace")),
 				func(s oneNamespace) *string { return &s.Namespace }),
@@ -97,15 +83,10 @@ func hubPermissionsField() attribute.Field[kubeClient] {
 }
 
 func roleRefField() attribute.Field[oneNamespace] {
-	return attribute.Object("role_ref",
-		schema.SingleNestedAttribute{MarkdownDescription: "The role.", Required: true},
+	return attribute.Object("role_ref", attribute.RequiredObject("The role."),
 		func(s oneNamespace) *v1alpha1.RoleRef { return &s.RoleRef },
 		attribute.Text("kind",
-			schema.StringAttribute{
-				MarkdownDescription: "`Role`, of that namespace, or `ClusterRole`. Defaults to `Role`.",
-				Optional:            true, Computed: true, Default: stringdefault.StaticString("Role"),
-				Validators: attribute.OneOf("Role", "ClusterRole"),
-			},
+			attribute.Choice("`Role`, of that namespace, or `ClusterRole`. Defaults to `Role`.", "Role", "ClusterRole"),
 			func(r *v1alpha1.RoleRef) *string { return &r.Kind }),
 		attribute.Text("name", attribute.Required("Name of the role.", validRoleName()),
 			func(r *v1alpha1.RoleRef) *string { return &r.Name })).
@@ -122,22 +103,15 @@ type (
 
 func customSignerTable() attribute.Table[customSigner] {
 	texts := func(description string) schema.ListAttribute {
-		return schema.ListAttribute{
-			MarkdownDescription: description, Optional: true,
-			Validators: []validator.List{listvalidator.ValueStringsAre(attribute.NotEmpty())},
-		}
+		return attribute.OptionalTexts(description, listvalidator.ValueStringsAre(attribute.NotEmpty()))
 	}
 	return attribute.Table[customSigner]{
 		attribute.Text("signer_name", attribute.Required("Name of the signer, such as "+
 			"`example.com/metrics`.", validSigner()),
 			func(c customSigner) *string { return &c.SignerName }),
-		attribute.ObjectPointer("subject",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "Who the certificate is for. If omitted, the agent of the add-on in its " +
-					"cluster, and its groups. If set, it counts as a whole: what it leaves out is not in the " +
-					"certificate.",
-				Optional: true,
-			},
+		attribute.ObjectPointer("subject", attribute.OptionalObject("Who the certificate is for. If omitted, the "+
+			"agent of the add-on in its cluster, and its groups. If set, it counts as a whole: what it leaves out "+
+			"is not in the certificate."),
 			func(c customSigner) **v1alpha1.Subject { return &c.Subject },
 			attribute.Text("user", attribute.Optional("Common name.", attribute.NotEmpty()),
 				func(s *v1alpha1.Subject) *string { return &s.User }),
@@ -145,18 +119,14 @@ func customSignerTable() attribute.Table[customSigner] {
 				func(s *v1alpha1.Subject) *[]string { return &s.Groups }),
 			attribute.TextList("organization_units", texts("Organizational units."),
 				func(s *v1alpha1.Subject) *[]string { return &s.OrganizationUnits })),
-		attribute.Object("signing_ca",
-			schema.SingleNestedAttribute{
-				MarkdownDescription: "Secret on the hub with the authority's certificate and key, as `tls.crt` and " +
-					"`tls.key`. The key has to be an RSA key. A Role in its namespace has to let the hub's service " +
-					"account `addon-manager-controller-sa` of the namespace `open-cluster-management-hub` get it.",
-				Required: true,
-			},
+		attribute.Object("signing_ca", attribute.RequiredObject("Secret on the hub with the authority's certificate "+
+			"and key, as `tls.crt` and `tls.key`. The key has to be an RSA key. A Role in its namespace has to let "+
+			"the hub's service account `addon-manager-controller-sa` of the namespace `open-cluster-management-hub` "+
+			"get it."),
 			func(c customSigner) *v1alpha1.SigningCARef { return &c.SigningCA },
-			attribute.Text("namespace",
-				attribute.Optional("Namespace of the Secret. If omitted, that of the hub's add-on manager, "+
-					"`open-cluster-management-hub`.",
-					attribute.ValidName("namespace")),
+			attribute.Text("namespace", attribute.Optional("Namespace of the Secret. If omitted, that of the hub's "+
+				"add-on manager, `open-cluster-management-hub`.",
+				attribute.ValidName("namespace")),
 				func(r *v1alpha1.SigningCARef) *string { return &r.Namespace }),
 			attribute.Text("name", attribute.Required("Name of the Secret.", attribute.ValidObjectName("secret name")),
 				func(r *v1alpha1.SigningCARef) *string { return &r.Name })),

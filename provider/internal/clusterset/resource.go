@@ -72,7 +72,7 @@ func setTable() attribute.Table[clusterSet] {
 	return attribute.Table[clusterSet]{
 		attribute.LabelsField[clusterSet]("Labels of the set itself."),
 		attribute.ObjectPointer("label_selector",
-			attribute.LabelSelector("Makes the clusters with these labels members, whatever other sets they are in. "+
+			attribute.OptionalObject("Makes the clusters with these labels members, whatever other sets they are in. "+
 				"An empty one, `{}`, takes all clusters. If omitted, the members are the clusters whose "+
 				"`cluster_set` names the set."),
 			func(set clusterSet) **metav1.LabelSelector { return &set.Spec.ClusterSelector.LabelSelector },

@@ -19,17 +19,16 @@ import (
 func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 	type options = *v1alpha1.AgentOptions
 	return attribute.Table[options]{
-		attribute.Text("image",
-			attribute.Optional("Container image of the agent. If omitted, the image of the version that installs it, "+
-				"so that an upgrade of the provider or of the hub upgrades the agents.",
-				stringvalidator.LengthAtLeast(1)),
+		attribute.Text("image", attribute.Optional("Container image of the agent. If omitted, the image of the "+
+			"version that installs it, so that an upgrade of the provider or of the hub upgrades the agents.",
+			stringvalidator.LengthAtLeast(1)),
 			func(o options) *string { return &o.Image }),
-		attribute.Text("image_pull_policy",
-			attribute.Optional("When the image is pulled: `Always`, `IfNotPresent` or `Never`. If omitted, as "+
-				"Kubernetes does by default.", stringvalidator.OneOf("Always", "IfNotPresent", "Never")),
+		attribute.Text("image_pull_policy", attribute.Optional("When the image is pulled: `Always`, `IfNotPresent` "+
+			"or `Never`. If omitted, as Kubernetes does by "+
+			"default.", stringvalidator.OneOf("Always", "IfNotPresent", "Never")),
 			func(o options) *corev1.PullPolicy { return &o.ImagePullPolicy }),
-		attribute.Code("image_pull_secrets", texts("Names of Secrets in the agent's namespace with which the image is "+
-			"pulled. They have to be there, or to be created: the agent is not given them."),
+		attribute.Code("image_pull_secrets", attribute.OptionalTexts("Names of Secrets in the agent's namespace "+
+			"with which the image is pulled. They have to be there, or to be created: the agent is not given them."),
 			func(names types.List, o options) {
 				for _, name := range attribute.StringList(names) {
 					o.ImagePullSecrets = append(o.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
@@ -42,16 +41,16 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 				}
 				return attribute.StringListValue(names)
 			}),
-		attribute.TextList("args", texts("Further arguments of `muster agent`, such as `-v=2`. Those that the other "+
-			"attributes set, such as `--cluster-name`, are refused."),
+		attribute.TextList("args", attribute.OptionalTexts("Further arguments of `muster agent`, such as `-v=2`. "+
+			"Those that the other attributes set, such as `--cluster-name`, are refused."),
 			func(o options) *[]string { return &o.Args }),
 		textMap("labels", "Labels of all objects of the agent, its pods included.",
 			func(o options) *map[string]string { return &o.Labels }),
 		textMap("annotations", "Annotations of the agent's pods, for example for a service mesh or a scraper.",
 			func(o options) *map[string]string { return &o.Annotations }),
-		attribute.Code("env", mapOfTexts("Environment variables of the agent by name, for example `HTTPS_PROXY` and "+
-			"`NO_PROXY` for a hub behind a proxy. The cluster's own API server is always reached without the proxy. "+
-			"Values are in the state and in the cluster in clear: don't put secrets here."),
+		attribute.Code("env", attribute.OptionalTextMap("Environment variables of the agent by name, for example "+
+			"`HTTPS_PROXY` and `NO_PROXY` for a hub behind a proxy. The cluster's own API server is always reached "+
+			"without the proxy. Values are in the state and in the cluster in clear: don't put secrets here."),
 			func(env types.Map, o options) {
 				values := entries(env)
 				for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -67,24 +66,24 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 			}),
 		NodeSelector(func(o options) *map[string]string { return &o.NodeSelector }),
 		Tolerations(func(o options) *[]corev1.Toleration { return &o.Tolerations }),
-		attribute.ObjectPointer("affinity", nested("Which nodes the agent needs or prefers, as in a pod's `affinity`."),
+		attribute.ObjectPointer("affinity",
+			attribute.OptionalObject("Which nodes the agent needs or prefers, as in a pod's `affinity`."),
 			func(o options) **corev1.Affinity { return &o.Affinity }, affinity()...),
-		attribute.ObjectPointer("resources", nested("Resources of the agent's container. If omitted, requests of 10m "+
-			"CPU and 64Mi memory, and a limit of 512Mi memory. If set, nothing of this is added."),
+		attribute.ObjectPointer("resources", attribute.OptionalObject("Resources of the agent's container. If "+
+			"omitted, requests of 10m CPU and 64Mi memory, and a limit of 512Mi memory. If set, nothing of this is "+
+			"added."),
 			func(o options) **corev1.ResourceRequirements { return &o.Resources }, ResourceFields()...),
-		attribute.Flag("host_network",
-			attribute.OptionalFlag("Whether the agent runs in the node's network, for clusters whose own network "+
-				"comes later, with the works. Then it listens on the node's port 8000, and an update stops the agent "+
-				"before it starts the next one. Defaults to `false`."),
+		attribute.Flag("host_network", attribute.OptionalFlag("Whether the agent runs in the node's network, for "+
+			"clusters whose own network comes later, with the works. Then it listens on the node's port 8000, and "+
+			"an update stops the agent before it starts the next one. Defaults to `false`."),
 			func(o options) *bool { return &o.HostNetwork }),
 		attribute.Text("priority_class_name",
 			attribute.Optional("PriorityClass of the agent's pods, such as `system-cluster-critical`.",
 				stringvalidator.LengthAtLeast(1)),
 			func(o options) *string { return &o.PriorityClassName }),
-		attribute.Flag("user_access",
-			attribute.OptionalFlag("Whether users of the hub may have access to the cluster through logical clouds. "+
-				"It gives the agent the right to approve client certificates of the cluster, which is as good as any "+
-				"right there. Defaults to `false`."),
+		attribute.Flag("user_access", attribute.OptionalFlag("Whether users of the hub may have access to the "+
+			"cluster through logical clouds. It gives the agent the right to approve client certificates of the "+
+			"cluster, which is as good as any right there. Defaults to `false`."),
 			func(o options) *bool { return &o.UserAccess }),
 	}
 }
@@ -96,22 +95,6 @@ func AgentOptionNames() []string { return attribute.Sorted(AgentTable().Names())
 func AgentOptionsOf(values attribute.Values) (options v1alpha1.AgentOptions) {
 	AgentTable().Write(values, &options)
 	return options
-}
-
-func texts(description string) schema.ListAttribute {
-	return schema.ListAttribute{MarkdownDescription: description, Optional: true, ElementType: types.StringType}
-}
-
-func mapOfTexts(description string) schema.MapAttribute {
-	return schema.MapAttribute{MarkdownDescription: description, Optional: true, ElementType: types.StringType}
-}
-
-func nested(description string) schema.SingleNestedAttribute {
-	return schema.SingleNestedAttribute{MarkdownDescription: description, Optional: true}
-}
-
-func nestedList(description string) schema.ListNestedAttribute {
-	return schema.ListNestedAttribute{MarkdownDescription: description, Optional: true}
 }
 
 // entries are those of a map that have a value.
@@ -133,7 +116,7 @@ func mapOrNull(texts map[string]string) types.Map {
 
 // textMap is a field with texts by name.
 func textMap[P any](name, description string, at func(P) *map[string]string) attribute.Field[P] {
-	return attribute.Code(name, mapOfTexts(description),
+	return attribute.Code(name, attribute.OptionalTextMap(description),
 		func(value types.Map, to P) { *at(to) = entries(value) },
 		func(from P) types.Map { return mapOrNull(*at(from)) })
 }
@@ -147,7 +130,7 @@ func NodeSelector[P any](at func(P) *map[string]string) attribute.Field[P] {
 func ResourceFields() []attribute.Field[*corev1.ResourceRequirements] {
 	type resources = *corev1.ResourceRequirements
 	quantities := func(name, description string, at func(resources) *corev1.ResourceList) attribute.Field[resources] {
-		return attribute.Code(name, mapOfTexts(description),
+		return attribute.Code(name, attribute.OptionalTextMap(description),
 			func(value types.Map, to resources) {
 				*at(to) = corev1.ResourceList{}
 				for name, text := range entries(value) {
@@ -175,7 +158,7 @@ func ResourceFields() []attribute.Field[*corev1.ResourceRequirements] {
 // Tolerations is the attribute tolerations.
 func Tolerations[P any](at func(P) *[]corev1.Toleration) attribute.Field[P] {
 	type toleration = *corev1.Toleration
-	return attribute.Objects("tolerations", nestedList("Taints of nodes that the agent tolerates."), at,
+	return attribute.Objects("tolerations", attribute.OptionalObjects("Taints of nodes that the agent tolerates."), at,
 		attribute.Text("key",
 			attribute.Optional("Key of the taint. Without it, with the operator `Exists`, every taint is tolerated."),
 			func(t toleration) *string { return &t.Key }),
@@ -183,12 +166,10 @@ func Tolerations[P any](at func(P) *[]corev1.Toleration) attribute.Field[P] {
 			func(t toleration) *corev1.TolerationOperator { return &t.Operator }),
 		attribute.Text("value", attribute.Optional("Value of the taint, with the operator `Equal`."),
 			func(t toleration) *string { return &t.Value }),
-		attribute.Text("effect",
-			attribute.Optional("`NoSchedule`, `PreferNoSchedule` or `NoExecute`. If omitted, all."),
+		attribute.Text("effect", attribute.Optional("`NoSchedule`, `PreferNoSchedule` or `NoExecute`. If omitted, all."),
 			func(t toleration) *corev1.TaintEffect { return &t.Effect }),
-		attribute.NumberPointer("toleration_seconds",
-			attribute.OptionalNumber("How long a taint with the effect `NoExecute` is tolerated. If omitted, for "+
-				"good."),
+		attribute.NumberPointer("toleration_seconds", attribute.OptionalNumber("How long a taint with the effect "+
+			"`NoExecute` is tolerated. If omitted, for good."),
 			func(t toleration) **int64 { return &t.TolerationSeconds }))
 }
 
@@ -201,9 +182,9 @@ const (
 func affinity() []attribute.Field[*corev1.Affinity] {
 	type rule = *corev1.PreferredSchedulingTerm
 	return []attribute.Field[*corev1.Affinity]{
-		attribute.ObjectPointer("node_affinity", nested("Rules about nodes."),
+		attribute.ObjectPointer("node_affinity", attribute.OptionalObject("Rules about nodes."),
 			func(a *corev1.Affinity) **corev1.NodeAffinity { return &a.NodeAffinity },
-			attribute.ObjectPointer(required, nested("What nodes have to be like."),
+			attribute.ObjectPointer(required, attribute.OptionalObject("What nodes have to be like."),
 				func(a *corev1.NodeAffinity) **corev1.NodeSelector {
 					return &a.RequiredDuringSchedulingIgnoredDuringExecution
 				},
@@ -213,17 +194,14 @@ func affinity() []attribute.Field[*corev1.Affinity] {
 					},
 					func(s *corev1.NodeSelector) *[]corev1.NodeSelectorTerm { return &s.NodeSelectorTerms },
 					nodeTerm()...)),
-			attribute.Objects(preferred, nestedList("What nodes had better be like."),
+			attribute.Objects(preferred, attribute.OptionalObjects("What nodes had better be like."),
 				func(a *corev1.NodeAffinity) *[]corev1.PreferredSchedulingTerm {
 					return &a.PreferredDuringSchedulingIgnoredDuringExecution
 				},
 				weight(func(r rule) *int32 { return &r.Weight }),
-				attribute.Object("preference",
-					schema.SingleNestedAttribute{
-						MarkdownDescription: "Term that a node had better meet.", Required: true,
-					},
+				attribute.Object("preference", attribute.RequiredObject("Term that a node had better meet."),
 					func(r rule) *corev1.NodeSelectorTerm { return &r.Preference }, nodeTerm()...))),
-		attribute.ObjectPointer("pod_affinity", nested("Pods near which the agent runs."),
+		attribute.ObjectPointer("pod_affinity", attribute.OptionalObject("Pods near which the agent runs."),
 			func(a *corev1.Affinity) **corev1.PodAffinity { return &a.PodAffinity },
 			podRules(
 				func(a *corev1.PodAffinity) *[]corev1.PodAffinityTerm {
@@ -232,7 +210,7 @@ func affinity() []attribute.Field[*corev1.Affinity] {
 				func(a *corev1.PodAffinity) *[]corev1.WeightedPodAffinityTerm {
 					return &a.PreferredDuringSchedulingIgnoredDuringExecution
 				})...),
-		attribute.ObjectPointer("pod_anti_affinity", nested("Pods from which the agent keeps away."),
+		attribute.ObjectPointer("pod_anti_affinity", attribute.OptionalObject("Pods from which the agent keeps away."),
 			func(a *corev1.Affinity) **corev1.PodAntiAffinity { return &a.PodAntiAffinity },
 			podRules(
 				func(a *corev1.PodAntiAffinity) *[]corev1.PodAffinityTerm {
@@ -256,9 +234,9 @@ func nodeTerm() []attribute.Field[*corev1.NodeSelectorTerm] {
 		func(r *corev1.NodeSelectorRequirement) *corev1.NodeSelectorOperator { return &r.Operator },
 		func(r *corev1.NodeSelectorRequirement) *[]string { return &r.Values })
 	return []attribute.Field[term]{
-		attribute.Objects("match_expressions", nestedList("Requirements of the node's labels."),
+		attribute.Objects("match_expressions", attribute.OptionalObjects("Requirements of the node's labels."),
 			func(t term) *[]corev1.NodeSelectorRequirement { return &t.MatchExpressions }, requirement...),
-		attribute.Objects("match_fields", nestedList("Requirements of the node's fields: of `metadata.name`."),
+		attribute.Objects("match_fields", attribute.OptionalObjects("Requirements of the node's fields: of `metadata.name`."),
 			func(t term) *[]corev1.NodeSelectorRequirement { return &t.MatchFields }, requirement...),
 	}
 }
@@ -270,7 +248,7 @@ func requirementFields[P any, T ~string](
 		attribute.Text("key", attribute.Required("What is compared."), key),
 		attribute.Text("operator",
 			attribute.Required("`In`, `NotIn`, `Exists`, `DoesNotExist`, and for nodes `Gt` and `Lt`."), operator),
-		attribute.TextList("values", texts("What it is compared with."), values),
+		attribute.TextList("values", attribute.OptionalTexts("What it is compared with."), values),
 	}
 }
 
@@ -279,13 +257,10 @@ func podRules[P any](
 ) []attribute.Field[P] {
 	type rule = *corev1.WeightedPodAffinityTerm
 	return []attribute.Field[P]{
-		attribute.Objects(required, nestedList("What has to be."), must, podTerm()...),
-		attribute.Objects(preferred, nestedList("What had better be."), may,
+		attribute.Objects(required, attribute.OptionalObjects("What has to be."), must, podTerm()...),
+		attribute.Objects(preferred, attribute.OptionalObjects("What had better be."), may,
 			weight(func(r rule) *int32 { return &r.Weight }),
-			attribute.Object("pod_affinity_term",
-				schema.SingleNestedAttribute{
-					MarkdownDescription: "Which pods, and what counts as near.", Required: true,
-				},
+			attribute.Object("pod_affinity_term", attribute.RequiredObject("Which pods, and what counts as near."),
 				func(r rule) *corev1.PodAffinityTerm { return &r.PodAffinityTerm }, podTerm()...)),
 	}
 }
@@ -296,12 +271,12 @@ func podTerm() []attribute.Field[*corev1.PodAffinityTerm] {
 		attribute.Text("topology_key",
 			attribute.Required("Label of nodes within which pods count as near, such as `kubernetes.io/hostname`."),
 			func(t term) *string { return &t.TopologyKey }),
-		attribute.ObjectPointer("label_selector", nested("Which pods."),
+		attribute.ObjectPointer("label_selector", attribute.OptionalObject("Which pods."),
 			func(t term) **metav1.LabelSelector { return &t.LabelSelector }, selector()...),
-		attribute.ObjectPointer("namespace_selector", nested("In which namespaces, by their labels."),
+		attribute.ObjectPointer("namespace_selector", attribute.OptionalObject("In which namespaces, by their labels."),
 			func(t term) **metav1.LabelSelector { return &t.NamespaceSelector }, selector()...),
-		attribute.TextList("namespaces", texts("In which namespaces, by their names. If omitted, and without "+
-			"`namespace_selector`, in the agent's own."),
+		attribute.TextList("namespaces", attribute.OptionalTexts("In which namespaces, by their names. If omitted, "+
+			"and without `namespace_selector`, in the agent's own."),
 			func(t term) *[]string { return &t.Namespaces }),
 	}
 }
@@ -311,7 +286,7 @@ func selector() []attribute.Field[*metav1.LabelSelector] {
 	return []attribute.Field[selector]{
 		textMap("match_labels", "Labels that have to be there.",
 			func(s selector) *map[string]string { return &s.MatchLabels }),
-		attribute.Objects("match_expressions", nestedList("Requirements of labels."),
+		attribute.Objects("match_expressions", attribute.OptionalObjects("Requirements of labels."),
 			func(s selector) *[]metav1.LabelSelectorRequirement { return &s.MatchExpressions },
 			requirementFields(
 				func(r *metav1.LabelSelectorRequirement) *string { return &r.Key },

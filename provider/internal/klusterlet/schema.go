@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
@@ -56,20 +55,15 @@ func agentAttributes() map[string]schema.Attribute {
 			Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
-		"wait_for_bootstrap": schema.BoolAttribute{
-			MarkdownDescription: "Whether to wait, after installing and updating, until the agent is rolled out and " +
-				"holds a certificate from the hub. A wait that fails makes an update fail; after a creation it only " +
-				"warns and leaves `ready` false, and the next apply continues. A stuck pod, for example with an " +
-				"image that can't be pulled, ends the wait after half a minute, and one that can't reach the hub " +
-				"after a minute. Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform ends. The " +
-				"cluster has to be accepted, by a resource that does not depend on this one. Defaults to `true`.",
-			Optional: true, Computed: true, Default: booldefault.StaticBool(true),
-		},
-		"keep_works_on_destroy": schema.BoolAttribute{
-			MarkdownDescription: "Whether to remove the agent without waiting until the hub's works are gone; what " +
-				"they applied stays. For a lost hub. Defaults to `false`.",
-			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-		},
+		"wait_for_bootstrap": attribute.DefaultFlag("Whether to wait, after installing and updating, until the "+
+			"agent is rolled out and holds a certificate from the hub. A wait that fails makes an update fail; "+
+			"after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, "+
+			"for example with an image that can't be pulled, ends the wait after half a minute, and one that can't "+
+			"reach the hub after a minute. Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform "+
+			"ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to "+
+			"`true`.", true),
+		"keep_works_on_destroy": attribute.DefaultFlag("Whether to remove the agent without waiting until the hub's "+
+			"works are gone; what they applied stays. For a lost hub. Defaults to `false`.", false),
 		"installed": schema.BoolAttribute{
 			MarkdownDescription: "Whether the agent's objects all exist unchanged, with nothing added to them that " +
 				"decides what runs as the agent. When one is missing or was changed, a warning names each of them, " +
@@ -77,38 +71,22 @@ func agentAttributes() map[string]schema.Attribute {
 				"\"continue\"`.",
 			Computed: true, Default: booldefault.StaticBool(true),
 		},
-		"joined": schema.BoolAttribute{
-			MarkdownDescription: "Whether the agent held a certificate of this hub when it was last looked at, so " +
-				"that the cluster has joined. It stays as it was while the cluster can't be reached.",
-			Computed: true,
-		},
-		"ready": schema.BoolAttribute{
-			MarkdownDescription: "Whether the agent is rolled out as configured and holds a certificate. It is " +
-				"`false`, too, while the agent belongs to another hub than this one, as after the hub was rebuilt. " +
-				"When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with " +
-				"`wait_for_bootstrap = false`.",
-			Computed: true,
-		},
-		"on_failure": schema.StringAttribute{
-			MarkdownDescription: "What to do when the agent can't be installed or changed, for example because the " +
-				"cluster can't be reached. `fail` is an error: Terraform then leaves out everything that depends on " +
-				"this resource, with `for_each` on **any** of its instances. `continue` is a warning: the others " +
-				"continue, `problems` describes the failure, and the next apply tries again. Defaults to `fail`.",
-			Optional:   true,
-			Validators: []validator.String{stringvalidator.OneOf(onFailureFail, onFailureContinue)},
-		},
-		"offline": schema.BoolAttribute{
-			MarkdownDescription: "Whether the change that is in `problems` failed because the cluster, which could " +
-				"be reached before by the same address, did not answer. The next apply tries again.",
-			Computed: true,
-		},
-		"problems": schema.ListAttribute{
-			MarkdownDescription: "Why the agent could not be installed or changed, or has not joined in time, with " +
-				"`on_failure = \"continue\"`; empty when it could. A `precondition` of what needs this one cluster " +
-				"can ask for it.",
-			Computed:    true,
-			ElementType: types.StringType,
-		},
+		"joined": attribute.FlagAttribute("Whether the agent held a certificate of this hub when it was last looked " +
+			"at, so that the cluster has joined. It stays as it was while the cluster can't be reached."),
+		"ready": attribute.FlagAttribute("Whether the agent is rolled out as configured and holds a certificate. It " +
+			"is `false`, too, while the agent belongs to another hub than this one, as after the hub was rebuilt. " +
+			"When it is `false`, the next apply hands over a bootstrap kubeconfig and waits again. Null with " +
+			"`wait_for_bootstrap = false`."),
+		"on_failure": attribute.Optional("What to do when the agent can't be installed or changed, for example "+
+			"because the cluster can't be reached. `fail` is an error: Terraform then leaves out everything that "+
+			"depends on this resource, with `for_each` on **any** of its instances. `continue` is a warning: the "+
+			"others continue, `problems` describes the failure, and the next apply tries again. Defaults to "+
+			"`fail`.", stringvalidator.OneOf(onFailureFail, onFailureContinue)),
+		"offline": attribute.FlagAttribute("Whether the change that is in `problems` failed because the cluster, " +
+			"which could be reached before by the same address, did not answer. The next apply tries again."),
+		"problems": attribute.TextsAttribute("Why the agent could not be installed or changed, or has not joined in " +
+			"time, with `on_failure = \"continue\"`; empty when it could. A `precondition` of what needs this one " +
+			"cluster can ask for it."),
 	}
 }
 
@@ -134,12 +112,8 @@ func bootstrapAttributes() map[string]schema.Attribute {
 				validKubeconfig(), stringvalidator.AlsoRequires(path.MatchRoot("bootstrap_kubeconfig_wo_version")),
 			},
 		},
-		"bootstrap_kubeconfig_wo_version": schema.Int64Attribute{
-			MarkdownDescription: "Number of the bootstrap kubeconfig. Raise it to hand a new one to the agent, for " +
-				"example after the hub has moved. Without `bootstrap_kubeconfig_wo`, as after an import, the one in " +
-				"place stays.",
-			Optional:   true,
-			Validators: []validator.Int64{int64validator.AtLeast(0)},
-		},
+		"bootstrap_kubeconfig_wo_version": attribute.OptionalNumber("Number of the bootstrap kubeconfig. Raise it "+
+			"to hand a new one to the agent, for example after the hub has moved. Without "+
+			"`bootstrap_kubeconfig_wo`, as after an import, the one in place stays.", int64validator.AtLeast(0)),
 	}
 }

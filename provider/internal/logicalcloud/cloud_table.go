@@ -62,8 +62,7 @@ func cloudTable() attribute.Table[logicalCloud] {
 			},
 			func(cloud logicalCloud) *[]v1alpha1.PlacementReference { return &cloud.Spec.Placements },
 			func(r *v1alpha1.PlacementReference) *string { return &r.Name }),
-		attribute.Object("cluster_namespace",
-			schema.SingleNestedAttribute{MarkdownDescription: "The cloud's namespace in each cluster.", Required: true},
+		attribute.Object("cluster_namespace", attribute.RequiredObject("The cloud's namespace in each cluster."),
 			func(cloud logicalCloud) *v1alpha1.CloudNamespace { return &cloud.Spec.Namespace },
 			clusterNamespaceTable()...).At("spec.namespace"),
 		attribute.Code("quotas",
@@ -91,13 +90,8 @@ func cloudTable() attribute.Table[logicalCloud] {
 						corev1.ResourceQuotaScopeCrossNamespacePodAffinity)...)),
 				},
 			}, setQuotaScopes, quotaScopesOf).At("spec.quotas"),
-		attribute.Objects("grants",
-			schema.ListNestedAttribute{
-				MarkdownDescription: "Who may do what in the clusters. " +
-					"A user has the sum of the grants that name the user or one of the user's groups.",
-				Optional:   true,
-				Validators: []validator.List{listvalidator.SizeBetween(1, maxGrants)},
-			},
+		attribute.Objects("grants", attribute.OptionalObjects("Who may do what in the clusters. A user has the sum "+
+			"of the grants that name the user or one of the user's groups.", listvalidator.SizeBetween(1, maxGrants)),
 			func(cloud logicalCloud) *[]v1alpha1.Grant { return &cloud.Spec.Grants },
 			grantTable()...),
 		attribute.Object("access",
@@ -135,42 +129,34 @@ func clusterNamespaceTable() attribute.Table[*v1alpha1.CloudNamespace] {
 			func(n *v1alpha1.CloudNamespace) *map[string]string { return &n.Labels }).BesideOthers(),
 		attribute.TextMap("annotations", attribute.Annotations("Annotations of the namespace in each cluster."),
 			func(n *v1alpha1.CloudNamespace) *map[string]string { return &n.Annotations }).BesideOthers(),
-		attribute.Text("existing",
-			attribute.Choice("What to do in a cluster that has the namespace already. "+
-				"`Refuse`: the cloud has no part in that cluster, which `problems` then names. "+
-				"`Adopt`: the namespace is used as it is, with its content. Defaults to `Refuse`.",
-				v1alpha1.ExistingRefuse, v1alpha1.ExistingAdopt),
+		attribute.Text("existing", attribute.Choice("What to do in a cluster that has the namespace already. "+
+			"`Refuse`: the cloud has no part in that cluster, which `problems` then names. "+
+			"`Adopt`: the namespace is used as it is, with its content. Defaults to `Refuse`.",
+			v1alpha1.ExistingRefuse, v1alpha1.ExistingAdopt),
 			func(n *v1alpha1.CloudNamespace) *v1alpha1.Existing { return &n.Existing }),
-		attribute.Text("on_delete",
-			attribute.Choice("What becomes of the namespace in a cluster when the cloud is destroyed, or when the "+
-				"cluster is not selected any more. `Keep`: it stays, with all that is in it. `Delete`: it goes, with "+
-				"all that is in it. An adopted namespace always stays. Defaults to `Keep`.",
-				v1alpha1.OnDeleteKeep, v1alpha1.OnDeleteDelete),
+		attribute.Text("on_delete", attribute.Choice("What becomes of the namespace in a cluster when the cloud is "+
+			"destroyed, or when the cluster is not selected any more. `Keep`: it stays, with all that is in it. "+
+			"`Delete`: it goes, with all that is in it. An adopted namespace always stays. Defaults to `Keep`.",
+			v1alpha1.OnDeleteKeep, v1alpha1.OnDeleteDelete),
 			func(n *v1alpha1.CloudNamespace) *v1alpha1.OnDelete { return &n.OnDelete }),
 	}
 }
 
 func grantTable() attribute.Table[*v1alpha1.Grant] {
 	subjects := func(description string) schema.SetAttribute {
-		return schema.SetAttribute{
-			MarkdownDescription: description, Optional: true,
-			Validators: []validator.Set{
-				setvalidator.SizeBetween(1, maxSubjects),
-				setvalidator.ValueStringsAre(attribute.LengthBetween(1, 253)),
-			},
-		}
+		return attribute.OptionalTextSet(description, setvalidator.SizeBetween(1, maxSubjects),
+			setvalidator.ValueStringsAre(attribute.LengthBetween(1, 253)))
 	}
 	return attribute.Table[*v1alpha1.Grant]{
-		attribute.Text("role",
-			attribute.Optional("Name of the `muster_access_role` that is granted. Either this or `rules`.",
-				attribute.ValidObjectName("access role name")),
+		attribute.Text("role", attribute.Optional("Name of the `muster_access_role` that is granted. Either this or `rules`.",
+			attribute.ValidObjectName("access role name")),
 			func(g *v1alpha1.Grant) *string { return &g.Role }),
 		rulesField("Rules that are granted, in place of a role. Who writes them needs all of these rights on the hub, "+
 			"or the verb `escalate` on `accessroles` there.", false, maxGrantRules,
 			func(g *v1alpha1.Grant) *[]rbacv1.PolicyRule { return &g.Rules }),
-		attribute.Text("scope",
-			attribute.Choice("How far the grant reaches: `Namespace` for the cloud's namespace, `Cluster` for all of "+
-				"each cluster. Defaults to `Namespace`.", v1alpha1.ScopeNamespace, v1alpha1.ScopeCluster),
+		attribute.Text("scope", attribute.Choice("How far the grant reaches: `Namespace` for the cloud's namespace, "+
+			"`Cluster` for all of each cluster. Defaults to "+
+			"`Namespace`.", v1alpha1.ScopeNamespace, v1alpha1.ScopeCluster),
 			func(g *v1alpha1.Grant) *v1alpha1.GrantScope { return &g.Scope }),
 		attribute.TextSet("users", subjects("Users of the hub, by the name that `kubectl auth whoami` prints there."),
 			func(g *v1alpha1.Grant) *[]string { return &g.Users }),
@@ -202,11 +188,10 @@ func accessTable() attribute.Table[*v1alpha1.CloudAccess] {
 			func(a *v1alpha1.CloudAccess) *int32 { return &a.DefaultLifetimeSeconds }),
 		lifetimeField("max_lifetime", "How long access may last", defaultMaxLifetime,
 			func(a *v1alpha1.CloudAccess) *int32 { return &a.MaxLifetimeSeconds }),
-		attribute.Text("key_policy",
-			attribute.Choice("Who makes the keys. `UserHeld`: each user, so that no key ever leaves its user. "+
-				"`HubMade`: the hub makes one for each user that the grants name, as EMCO's DCM does, and hands it "+
-				"out inside the kubeconfig of `muster access kubeconfig`. Defaults to `UserHeld`.",
-				v1alpha1.KeyUserHeld, v1alpha1.KeyHubMade),
+		attribute.Text("key_policy", attribute.Choice("Who makes the keys. `UserHeld`: each user, so that no key "+
+			"ever leaves its user. `HubMade`: the hub makes one for each user that the grants name, as EMCO's DCM "+
+			"does, and hands it out inside the kubeconfig of `muster access kubeconfig`. Defaults to `UserHeld`.",
+			v1alpha1.KeyUserHeld, v1alpha1.KeyHubMade),
 			func(a *v1alpha1.CloudAccess) *v1alpha1.KeyPolicy { return &a.KeyPolicy }),
 		attribute.Number("max_requests_per_user",
 			schema.Int64Attribute{

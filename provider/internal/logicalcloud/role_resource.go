@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -41,12 +40,8 @@ func Role() crud.Declared {
 			attribute.AnnotationsField[accessRole]("Annotations of the role."),
 			rulesField("What the role allows, as the rules of a Kubernetes ClusterRole.", true, maxRules,
 				func(role accessRole) *[]rbacv1.PolicyRule { return &role.Rules }).At("rules"),
-			attribute.Flag("cluster_scope_allowed",
-				schema.BoolAttribute{
-					MarkdownDescription: "Whether grants may give the role in all of a cluster, and not in the " +
-						"cloud's namespace alone. Defaults to `false`.",
-					Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-				},
+			attribute.Flag("cluster_scope_allowed", attribute.DefaultFlag("Whether grants may give the role in all "+
+				"of a cluster, and not in the cloud's namespace alone. Defaults to `false`.", false),
 				func(role accessRole) *bool { return &role.ClusterScopeAllowed }).At("clusterScopeAllowed"),
 		},
 		Hooks: crud.Hooks[accessRole]{Validate: validateRole},

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,12 +156,8 @@ func Wait() crud.Declared {
 			},
 		},
 		Options: waitOptions(),
-		Again: attribute.Table[logicalCloud]{attribute.Local[logicalCloud]("triggers", schema.MapAttribute{
-			MarkdownDescription: "Values whose change makes it wait again, such as `{ grants = " +
-				"jsonencode(muster_logical_cloud.prod.grants) }`.",
-			Optional:    true,
-			ElementType: types.StringType,
-		})},
+		Again: attribute.Table[logicalCloud]{attribute.Local[logicalCloud]("triggers", attribute.OptionalTextMap("Values "+
+			"whose change makes it wait again, such as `{ grants = jsonencode(muster_logical_cloud.prod.grants) }`."))},
 		Wait: func(ctx context.Context, c *cloudChange, options types.Object) (summary, problem string) {
 			return attribute.As[*waitModel](options).wait(c.Client, c.Object, c.Timeout).Run(ctx)
 		},

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -28,6 +26,16 @@ func TextAttribute(description string) schema.StringAttribute {
 	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
 }
 
+// FlagAttribute is true or false, as the hub or the provider reports it.
+func FlagAttribute(description string) schema.BoolAttribute {
+	return schema.BoolAttribute{MarkdownDescription: description, Computed: true}
+}
+
+// TextsAttribute is a list of texts that the hub or the provider reports.
+func TextsAttribute(description string) schema.ListAttribute {
+	return schema.ListAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
+}
+
 // Kept is a text that the hub or the provider makes up once.
 func Kept(description string) schema.StringAttribute {
 	s := TextAttribute(description)
@@ -37,15 +45,11 @@ func Kept(description string) schema.StringAttribute {
 
 // ForceAttribute is on every resource that applies an object.
 func ForceAttribute() schema.BoolAttribute {
-	return schema.BoolAttribute{
-		MarkdownDescription: "What to do about fields that another field manager, such as a controller or a person " +
-			"with kubectl, has set to other values. " +
-			"If omitted or `true`, they are taken over: the plan of an update shows the difference and names their " +
-			"managers, and creating an object that already exists is refused unless `adopt` is set. " +
-			"With `false` they are never taken over: the plan fails and names fields and managers, or the apply, " +
-			"where the hub could not be asked while planning.",
-		Optional: true,
-	}
+	return OptionalFlag("What to do about fields that another field manager, such as a controller or a person " +
+		"with kubectl, has set to other values. If omitted or `true`, they are taken over: the plan of an " +
+		"update shows the difference and names their managers, and creating an object that already exists is " +
+		"refused unless `adopt` is set. With `false` they are never taken over: the plan fails and names fields " +
+		"and managers, or the apply, where the hub could not be asked while planning.")
 }
 
 // NamespacedIdentity is the identity of what has a namespace.
@@ -88,15 +92,6 @@ func ImportedNames(
 	return names
 }
 
-// NullTimeouts is the timeouts block left out, as after an import.
-func NullTimeouts(operations ...string) timeouts.Value {
-	attributes := map[string]attr.Type{}
-	for _, operation := range operations {
-		attributes[operation] = types.StringType
-	}
-	return timeouts.Value{Object: types.ObjectNull(attributes)}
-}
-
 // The timeouts where the configuration sets none.
 const (
 	DefaultWait   = 10 * time.Minute
@@ -120,15 +115,11 @@ func ShortDuration(d time.Duration) string {
 
 // AdoptAttribute is on every resource that makes an object of the hub.
 func AdoptAttribute() schema.BoolAttribute {
-	return schema.BoolAttribute{
-		MarkdownDescription: "Whether to take over an existing object on the hub that differs from the " +
-			"configuration, or that another Terraform resource has taken over in the meantime. " +
-			"Its differing values are then overwritten, and fields that another Terraform configuration has set are " +
-			"removed. " +
-			"If omitted or `false`, such an object is an error that names the differences and the owner. An existing " +
-			"object that equals the configuration is always taken over. The alternative is to import the object.",
-		Optional: true,
-	}
+	return OptionalFlag("Whether to take over an existing object on the hub that differs from the " +
+		"configuration, or that another Terraform resource has taken over in the meantime. Its differing values " +
+		"are then overwritten, and fields that another Terraform configuration has set are removed. If omitted " +
+		"or `false`, such an object is an error that names the differences and the owner. An existing object " +
+		"that equals the configuration is always taken over. The alternative is to import the object.")
 }
 
 // AcceptanceOwnerAnnotation is the mark of the one Terraform resource that decides
@@ -173,22 +164,12 @@ func Identifying(description string, validators ...validator.String) schema.Stri
 // Labels are the labels of the object. reserved, which may be nil, tells why a key
 // can't be set here, or "".
 func Labels(description string, reserved func(key string) string) schema.MapAttribute {
-	return schema.MapAttribute{
-		MarkdownDescription: description,
-		Optional:            true,
-		ElementType:         types.StringType,
-		Validators:          []validator.Map{ValidLabels(reserved)},
-	}
+	return OptionalTextMap(description, ValidLabels(reserved))
 }
 
 // Annotations are the annotations of the object.
 func Annotations(description string) schema.MapAttribute {
-	return schema.MapAttribute{
-		MarkdownDescription: description,
-		Optional:            true,
-		ElementType:         types.StringType,
-		Validators:          []validator.Map{ValidAnnotations()},
-	}
+	return OptionalTextMap(description, ValidAnnotations())
 }
 
 // Ready tells whether the wait of the resource was met.

@@ -8,11 +8,6 @@ import (
 // The attributes of resources serve in data sources, too: the framework asks of both the
 // same. What differs is who sets them.
 
-// TextAttributeOfData is a text that a data source reads.
-func TextAttributeOfData(description string) schema.StringAttribute {
-	return schema.StringAttribute{MarkdownDescription: description, Computed: true}
-}
-
 // InputAttributes are a resource's attributes as those of a data source that
 // takes the same. The reader applies defaults.
 func InputAttributes(attributes map[string]resourceschema.Attribute) map[string]schema.Attribute {

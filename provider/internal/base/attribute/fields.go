@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
@@ -374,25 +375,6 @@ func Code[P any, V attr.Value](
 	}
 }
 
-// Model is a field that is written and read as a model with tfsdk tags, for nested
-// attributes with much code.
-func Model[P, M any](name string, s schema.Attribute, write func(model M, to P), read func(from P) M) Field[P] {
-	return Field[P]{
-		name: name, schema: s,
-		write: func(value attr.Value, to P) {
-			var model M
-			if !tfsdk.ValueAs(context.Background(), value, &model).HasError() {
-				write(model, to)
-			}
-		},
-		read: func(from P) attr.Value {
-			value := Null(s.GetType())
-			tfsdk.ValueFrom(context.Background(), read(from), s.GetType(), &value)
-			return value
-		},
-	}
-}
-
 // ByHooks is an attribute that hooks of the kind write and read.
 func ByHooks[P any](name string, s schema.Attribute) Field[P] {
 	return Field[P]{name: name, schema: s, write: func(attr.Value, P) {}}
@@ -471,11 +453,61 @@ func OptionalFlag(description string) schema.BoolAttribute {
 	return schema.BoolAttribute{MarkdownDescription: description, Optional: true}
 }
 
+// Defaulted is the schema of a text that has a value where it is left out.
+func Defaulted[T ~string](description string, value T, validators ...validator.String) schema.StringAttribute {
+	s := Optional(description, validators...)
+	s.Computed, s.Default = true, stringdefault.StaticString(string(value))
+	return s
+}
+
 // Choice is the schema of a text that is one of these, and the first of them by default.
 func Choice[T ~string](description string, choices ...T) schema.StringAttribute {
-	s := Optional(description, OneOf(choices...)...)
-	s.Computed, s.Default = true, stringdefault.StaticString(string(choices[0]))
+	return Defaulted(description, choices[0], OneOf(choices...)...)
+}
+
+// DefaultFlag is the schema of something that is true or false, and value where it is left
+// out.
+func DefaultFlag(description string, value bool) schema.BoolAttribute {
+	s := OptionalFlag(description)
+	s.Computed, s.Default = true, booldefault.StaticBool(value)
 	return s
+}
+
+// OptionalTexts is the schema of a list of texts that may be left out.
+func OptionalTexts(description string, validators ...validator.List) schema.ListAttribute {
+	return schema.ListAttribute{
+		MarkdownDescription: description, Optional: true, ElementType: types.StringType, Validators: validators,
+	}
+}
+
+// OptionalTextSet is OptionalTexts where the order says nothing.
+func OptionalTextSet(description string, validators ...validator.Set) schema.SetAttribute {
+	return schema.SetAttribute{
+		MarkdownDescription: description, Optional: true, ElementType: types.StringType, Validators: validators,
+	}
+}
+
+// OptionalTextMap is the schema of texts by name that may be left out.
+func OptionalTextMap(description string, validators ...validator.Map) schema.MapAttribute {
+	return schema.MapAttribute{
+		MarkdownDescription: description, Optional: true, ElementType: types.StringType, Validators: validators,
+	}
+}
+
+// OptionalObject is the schema of an object that may be left out. Its attributes come from a
+// table.
+func OptionalObject(description string) schema.SingleNestedAttribute {
+	return schema.SingleNestedAttribute{MarkdownDescription: description, Optional: true}
+}
+
+// RequiredObject is OptionalObject for one that has to be set.
+func RequiredObject(description string) schema.SingleNestedAttribute {
+	return schema.SingleNestedAttribute{MarkdownDescription: description, Required: true}
+}
+
+// OptionalObjects is the schema of a list of objects that may be left out.
+func OptionalObjects(description string, validators ...validator.List) schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{MarkdownDescription: description, Optional: true, Validators: validators}
 }
 
 // Null is the null value of a type.

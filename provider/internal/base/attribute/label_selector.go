@@ -14,12 +14,7 @@ import (
 
 // LabelSelectorField is the field label_selector.
 func LabelSelectorField[P any](description string, at func(P) *metav1.LabelSelector) Field[P] {
-	return Object("label_selector", LabelSelector(description), at, SelectorFields()...)
-}
-
-// LabelSelector is the schema of a label selector, whose attributes are SelectorFields.
-func LabelSelector(description string) schema.SingleNestedAttribute {
-	return schema.SingleNestedAttribute{MarkdownDescription: description, Optional: true}
+	return Object("label_selector", OptionalObject(description), at, SelectorFields()...)
 }
 
 // SelectorFields are those of a label selector.

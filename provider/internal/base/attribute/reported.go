@@ -31,7 +31,7 @@ func ReportedTextOrNull[P any, T ~string](name, description string, read func(P)
 
 // ReportedFlag is true or false.
 func ReportedFlag[P any](name, description string, read func(P) bool) Field[P] {
-	return Reported(name, schema.BoolAttribute{MarkdownDescription: description, Computed: true},
+	return Reported(name, FlagAttribute(description),
 		func(from P) types.Bool { return types.BoolValue(read(from)) })
 }
 
@@ -43,8 +43,7 @@ func ReportedNumber[P any, T ~int | ~int32 | ~int64](name, description string, r
 
 // ReportedTextList are texts in order; an empty list for none.
 func ReportedTextList[P any, T ~string](name, description string, read func(P) []T) Field[P] {
-	s := schema.ListAttribute{MarkdownDescription: description, Computed: true, ElementType: types.StringType}
-	return Reported(name, s,
+	return Reported(name, TextsAttribute(description),
 		func(from P) types.List { return types.ListValueMust(types.StringType, textElements(read(from))) })
 }
 
