@@ -1,3 +1,7 @@
+// Package acctest is for the acceptance tests of the provider: a hub and a dev
+// cluster that the tests of a package share, Terraform, and a client that acts
+// beside it. It runs the whole provider, so that only external tests (package
+// x_test) can use it.
 package acctest
 
 import (
@@ -5,14 +9,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/echoprovider"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider"
+	"github.com/muster-fleet/terraform-provider-muster/tests/inprocess"
 )
 
 // Acc is what the acceptance tests share: one hub, and dev clusters that are started
@@ -83,13 +91,19 @@ func Gates() []string {
 	return []string{"--feature-gates", "ClusterImport=true", "--cluster-import-allow-loopback"}
 }
 
+// needsHub skips what is run without acceptance tests.
+func needsHub(t *testing.T) {
+	t.Helper()
+	if Acc.Hub == nil {
+		t.Skip("acceptance tests run with TF_ACC=1")
+	}
+}
+
 // DevCluster is a dev cluster that the test has alone until it ends, and leaves as it has
 // found it.
 func DevCluster(t *testing.T) *testhub.Process {
 	t.Helper()
-	if os.Getenv("TF_ACC") == "" {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
+	needsHub(t)
 	process, err := Acc.take()
 	if err != nil {
 		t.Fatal(err)
@@ -134,4 +148,42 @@ func Factories() map[string]func() (tfprotov6.ProviderServer, error) {
 		"muster": func() (tfprotov6.ProviderServer, error) { return provider.NewServer("test") },
 		"echo":   echoprovider.NewProviderServer(),
 	}
+}
+
+// Workspace is one user's configuration and state, without a Terraform.
+type Workspace = inprocess.Workspace
+
+// NewWorkspace is an empty one for the shared hub.
+func NewWorkspace(t *testing.T) *Workspace {
+	t.Helper()
+	needsHub(t)
+	return inprocess.NewWorkspace(t, Factories())
+}
+
+// Run runs steps against the shared hub, without a Terraform.
+func Run(t *testing.T, steps ...resource.TestStep) {
+	t.Helper()
+	needsHub(t)
+	inprocess.Test(t, resource.TestCase{ProtoV6ProviderFactories: Factories(), Steps: steps})
+}
+
+// RunTerraform runs steps against the shared hub with a real Terraform.
+func RunTerraform(t *testing.T, steps ...resource.TestStep) {
+	t.Helper()
+	resource.Test(t, resource.TestCase{ProtoV6ProviderFactories: Factories(), Steps: steps})
+}
+
+// Says fails the test if one of the texts is missing in what Terraform said.
+func Says(t *testing.T, said string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(said, strings.Join(strings.Fields(text), " ")) {
+			t.Errorf("Terraform does not say %q but %s", text, Excerpt(said))
+		}
+	}
+}
+
+// Excerpt leaves out what a plan lists.
+func Excerpt(said string) string {
+	return regexp.MustCompile(`Terraform will perform the following actions:.*?Plan:`).ReplaceAllString(said, "… Plan:")
 }

@@ -40,9 +40,7 @@ type reattachment struct {
 // NewTerraform is one for the shared hub, with an empty state.
 func NewTerraform(t *testing.T) *Terraform {
 	t.Helper()
-	if Acc.Hub == nil {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
+	needsHub(t)
 	w := &Terraform{T: t, Dir: t.TempDir(), reattach: map[string]reattachment{}}
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "TF_") {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -75,7 +76,7 @@ func TestAccKlusterletLetsWorksGo(t *testing.T) {
 	heldWork(o, "never", agents)
 	heldWork(o, "held", agents, others)
 	heldWork(o, "applied", agents)
-	managed.WaitForKind(&workv1.AppliedManifestWorkList{})
+	waitForKind(managed, &workv1.AppliedManifestWorkList{})
 	managed.Apply(appliedRecord("applied"))
 	managed.Remove(&corev1.Secret{}, "kl-left-agent", cluster.BootstrapSecret) // so nobody knows its hub
 	destroy := []string{"destroy", "-auto-approve", "-no-color", "-input=false", "-target=muster_klusterlet.test"}
@@ -118,4 +119,25 @@ func TestAccKlusterletLetsWorksGo(t *testing.T) {
 		t.Errorf("after %s: %s", took, acctest.Excerpt(said))
 	}
 	managed.Remove(&workv1.AppliedManifestWork{}, "", appliedRecord("applied").Name)
+}
+
+// waitForKind waits until the server serves a kind, by its list.
+func waitForKind(o *acctest.Outsider, list runtime.Object) {
+	o.T.Helper()
+	ctx, cancel := o.Context()
+	defer cancel()
+	for {
+		err := o.Client.List(ctx, list, kube.ListOptions{})
+		if err == nil {
+			return
+		}
+		if !kube.IsKindNotServed(err) {
+			o.T.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+			o.T.Fatal(err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }

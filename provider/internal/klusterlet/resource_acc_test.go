@@ -147,7 +147,7 @@ func TestAccKlusterletWaitsForWorks(t *testing.T) {
 		resource.TestStep{Config: config("2s")},
 		resource.TestStep{
 			PreConfig: func() {
-				managed.WaitForKind(&workv1.AppliedManifestWorkList{})
+				waitForKind(managed, &workv1.AppliedManifestWorkList{})
 				for _, hash := range []string{work.HubHash("https://127.0.0.1:1"), work.HubHash("https://another.hub")} {
 					object := &workv1.AppliedManifestWork{}
 					object.Name = work.AppliedManifestWorkName(hash, "web")
