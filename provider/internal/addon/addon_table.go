@@ -164,7 +164,8 @@ func referentTable(namespaced bool) attribute.Table[*v1alpha1.ConfigReferent] {
 	}
 	return attribute.Table[*v1alpha1.ConfigReferent]{
 		attribute.Text("namespace", namespace, func(r *v1alpha1.ConfigReferent) *string { return &r.Namespace }),
-		attribute.Text("name", attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
+		attribute.Text("name",
+			attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
 			func(r *v1alpha1.ConfigReferent) *string { return &r.Name }),
 	}
 }

@@ -37,7 +37,8 @@ func configsField[P any](description string, at func(P) *[]v1alpha1.AddOnConfig)
 			"none, such as `"+addon.TemplateResource+"`.",
 			attribute.ValidName("namespace")),
 			func(c *v1alpha1.AddOnConfig) *string { return &c.Namespace }),
-		attribute.Text("name", attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
+		attribute.Text("name",
+			attribute.Required("Name of the object.", attribute.ValidObjectName("configuration name")),
 			func(c *v1alpha1.AddOnConfig) *string { return &c.Name }))
 }
 

@@ -74,7 +74,8 @@ func hubPermissionsField() attribute.Field[kubeClient] {
 				func(c *v1alpha1.CurrentClusterBindingConfig) *string { return &c.ClusterRoleName })).
 			Sets(func(p permission) { p.Type = v1alpha1.HubPermissionsBindingCurrentCluster }),
 		attribute.ObjectPointer("single_namespace",
-			attribute.OptionalObject("A role in one namespace of the hub, the same one for the agents of all clusters."),
+			attribute.OptionalObject("A role in one namespace of the hub, the same one for the agents of all "+
+				"clusters."),
 			func(p permission) **v1alpha1.SingleNamespaceBindingConfig { return &p.SingleNamespace },
 			attribute.Text("namespace", attribute.Required("Namespace on the hub.", attribute.ValidName("namespace")),
 				func(s oneNamespace) *string { return &s.Namespace }),

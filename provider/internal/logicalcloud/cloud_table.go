@@ -148,8 +148,9 @@ func grantTable() attribute.Table[*v1alpha1.Grant] {
 			setvalidator.ValueStringsAre(attribute.LengthBetween(1, 253)))
 	}
 	return attribute.Table[*v1alpha1.Grant]{
-		attribute.Text("role", attribute.Optional("Name of the `muster_access_role` that is granted. Either this or `rules`.",
-			attribute.ValidObjectName("access role name")),
+		attribute.Text("role",
+			attribute.Optional("Name of the `muster_access_role` that is granted. Either this or `rules`.",
+				attribute.ValidObjectName("access role name")),
 			func(g *v1alpha1.Grant) *string { return &g.Role }),
 		rulesField("Rules that are granted, in place of a role. Who writes them needs all of these rights on the hub, "+
 			"or the verb `escalate` on `accessroles` there.", false, maxGrantRules,
