@@ -392,7 +392,8 @@ func Wait() crud.Declared {
 		},
 		Options: waitOptions(),
 		Again: attribute.Table[logicalCloud]{attribute.Local[logicalCloud]("triggers", attribute.OptionalTextMap(
-			"Values whose change makes it wait again, such as `{ grants = jsonencode(muster_logical_cloud.prod.grants) }`."))},
+			"Values whose change makes it wait again, such as `{ grants = "+
+				"jsonencode(muster_logical_cloud.prod.grants) }`."))},
 		Wait: func(ctx context.Context, c *cloudChange, options types.Object) (summary, problem string) {
 			return attribute.As[*waitModel](options).wait(c.Client, c.Object, c.Timeout).Run(ctx)
 		},
