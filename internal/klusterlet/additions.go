@@ -2,6 +2,7 @@ package klusterlet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
 // Additions are the paths of what an object in the cluster has beside what was rendered,
@@ -47,6 +50,68 @@ func Restored(wanted, live Object) (object Object, removed []string, err error) 
 	return object, r.removed, nil
 }
 
+// Changed is the path of the first field that was rendered and is not the same in the
+// cluster; empty where there is none. Who installs an agent does not count: those from
+// before it was noted don't say.
+func Changed(wanted, live Object) (string, error) {
+	was, errLive := fieldsOf(live)
+	is, err := fieldsOf(wanted)
+	if err := errors.Join(err, errLive); err != nil {
+		return "", err
+	}
+	for _, key := range []string{"apiVersion", "kind", "status"} { // not in what a client reads, or not ours
+		delete(is, key)
+	}
+	metadata, _ := is["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	delete(annotations, muster.InstalledByAnnotation)
+	return difference("", is, was), nil
+}
+
+// difference is the path of the first field that is set in wanted and not the same
+// in live; empty when there is none.
+func difference(at string, wanted, live any) string {
+	key := listKey(at)
+	switch w := wanted.(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		l, exists := live.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(w)) {
+			found := difference(strings.TrimPrefix(at+"."+key, "."), w[key], l[key])
+			if found != "" && !exists {
+				return at
+			}
+			if found != "" {
+				return found
+			}
+		}
+		return ""
+	case []any:
+		if key == "" {
+			break
+		}
+		elements, _ := live.([]any)
+		for _, element := range w {
+			var same any
+			name := nameOf(element, key)
+			for _, l := range elements {
+				if nameOf(l, key) == name {
+					same = l
+				}
+			}
+			if found := difference(fmt.Sprintf("%s[%s]", at, name), element, same); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	if !reflect.DeepEqual(wanted, live) {
+		return at
+	}
+	return ""
+}
+
 // MayHaveAdditions reports whether objects of this kind can have any: those of other kinds
 // are compared and applied whole.
 func MayHaveAdditions(object Object) bool {
@@ -62,11 +127,11 @@ type restoration struct{ removed []string }
 
 // run returns the restored fields of an object.
 func (r *restoration) run(wanted, live Object) (map[string]any, error) {
-	is, err := Fields(live)
+	is, err := fieldsOf(live)
 	if err != nil {
 		return nil, err
 	}
-	want, err := Fields(wanted)
+	want, err := fieldsOf(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +146,8 @@ func (r *restoration) run(wanted, live Object) (map[string]any, error) {
 	return is, nil
 }
 
-// Fields are those of an object as the API has them.
-func Fields(object Object) (map[string]any, error) {
+// fieldsOf are those of an object as the API has them.
+func fieldsOf(object Object) (map[string]any, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("encode an object: %w", err)
@@ -109,7 +174,7 @@ func (r *restoration) object(at string, wanted, live any) any {
 	if wantsMap && isMap {
 		return r.fields(at, w, l)
 	}
-	key := ListKey(at)
+	key := listKey(at)
 	elements, isList := live.([]any)
 	if key != "" && isList {
 		w, _ := wanted.([]any)
@@ -128,8 +193,8 @@ func (r *restoration) fields(at string, wanted, live map[string]any) map[string]
 		}
 		elements, isList := live[key].([]any)
 		switch {
-		case isList && ListKey(path) != "":
-			if left := r.elements(path, ListKey(path), nil, elements); len(left) > 0 {
+		case isList && listKey(path) != "":
+			if left := r.elements(path, listKey(path), nil, elements); len(left) > 0 {
 				out[key] = left
 			}
 		case stays(path, live[key]):
@@ -175,9 +240,9 @@ func nameOf(element any, key string) string {
 	return fmt.Sprint(fields[key])
 }
 
-// ListKey is the field by which the API identifies the elements of a list, where
+// listKey is the field by which the API identifies the elements of a list, where
 // several may write to it; empty for lists that have one owner.
-func ListKey(at string) string {
+func listKey(at string) string {
 	switch at[strings.LastIndex(at, ".")+1:] {
 	case "containers", "initContainers", "volumes", "env", "imagePullSecrets":
 		return "name"

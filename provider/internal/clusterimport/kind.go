@@ -98,7 +98,7 @@ func observe(_ context.Context, values attribute.Values, live clusterImport, _ *
 	if !values.IsSet("publish_server") { // a state from before
 		values["publish_server"] = types.BoolValue(live.Spec.PublishServer)
 	}
-	crud.StayReady(values, func() bool { return len(lacks(live, "")) == 0 && !awaitsAvailable(values) })
+	crud.StayReady(values, func() bool { return len(lacks(live, "")) == 0 && !values.Object("wait").Bool("available") })
 }
 
 // forget deletes the kubeconfig that was handed in. An import that is still there is
@@ -117,10 +117,8 @@ func forget(ctx context.Context, c *change) {
 // certificates beside certificates.
 func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 	values := attribute.ValuesOf(ctx, config, diags)
-	agent, _ := values["agent"].(types.Object)
-	klusterlet.CheckAgentOptions(agent.Attributes(), path.Root("agent"), diags)
-	object, _ := values["endpoint"].(types.Object)
-	endpoint := attribute.Values(object.Attributes())
+	klusterlet.CheckAgentOptions(values.Object("agent"), path.Root("agent"), diags)
+	endpoint := values.Object("endpoint")
 	if endpoint.Text("trust") == string(v1alpha1.TrustSystem) && endpoint.Text("cluster_ca_certificate") != "" {
 		at := path.Root("endpoint").AtName("cluster_ca_certificate")
 		diags.AddAttributeError(at, "Certificates that are not used",

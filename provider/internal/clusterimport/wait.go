@@ -38,12 +38,6 @@ func waitAttribute() crud.WaitAttribute {
 	}
 }
 
-// awaitsAvailable reports whether the wait is also for the managed cluster.
-func awaitsAvailable(values attribute.Values) bool {
-	wait, _ := values["wait"].(types.Object)
-	return attribute.Values(wait.Attributes()).Bool("available")
-}
-
 // awaited is an import that is waited for, and then, if that is asked for, its cluster.
 type awaited struct {
 	client  *kube.Client
@@ -138,7 +132,7 @@ func follow(ctx context.Context, c *change) crud.Follow {
 	client := c.Hub.Client(c.Diagnostics)
 	switch {
 	case values.IsSet("wait"):
-		a := &awaited{client: client, object: c.Object, version: version, available: awaitsAvailable(values)}
+		a := &awaited{client: client, object: c.Object, version: version, available: values.Object("wait").Bool("available")}
 		f.Wait = a.wait(c.Timeout).Run
 		if !ok && values["ready"].IsUnknown() {
 			values["ready"] = types.BoolValue(false) // There is an error already: it is not waited for.

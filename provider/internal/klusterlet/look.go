@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -195,8 +192,8 @@ func numberIn(secret *corev1.Secret, annotation string) types.Int64 {
 }
 
 // How an object in the cluster is compared with the one that the agent needs: by
-// what the provider sets in it, and by what was added that nobody has configured
-// (klusterlet.Additions).
+// what the provider sets in it (klusterlet.Changed), and by what was added that nobody has
+// configured (klusterlet.Additions).
 
 // drift says in what an object is not as it should be; empty when it is. fields of
 // the bootstrap Secret are only compared when the provider has written it.
@@ -207,21 +204,10 @@ func drift(wanted, live kube.Object) string {
 	if secret, ok := live.(*corev1.Secret); ok {
 		return secretDrift(wanted.(*corev1.Secret), secret)
 	}
-	if deployment, ok := wanted.(*appsv1.Deployment); ok {
-		// Agents from before it was put there don't have it.
-		bare := deployment.DeepCopy()
-		delete(bare.Annotations, muster.InstalledByAnnotation)
-		wanted = bare
-	}
-	was, errLive := klusterlet.Fields(live)
-	is, err := klusterlet.Fields(wanted)
-	if err != nil || errLive != nil {
+	switch at, err := klusterlet.Changed(wanted, live); {
+	case err != nil:
 		return "can't be compared"
-	}
-	for _, key := range []string{"apiVersion", "kind", "status"} { // not in what a client reads, or not ours
-		delete(is, key)
-	}
-	if at := difference("", is, was); at != "" {
+	case at != "":
 		return at + " was changed"
 	}
 	return ""
@@ -285,51 +271,4 @@ func wroteKubeconfig(secret *corev1.Secret, manager string, operation metav1.Man
 		}
 	}
 	return false
-}
-
-// difference is the path of the first field that is set in wanted and not the same
-// in live; empty when there is none.
-func difference(at string, wanted, live any) string {
-	switch w := wanted.(type) {
-	case nil:
-		return ""
-	case map[string]any:
-		l, exists := live.(map[string]any)
-		for _, key := range slices.Sorted(maps.Keys(w)) {
-			found := difference(strings.TrimPrefix(at+"."+key, "."), w[key], l[key])
-			if found != "" && !exists {
-				return at
-			}
-			if found != "" {
-				return found
-			}
-		}
-		return ""
-	case []any:
-		if key := klusterlet.ListKey(at); key != "" {
-			return elementDifference(at, key, w, live)
-		}
-	}
-	if !reflect.DeepEqual(wanted, live) {
-		return at
-	}
-	return ""
-}
-
-// elementDifference compares the elements of a list that have the same key.
-func elementDifference(at, key string, wanted []any, live any) string {
-	elements, _ := live.([]any)
-	for _, w := range wanted {
-		name := w.(map[string]any)[key]
-		var same any
-		for _, l := range elements {
-			if l, ok := l.(map[string]any); ok && reflect.DeepEqual(l[key], name) {
-				same = l
-			}
-		}
-		if found := difference(fmt.Sprintf("%s[%v]", at, name), w, same); found != "" {
-			return found
-		}
-	}
-	return ""
 }

@@ -53,12 +53,6 @@ func modelOf(ctx context.Context, from crud.Getter, diags *diag.Diagnostics) mod
 // object is what the framework stores.
 func (m model) object() types.Object { return types.ObjectValueMust(m.kinds, m.Values) }
 
-// bootstrapValues are the attributes of bootstrap; none where it is not set.
-func (m model) bootstrapValues() attribute.Values {
-	object, _ := m.Values["bootstrap"].(types.Object)
-	return object.Attributes()
-}
-
 func (m model) limits() timeouts.Value {
 	limits, _ := m.Values["timeouts"].(timeouts.Value)
 	return limits
@@ -92,7 +86,7 @@ func (m model) ownsKubeconfig() bool { return m.IsSet("bootstrap_kubeconfig_wo_v
 
 // makesKubeconfig reports whether the provider makes the bootstrap kubeconfig.
 func (m model) makesKubeconfig() bool {
-	bootstrap := m.bootstrapValues()
+	bootstrap := m.Object("bootstrap")
 	return !m.ownsKubeconfig() && (!bootstrap.IsSet("enabled") || bootstrap.Bool("enabled"))
 }
 
@@ -111,7 +105,7 @@ func (m model) bootstrapNumber() (number types.Int64, annotation string) {
 		number, _ = m.Values["bootstrap_kubeconfig_wo_version"].(types.Int64)
 		return number, versionAnnotation
 	}
-	number, _ = m.bootstrapValues()["version"].(types.Int64)
+	number, _ = m.Object("bootstrap")["version"].(types.Int64)
 	return number, madeVersionAnnotation
 }
 
@@ -127,13 +121,13 @@ func (m model) annotations() map[string]string {
 // bootstrap is the bootstrap kubeconfig that the provider makes for the cluster with this
 // UID.
 func (m model) bootstrap(uid string) registration.Bootstrap {
-	return registration.BootstrapOf(m.bootstrapValues(), m.Text("cluster_name"), uid)
+	return registration.BootstrapOf(m.Object("bootstrap"), m.Text("cluster_name"), uid)
 }
 
 // setBootstrapVersion notes the version of the bootstrap kubeconfig that the provider made.
 func (m model) setBootstrapVersion(version types.Int64) {
 	of, _ := m.kinds["bootstrap"].(types.ObjectType)
-	bootstrap := m.bootstrapValues()
+	bootstrap := m.Object("bootstrap")
 	for name, kind := range of.AttrTypes {
 		if bootstrap[name] == nil {
 			bootstrap[name] = attribute.Null(kind)
@@ -159,7 +153,7 @@ func (m model) renewsBootstrap(state model) bool {
 		return true
 	}
 	return m.makesKubeconfig() && state.makesKubeconfig() &&
-		differ(m.bootstrapValues(), state.bootstrapValues(), "server", "cluster_ca_certificate")
+		differ(m.Object("bootstrap"), state.Object("bootstrap"), "server", "cluster_ca_certificate")
 }
 
 // touchesCluster reports whether going from the state to the plan takes anything
@@ -183,7 +177,7 @@ func (m model) observe(seen observation) {
 	if m.ownsKubeconfig() && !seen.number.IsNull() {
 		m.Values["bootstrap_kubeconfig_wo_version"] = seen.number
 	}
-	if m.bootstrapValues().IsSet("version") && !seen.version.IsNull() {
+	if m.Object("bootstrap").IsSet("version") && !seen.version.IsNull() {
 		m.setBootstrapVersion(seen.version)
 	}
 }
@@ -196,9 +190,9 @@ func (m model) adopt(seen observation) {
 	if !seen.version.IsNull() {
 		m.setBootstrapVersion(seen.version)
 	}
-	m.Values["problems"], m.Values["offline"] = attribute.StringListValue([]string{}), types.BoolValue(false)
-	m.Values["installed"], m.Values["ready"] = types.BoolValue(true), types.BoolValue(seen.ready())
-	m.Values["joined"] = types.BoolValue(seen.certified)
+	m.Values["problems"] = attribute.StringListValue([]string{})
+	m.observe(seen)
+	m.Values["installed"] = types.BoolValue(true)
 }
 
 // klusterletAttributes are the arguments and results of the resource.

@@ -116,7 +116,7 @@ func (r *klusterletResource) ValidateConfig(
 	ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse,
 ) {
 	config := modelOf(ctx, req.Config, &resp.Diagnostics)
-	bootstrap, ttl := config.bootstrapValues(), path.Root("bootstrap").AtName("ttl")
+	bootstrap, ttl := config.Object("bootstrap"), path.Root("bootstrap").AtName("ttl")
 	registration.CheckTTL(ttl, bootstrap.Text("credential"), bootstrap.Text("ttl"), &resp.Diagnostics)
 	CheckAgentOptions(config.Values, path.Empty(), &resp.Diagnostics)
 }

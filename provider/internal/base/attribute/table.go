@@ -49,6 +49,12 @@ func (v Values) Number(name string) int64 {
 	return number.ValueInt64()
 }
 
+// Object are the attributes of an object; none where it is not set.
+func (v Values) Object(name string) Values {
+	object, _ := v[name].(types.Object)
+	return object.Attributes()
+}
+
 // IsSet reports whether an attribute has a value, known or not.
 func (v Values) IsSet(name string) bool { return v[name] != nil && !v[name].IsNull() }
 
