@@ -29,26 +29,36 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 )
 
-// declared is a function with one argument of Go's type A.
-type declared[A any] struct {
-	name       string
-	definition function.Definition
+// declared is a function with one argument of Go's type A
+// and a result of its type R.
+type declared[A, R any] struct {
+	name, summary, description string
+	// argument is the name of the argument, and about its description.
+	argument, about string
+	returns         function.Return
 	// run makes the result. Its error is that of the argument.
-	run func(ctx context.Context, argument A) (any, error)
+	run func(ctx context.Context, argument A) (R, error)
 }
 
 // Metadata implements function.Function.
-func (f declared[A]) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
+func (f declared[A, R]) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
 	resp.Name = f.name
 }
 
 // Definition implements function.Function.
-func (f declared[A]) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	resp.Definition = f.definition
+func (f declared[A, R]) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
+	var argument function.Parameter = function.DynamicParameter{Name: f.argument, MarkdownDescription: f.about}
+	if _, isText := any(*new(A)).(string); isText {
+		argument = function.StringParameter{Name: f.argument, MarkdownDescription: f.about}
+	}
+	resp.Definition = function.Definition{
+		Summary: f.summary, MarkdownDescription: f.description, Parameters: []function.Parameter{argument},
+		Return: f.returns,
+	}
 }
 
 // Run implements function.Function.
-func (f declared[A]) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+func (f declared[A, R]) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var argument A
 	if resp.Error = req.Arguments.Get(ctx, &argument); resp.Error != nil {
 		return
@@ -105,19 +115,17 @@ func read(ctx context.Context, argument types.Dynamic, attributes map[string]att
 
 // NewClusterName is cluster_name.
 func NewClusterName() function.Function {
-	return declared[string]{name: "cluster_name", run: func(_ context.Context, text string) (any, error) {
-		return nameOf(text)
-	}, definition: function.Definition{
-		Summary: "A valid name for a managed cluster",
-		MarkdownDescription: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a " +
+	return declared[string, string]{
+		name: "cluster_name", run: func(_ context.Context, text string) (string, error) { return nameOf(text) },
+		summary: "A valid name for a managed cluster",
+		description: "Makes the name of a managed cluster out of any text, such as an ARN, a context or a " +
 			"path. A text that is a valid name already stays as it is. Any other one is reduced to lower-case " +
 			"letters, digits and hyphens, shortened to 63 characters, and gets a hash of the whole text at its end, " +
 			"so that two different texts do not get the same name. The same text always gets the same name.\n\n" +
 			"A text without any letter or digit of ASCII, and a reserved name such as `default`, are errors.",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "Any text that " +
-			"identifies the cluster."}},
-		Return: function.StringReturn{},
-	}}
+		argument: "text", about: "Any text that identifies the cluster.",
+		returns: function.StringReturn{},
+	}
 }
 
 // hashLength is how much of the hash a name gets: 40 bits.
@@ -151,23 +159,20 @@ func nameOf(text string) (string, error) {
 
 // NewKubeconfig is kubeconfig.
 func NewKubeconfig() function.Function {
-	run := func(ctx context.Context, argument types.Dynamic) (any, error) { return renderKubeconfig(ctx, argument) }
-	return declared[types.Dynamic]{name: "kubeconfig", run: run, definition: function.Definition{
-		Summary: "A kubeconfig",
-		MarkdownDescription: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of " +
+	return declared[types.Dynamic, string]{
+		name: "kubeconfig", run: renderKubeconfig,
+		summary: "A kubeconfig",
+		description: "Writes a kubeconfig with one cluster, one user and one context, from the outputs of " +
 			"whatever made the cluster: for `kubeconfig` of `cluster_connection`, for a file, or for other tools. " +
 			"What does not go together, such as two credentials, and what is not PEM, is an error. A result with " +
 			"sensitive or ephemeral values in it is sensitive or ephemeral, too.",
-		Parameters: []function.Parameter{function.DynamicParameter{
-			Name: "connection",
-			MarkdownDescription: "An object with the attributes of `cluster_connection`: `host`, which is required, " +
-				"`cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, one credential of `token`, " +
-				"`client_certificate` with `client_key`, `username` with `password`, and `exec`; and `impersonate`. " +
-				"Further `name`, which the cluster, the user and the context get, and which defaults to `muster`, " +
-				"and `namespace`, the context's.",
-		}},
-		Return: function.StringReturn{},
-	}}
+		argument: "connection", about: "An object with the attributes of `cluster_connection`: `host`, which is " +
+			"required, `cluster_ca_certificate`, `tls_server_name`, `insecure`, `proxy_url`, one credential of " +
+			"`token`, `client_certificate` with `client_key`, `username` with `password`, and `exec`; and " +
+			"`impersonate`. Further `name`, which the cluster, the user and the context get, and which defaults to " +
+			"`muster`, and `namespace`, the context's.",
+		returns: function.StringReturn{},
+	}
 }
 
 func renderKubeconfig(ctx context.Context, argument types.Dynamic) (string, error) {
@@ -199,23 +204,18 @@ func renderKubeconfig(ctx context.Context, argument types.Dynamic) (string, erro
 
 // NewLabelSelector is label_selector.
 func NewLabelSelector() function.Function {
-	return declared[types.Dynamic]{name: "label_selector",
-		run: func(ctx context.Context, argument types.Dynamic) (any, error) {
-			return selectorText(ctx, argument)
-		}, definition: function.Definition{
-			Summary: "A label selector as text",
-			MarkdownDescription: "Checks a label selector and writes it in the notation of kubectl, such as " +
-				"`env=prod,region in (eu,us)`: for the `label_selector` of data sources, for tools, and for " +
-				"outputs. The result does not depend on the order of labels and values. A selector without " +
-				"conditions, which selects everything, is the empty text. `parse_label_selector` is the reverse.",
-			Parameters: []function.Parameter{function.DynamicParameter{
-				Name: "selector",
-				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of " +
-					"objects with `key`, `operator` (`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both " +
-					"may be left out.",
-			}},
-			Return: function.StringReturn{},
-		}}
+	return declared[types.Dynamic, string]{
+		name: "label_selector", run: selectorText,
+		summary: "A label selector as text",
+		description: "Checks a label selector and writes it in the notation of kubectl, such as " +
+			"`env=prod,region in (eu,us)`: for the `label_selector` of data sources, for tools, and for " +
+			"outputs. The result does not depend on the order of labels and values. A selector without " +
+			"conditions, which selects everything, is the empty text. `parse_label_selector` is the reverse.",
+		argument: "selector", about: "An object with `match_labels`, a map, and `match_expressions`, a list of " +
+			"objects with `key`, `operator` (`In`, `NotIn`, `Exists` or `DoesNotExist`) and `values`. Both " +
+			"may be left out.",
+		returns: function.StringReturn{},
+	}
 }
 
 func selectorText(ctx context.Context, argument types.Dynamic) (string, error) {
@@ -244,16 +244,16 @@ func selectorText(ctx context.Context, argument types.Dynamic) (string, error) {
 
 // NewParseLabelSelector is parse_label_selector.
 func NewParseLabelSelector() function.Function {
-	return declared[string]{name: "parse_label_selector", run: parsedSelector, definition: function.Definition{
-		Summary: "A label selector out of its text",
-		MarkdownDescription: "Reads a label selector in the notation of kubectl, such as `env=prod,region in " +
+	return declared[string, any]{
+		name: "parse_label_selector", run: parsedSelector,
+		summary: "A label selector out of its text",
+		description: "Reads a label selector in the notation of kubectl, such as `env=prod,region in " +
 			"(eu,us),!legacy`, and returns an object with `match_labels` and `match_expressions`, as the attribute " +
 			"`label_selector` of cluster sets and placements takes it. The comparisons `>` and `<` are an error, " +
 			"because label selectors of objects do not have them.",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The selector. " +
-			"The empty text selects everything."}},
-		Return: function.ObjectReturn{AttributeTypes: selectorTypes()},
-	}}
+		argument: "text", about: "The selector. The empty text selects everything.",
+		returns: function.ObjectReturn{AttributeTypes: selectorTypes()},
+	}
 }
 
 func requirementTypes() map[string]attr.Type {

@@ -35,26 +35,24 @@ import (
 
 // NewManifestsFromYAML is manifests_from_yaml.
 func NewManifestsFromYAML() function.Function {
-	return declared[types.Dynamic]{name: "manifests_from_yaml",
+	return declared[types.Dynamic, any]{
+		name: "manifests_from_yaml",
 		run: func(_ context.Context, argument types.Dynamic) (any, error) {
 			objects, err := objectsOf(argument)
 			return hcl(objects, err)
-		}, definition: function.Definition{
-			Summary: "The Kubernetes objects in YAML or JSON texts",
-			MarkdownDescription: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, " +
-				"and returns them as a list of HCL objects, in order: for `objects` of `muster_manifest_work`, for " +
-				"`for` expressions, and to add labels with `merge`. Empty documents are left out, and the items of " +
-				"a `List` are returned one by one. An object without `apiVersion`, `kind` or `metadata.name`, and a " +
-				"key that is there twice, are errors that name file, document and line.\n\n" +
-				"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` " +
-				"and `file` make; the files are then read in the order of their names. The function itself reads no " +
-				"files, because Terraform expects functions to depend on their arguments alone.",
-			Parameters: []function.Parameter{function.DynamicParameter{
-				Name:                "text",
-				MarkdownDescription: "One text, a list of texts, or a map from file names to texts.",
-			}},
-			Return: function.DynamicReturn{},
-		}}
+		},
+		summary: "The Kubernetes objects in YAML or JSON texts",
+		description: "Reads Kubernetes objects from YAML or JSON texts with any number of documents, " +
+			"and returns them as a list of HCL objects, in order: for `objects` of `muster_manifest_work`, for " +
+			"`for` expressions, and to add labels with `merge`. Empty documents are left out, and the items of " +
+			"a `List` are returned one by one. An object without `apiVersion`, `kind` or `metadata.name`, and a " +
+			"key that is there twice, are errors that name file, document and line.\n\n" +
+			"For a directory, give a map from file names to texts, which Terraform's own functions `fileset` " +
+			"and `file` make; the files are then read in the order of their names. The function itself reads no " +
+			"files, because Terraform expects functions to depend on their arguments alone.",
+		argument: "text", about: "One text, a list of texts, or a map from file names to texts.",
+		returns: function.DynamicReturn{},
+	}
 }
 
 // objectsOf reads one text, or several.
@@ -172,27 +170,25 @@ func inTheText(message string, line int) string {
 
 // NewKlusterletManifests is klusterlet_manifests.
 func NewKlusterletManifests() function.Function {
-	return declared[types.Dynamic]{name: "klusterlet_manifests",
+	return declared[types.Dynamic, any]{
+		name: "klusterlet_manifests",
 		run: func(ctx context.Context, argument types.Dynamic) (any, error) {
 			objects, err := renderKlusterlet(ctx, argument)
 			return hcl(objects, err)
-		}, definition: function.Definition{
-			Summary: "The objects that muster_klusterlet installs in a cluster",
-			MarkdownDescription: "Returns the objects of the agent as a list, in the order in which they can be " +
-				"applied, for those who install it by another way than `muster_klusterlet`: GitOps, cloud-init, or " +
-				"the provider that makes the cluster. Write them with `yamlencode`.\n\n" +
-				"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. " +
-				"Otherwise create the Secret `bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's " +
-				"namespace.",
-			Parameters: []function.Parameter{function.DynamicParameter{
-				Name: "klusterlet",
-				MarkdownDescription: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is " +
-					"required, `namespace`, and those that say how the agent runs: " +
-					"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, " +
-					"the text of a kubeconfig, which is a secret: the result is sensitive or ephemeral when it is.",
-			}},
-			Return: function.DynamicReturn{},
-		}}
+		},
+		summary: "The objects that muster_klusterlet installs in a cluster",
+		description: "Returns the objects of the agent as a list, in the order in which they can be " +
+			"applied, for those who install it by another way than `muster_klusterlet`: GitOps, cloud-init, or " +
+			"the provider that makes the cluster. Write them with `yamlencode`.\n\n" +
+			"The Secret with the bootstrap kubeconfig is only among them when `bootstrap_kubeconfig` is given. " +
+			"Otherwise create the Secret `bootstrap-hub-kubeconfig`, with the key `kubeconfig`, in the agent's " +
+			"namespace.",
+		argument: "klusterlet", about: "An object with attributes of `muster_klusterlet`: `cluster_name`, which is " +
+			"required, `namespace`, and those that say how the agent runs: " +
+			"`" + strings.Join(klusterlet.AgentOptionNames(), "`, `") + "`. Further `bootstrap_kubeconfig`, " +
+			"the text of a kubeconfig, which is a secret: the result is sensitive or ephemeral when it is.",
+		returns: function.DynamicReturn{},
+	}
 }
 
 func renderKlusterlet(ctx context.Context, argument types.Dynamic) ([]any, error) {
