@@ -75,14 +75,12 @@ func (p *musterProvider) Metadata(_ context.Context, _ provider.MetadataRequest,
 
 func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Brings a fleet of Kubernetes clusters under one configuration: registers clusters with " +
-			"a hub that speaks " +
-			"Open Cluster Management's API (muster's own or an upstream one), groups them into sets, selects among " +
-			"them with placements, " +
-			"and ships workloads to them as manifest works.\n\n" +
-			"The provider block says how to reach the hub, in the words of the provider `kubernetes`. Configuring it " +
-			"contacts nobody and its values may be unknown while planning, or ephemeral; " +
-			"there is no fallback to `localhost` or to `~/.kube/config`.\n\n" + connection.PrecedenceText,
+		MarkdownDescription: "Brings a fleet of Kubernetes clusters under one configuration: registers clusters " +
+			"with a hub that speaks Open Cluster Management's API (muster's own or an upstream one), groups them " +
+			"into sets, selects among them with placements, and ships workloads to them as manifest works.\n\n" +
+			"The provider block says how to reach the hub, in the words of the provider `kubernetes`. Configuring " +
+			"it contacts nobody and its values may be unknown while planning, or ephemeral; there is no fallback to " +
+			"`localhost` or to `~/.kube/config`.\n\n" + connection.PrecedenceText,
 		Attributes: connection.ProviderAttributes(),
 	}
 }

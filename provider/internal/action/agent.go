@@ -242,13 +242,12 @@ func rotated(object *clusterv1.ManagedCluster) metav1.Condition {
 func replayWork() declaration {
 	return declaration{
 		name: "replay_work",
-		description: "Has the agent apply all manifests of a manifest work once more, now, and waits for its " +
-			"report. The agent forgets what it knows of the objects, and any pause after a quarrel with another " +
-			"controller or a lack of rights. It fails when the manifests still can't be applied, with the " +
-			"reasons.\n\n" +
+		description: "Has the agent apply all manifests of a manifest work once more, now, and waits for its report. " +
+			"The agent forgets what it knows of the objects, and any pause after a quarrel with another controller " +
+			"or a lack of rights. It fails when the manifests still can't be applied, with the reasons.\n\n" +
 			"The action puts the annotation `" + work.ReplayAnnotation + "` on the ManifestWork, which the agent " +
-			"removes when it has reported. Agents of Open Cluster Management apply the work then as well, and do " +
-			"not answer: the action says so after a while, takes the annotation back and fails.",
+			"removes when it has reported. Agents of Open Cluster Management apply the work then as well, and do not " +
+			"answer: the action says so after a while, takes the annotation back and fails.",
 		attributes: map[string]schema.Attribute{
 			clusterName: attribute.Required("Name of the managed cluster.", attribute.ValidClusterName()),
 			"name":      attribute.Required("Name of the manifest work.", attribute.ValidObjectName("work name")),

@@ -179,10 +179,9 @@ func referentAttribute(description string, namespaced bool) schema.SingleNestedA
 func supportedConfigsField() attribute.Field[fleetAddOn] {
 	return attribute.Objects("supported_configs", attribute.OptionalObjects("Kinds of configuration that the add-on "+
 		"understands, each with an optional default. The hub refuses to configure an add-on with any other kind. "+
-		"`template` and `deployment_config` are short for the kinds "+
-		"`"+addon.TemplateResource+"` and `"+addon.DeploymentConfigResource+"` with a default. To "+
-		"give each placement a template of its own, name the kind "+
-		"`"+addon.TemplateResource+"` here without a default.", listvalidator.SizeAtLeast(1), validSupported()),
+		"`template` and `deployment_config` are short for the kinds `"+addon.TemplateResource+"` and "+
+		"`"+addon.DeploymentConfigResource+"` with a default. To give each placement a template of its own, name the "+
+		"kind `"+addon.TemplateResource+"` here without a default.", listvalidator.SizeAtLeast(1), validSupported()),
 		func(o fleetAddOn) *[]v1alpha1.ConfigMeta { return &o.Spec.SupportedConfigs },
 		attribute.Text("group", configGroupAttribute(), func(c *v1alpha1.ConfigMeta) *string { return &c.Group }),
 		attribute.Text("resource", configResourceAttribute(),

@@ -41,10 +41,9 @@ func (attributeErrors) Definition(_ context.Context, _ function.DefinitionReques
 		Summary: "What is wrong with the attributes of a module's argument",
 		MarkdownDescription: "Compares a value with the attributes that it may have, nested ones included, and " +
 			"returns a list of sentences about those that are not supported and those of another type; the list is " +
-			"empty when there are none. It is for the `validation` of a module's variable of the type `any`: where " +
-			"a variable has the type `object(…)`, and where a value is given to an attribute of a resource, " +
-			"Terraform drops attributes that it does not know, so that a misspelt one has no effect and no " +
-			"error.\n\n" +
+			"empty when there are none. It is for the `validation` of a module's variable of the type `any`: where a " +
+			"variable has the type `object(…)`, and where a value is given to an attribute of a resource, Terraform " +
+			"drops attributes that it does not know, so that a misspelt one has no effect and no error.\n\n" +
 			"What is unknown while planning is checked when it is known. Attributes that are null, or left out, are " +
 			"not errors. The sentences name attributes and never values, so that `nonsensitive` of the result " +
 			"discloses no secret.",

@@ -230,13 +230,12 @@ func agentAttributes() map[string]schema.Attribute {
 			Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 		},
-		"wait_for_bootstrap": attribute.DefaultFlag("Whether to wait, after installing and updating, until the "+
-			"agent is rolled out and holds a certificate from the hub. A wait that fails makes an update fail; "+
-			"after a creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, "+
-			"for example with an image that can't be pulled, ends the wait after half a minute, and one that can't "+
-			"reach the hub after a minute. Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform "+
-			"ends. The cluster has to be accepted, by a resource that does not depend on this one. Defaults to "+
-			"`true`.", true),
+		"wait_for_bootstrap": attribute.DefaultFlag("Whether to wait, after installing and updating, until the agent "+
+			"is rolled out and holds a certificate from the hub. A wait that fails makes an update fail; after a "+
+			"creation it only warns and leaves `ready` false, and the next apply continues. A stuck pod, for example "+
+			"with an image that can't be pulled, ends the wait after half a minute, and one that can't reach the hub "+
+			"after a minute. Needed with a `bootstrap_kubeconfig_wo` that is revoked when Terraform ends. The cluster "+
+			"has to be accepted, by a resource that does not depend on this one. Defaults to `true`.", true),
 		"keep_works_on_destroy": attribute.DefaultFlag("Whether to remove the agent without waiting until the hub's "+
 			"works are gone; what they applied stays. For a lost hub. Defaults to `false`.", false),
 		"installed": schema.BoolAttribute{
