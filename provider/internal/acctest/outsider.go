@@ -2,6 +2,7 @@ package acctest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/yaml"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -128,7 +130,11 @@ func (o *Outsider) applyAll(text string) {
 	o.T.Helper()
 	codecs := serializer.NewCodecFactory(hub.NewScheme())
 	for _, document := range strings.Split(text, "\n\n") {
-		object, _, err := codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
+		raw, err := yaml.YAMLToJSONStrict([]byte(document))
+		if err != nil {
+			o.T.Fatal(err)
+		}
+		object, _, err := codecs.UniversalDeserializer().Decode(raw, nil, nil)
 		if err != nil {
 			o.T.Fatal(err)
 		}
@@ -213,7 +219,8 @@ func (o *Outsider) Identity(name string, rules ...rbacv1.PolicyRule) string {
 // set NAME, and NAME-b, which is not accepted.
 func World(t *testing.T, name string) *Outsider {
 	t.Helper()
-	someone, named := Someone(t), strings.NewReplacer("TOKEN", name[:6], "NAME", name)
+	someone, id := Someone(t), name[:6]
+	named := strings.NewReplacer("BASE64", base64.StdEncoding.EncodeToString([]byte(id)), "TOKEN", id, "NAME", name)
 	someone.Namespace(name)
 	someone.applyAll(named.Replace(fleet))
 	someone.Wait(&corev1.Namespace{}, "", name+"-a", func() bool { return true })
@@ -246,8 +253,8 @@ const fleet = `
 
 {apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token,
  metadata: {namespace: kube-system, name: bootstrap-token-TOKEN},
- stringData: {token-id: TOKEN, token-secret: 0123456789abcdef, usage-bootstrap-authentication: "true",
-  auth-extra-groups: "system:bootstrappers:managedcluster"}}
+ data: {token-id: BASE64, token-secret: MDEyMzQ1Njc4OWFiY2RlZg==, usage-bootstrap-authentication: dHJ1ZQ==,
+  auth-extra-groups: c3lzdGVtOmJvb3RzdHJhcHBlcnM6bWFuYWdlZGNsdXN0ZXI=}}
 `
 
 // inFleet is the rest of a world.

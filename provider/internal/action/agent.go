@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -232,10 +233,8 @@ func (r *rotation) tooLate(ctx context.Context, object *clusterv1.ManagedCluster
 
 // rotated is what the agent says of its certificate.
 func rotated(object *clusterv1.ManagedCluster) metav1.Condition {
-	if c := meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionCertificateRotated); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
+	return ptr.Deref(meta.FindStatusCondition(object.Status.Conditions, cluster.ConditionCertificateRotated),
+		metav1.Condition{})
 }
 
 // replayWork is muster_replay_work.

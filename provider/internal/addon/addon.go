@@ -240,10 +240,8 @@ func validSupported() validator.List {
 			at := at.AtListIndex(i)
 			seen.Again(kind.Group+"/"+kind.Resource, at, "Duplicate kind of configuration",
 				"name the same kind. Remove one of them: a kind has one default.", diags)
-			standard, _ := element["default"].(types.Object)
-			if !standard.IsNull() && attribute.Known(standard) {
-				namespace := attribute.Values(standard.Attributes()).Text("namespace")
-				checkConfigPlace(at.AtName("default"), kind, namespace, diags)
+			if element.IsSet("default") && attribute.Known(element["default"]) {
+				checkConfigPlace(at.AtName("default"), kind, element.Object("default").Text("namespace"), diags)
 			}
 		}
 	})

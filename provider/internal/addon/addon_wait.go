@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -34,10 +35,7 @@ import (
 
 // progressing is the condition Progressing of a placement; empty without one.
 func progressing(p v1alpha1.InstallProgression) metav1.Condition {
-	if c := meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
+	return ptr.Deref(meta.FindStatusCondition(p.Conditions, addon.ConditionProgressing), metav1.Condition{})
 }
 
 // isCompleted reports whether a condition Progressing says that nothing is left to do.

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -213,10 +214,7 @@ func conditionsOf(x clusterAddOn) []metav1.Condition { return x.Status.Condition
 
 // statusOf is the status of a condition; "" without it.
 func statusOf(x clusterAddOn, kind string) metav1.ConditionStatus {
-	if c := meta.FindStatusCondition(x.Status.Conditions, kind); c != nil {
-		return c.Status
-	}
-	return ""
+	return ptr.Deref(meta.FindStatusCondition(x.Status.Conditions, kind), metav1.Condition{}).Status
 }
 
 // configReferences are the configurations that count for an add-on in a cluster.

@@ -202,9 +202,7 @@ func validateDeploymentConfig(ctx context.Context, config tfsdk.Config, diags *d
 	if diags.HasError() {
 		return
 	}
-	if placement, ok := values["node_placement"].(types.Object); ok && !placement.IsNull() && !placement.IsUnknown() {
-		klusterlet.CheckAgentOptions(placement.Attributes(), path.Root("node_placement"), diags)
-	}
+	klusterlet.CheckAgentOptions(values.Object("node_placement"), path.Root("node_placement"), diags)
 	containers, _ := values["resource_requirements"].(types.List)
 	checkContainers(path.Root("resource_requirements"), containers, diags)
 }

@@ -143,8 +143,8 @@ func checkRegistrations(at path.Path, list types.List, diags *diag.Diagnostics) 
 		if client := registration["kube_client"]; !client.IsNull() && !client.IsUnknown() {
 			key = addon.KubeClientSigner
 		}
-		if signer, ok := registration["custom_signer"].(types.Object); ok && !signer.IsNull() {
-			key = attribute.Values(signer.Attributes()).Text("signer_name")
+		if registration.IsSet("custom_signer") {
+			key = registration.Object("custom_signer").Text("signer_name")
 		}
 		if key != "" {
 			seen.Again(key, at.AtListIndex(i), "Duplicate registration",

@@ -132,7 +132,8 @@ func follow(ctx context.Context, c *change) crud.Follow {
 	client := c.Hub.Client(c.Diagnostics)
 	switch {
 	case values.IsSet("wait"):
-		a := &awaited{client: client, object: c.Object, version: version, available: values.Object("wait").Bool("available")}
+		a := &awaited{client: client, object: c.Object, version: version}
+		a.available = values.Object("wait").Bool("available")
 		f.Wait = a.wait(c.Timeout).Run
 		if !ok && values["ready"].IsUnknown() {
 			values["ready"] = types.BoolValue(false) // There is an error already: it is not waited for.
