@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -47,7 +46,7 @@ func main() {
 	})
 	flag.StringVar(&o.profiles, "profiles", "", "simulated: the folder that gets profiles of the hub in each step")
 	agentsLog := flag.String("agents-log", "", "simulated: the file that gets what the agents log")
-	results := flag.String("json", "", "simulated: the file that gets the results")
+	flag.StringVar(&o.results, "json", "", "simulated: the file that gets the results")
 	page := flag.String("report", "",
 		"write the page and the plots of the results in this folder (*.json) into it, and measure nothing")
 	addOnClusters := flag.Int("addon-clusters", 1000, "how many clusters get add-ons; 0 leaves that out")
@@ -75,10 +74,7 @@ func main() {
 	}
 	if o.clusters > 0 {
 		o.settle = *settle
-		run, err := simulate(ctx, *muster, o, os.Stdout)
-		if *results != "" {
-			err = errors.Join(err, writeResults(*results, run))
-		}
+		_, err := simulate(ctx, *muster, o, os.Stdout)
 		exitOn(err)
 		return
 	}

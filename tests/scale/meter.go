@@ -129,19 +129,20 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 }
 
 // profile takes CPU profiles of the hub, one after the other until ctx ends, and one of its
-// heap then. Its result is closed afterwards.
+// heap then. Its result is closed afterwards. Each is short, so that a restart of the hub
+// costs one of them only.
 func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 	done := make(chan struct{})
 	if s.profiles == "" {
 		close(done)
 		return done
 	}
-	get := func(ctx context.Context, kind, seconds, file string) error {
+	get := func(ctx context.Context, kind, file string) error {
 		c, err := kubernetes.NewForConfig(s.hub.config)
 		if err != nil {
 			return err
 		}
-		content, err := c.RESTClient().Get().AbsPath("/debug/pprof", kind).Param("seconds", seconds).DoRaw(ctx)
+		content, err := c.RESTClient().Get().RequestURI("/debug/pprof/" + kind).DoRaw(ctx)
 		if err != nil {
 			return err
 		}
@@ -151,18 +152,14 @@ func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
 			file := fmt.Sprintf("-cpu-%d.pprof", i)
-			if err := get(context.WithoutCancel(ctx), "profile", profileSeconds, file); err != nil {
+			if err := get(context.WithoutCancel(ctx), "profile?seconds=5", file); err != nil {
 				time.Sleep(time.Second) // the hub is being restarted
 			}
 		}
-		_ = get(context.WithoutCancel(ctx), "heap", "0", "-heap.pprof")
+		_ = get(context.WithoutCancel(ctx), "heap", "-heap.pprof")
 	}()
 	return done
 }
-
-// profileSeconds is for how long a CPU profile runs, so that a restart of the hub costs
-// one of them only.
-const profileSeconds = "5"
 
 func printStep(out io.Writer, r report.Step) {
 	say := func(what, format string, args ...any) {

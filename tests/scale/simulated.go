@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -56,6 +57,8 @@ type sizes struct {
 	steps []string
 	// profiles is the folder that gets profiles of the hub in each step; none without one.
 	profiles string
+	// results is the file that gets the results as JSON, after each step; none without one.
+	results string
 }
 
 // simulation is a fleet whose agents run in this process: each with the loops of the
@@ -136,6 +139,11 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 		result, err := s.measure(ctx, st)
 		run.Steps = append(run.Steps, result)
 		printStep(out, result)
+		if o.results != "" {
+			if err := writeResults(o.results, run); err != nil {
+				return run, err
+			}
+		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", st.name, err))
 			if st.name == "join" || ctx.Err() != nil {
@@ -270,7 +278,7 @@ func (s *simulation) start(ctx context.Context, m *member) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := agent.Run(ctx, agent.Options{ClusterName: m.name, ManagedCluster: m.managed.Config()})
+		err := agent.Run(ctx, agent.Options{ClusterName: m.name, ManagedCluster: m.managed.Config(), Log: slog.Default()})
 		if err != nil {
 			s.end(fmt.Errorf("the agent of %s has ended: %w", m.name, err))
 		}
