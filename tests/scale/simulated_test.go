@@ -20,7 +20,7 @@ func TestSmallFleet(t *testing.T) {
 	muster, err := (&testhub.Builder{}).Path(dir)
 	testkit.Must(t, err)
 	o := sizes{
-		results: filepath.Join(dir, "results.json"),
+		results:  filepath.Join(dir, "results.json"),
 		clusters: 8, placements: 4, rollouts: 2, attempts: 1,
 		lease: 5 * time.Second, settle: time.Second, patience: 2 * time.Minute,
 	}
