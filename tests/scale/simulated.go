@@ -146,8 +146,8 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", st.name, err))
-			if st.name == "join" || ctx.Err() != nil {
-				break
+			if _, gone := s.read(ctx); gone != nil || st.name == "join" {
+				break // what follows would fail, too
 			}
 		}
 	}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/tests/scale/report"
@@ -16,6 +18,7 @@ import (
 // A small fleet of real agents goes through all steps: none misses what it waits for, no
 // cluster is called unknown while its agent runs, and the results are complete.
 func TestSmallFleet(t *testing.T) {
+	logging.Setup(t.Context(), io.Discard, 0, false)
 	dir := t.TempDir()
 	muster, err := (&testhub.Builder{}).Path(dir)
 	testkit.Must(t, err)
