@@ -85,6 +85,7 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 	m := &measured{values: map[string]float64{}}
 	before, err := s.read(ctx)
 	if err != nil {
+		result.Missing = err.Error()
 		return result, err
 	}
 	watching, stop := context.WithCancel(ctx)
@@ -109,6 +110,10 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 	after, readErr := s.read(ctx)
 	if err == nil {
 		err = readErr
+	}
+	if readErr != nil { // the hub is gone, and nothing can be said of it
+		result.Missing = err.Error()
+		return result, err
 	}
 	if after.requests.writes < before.requests.writes { // the hub was restarted, and counts from zero
 		before.requests = usage{}

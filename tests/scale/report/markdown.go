@@ -35,7 +35,7 @@ func Markdown(runs []Run, plots []Plot) string {
 		fmt.Fprintf(&b, "muster %s, %s, on %d cores and %.0f GB that hub and simulator share; ", run.Muster, run.Date,
 			run.CPUs, run.MemoryMB/1000)
 		fmt.Fprintf(&b, "a heartbeat every %d s. ", run.LeaseSeconds)
-		fmt.Fprintf(&b, "%.1f processes of others ran on average before it.\n\n", run.Load)
+		fmt.Fprintf(&b, "%.1f processes of others ran on average before it. %s\n\n", run.Load, run.Note)
 		b.WriteString(compared(run))
 		b.WriteString("\n")
 		b.WriteString(steps(run))
@@ -74,6 +74,10 @@ func compared(run Run) string {
 			s.HubCores, count(int(s.MemoryHighestMB)), row.controllers, row.server,
 			strings.TrimSuffix(count(int(s.StoreMB))+" MB, "+row.store, ", "))
 	}
+	if run.Clusters != 1000 || run.Placements != 1000 {
+		b.WriteString("\nThis run is not of KubeFleet's size: its figures stand beside those of 1,000 clusters and " +
+			"100,000 works.\n")
+	}
 	b.WriteString("\nKubeFleet: its report of the first quarter of 2026, 1,000 clusters and 1,000 placements; " +
 		"the hub is a managed Kubernetes with the controllers on two nodes of 16 cores and 64 GB.\n")
 	return b.String()
@@ -97,7 +101,8 @@ func steps(run Run) string {
 	for _, s := range run.Steps {
 		l, took := "", digits(s.Seconds)+" s"
 		if s.Latency.Attempts > 0 {
-			l = fmt.Sprintf("%s / %s / %s s", digits(s.Latency.P50), digits(s.Latency.P90), digits(s.Latency.Least))
+			l = fmt.Sprintf("%s / %s / %s s of %s", digits(s.Latency.P50), digits(s.Latency.P90), digits(s.Latency.Least),
+				count(s.Latency.Attempts))
 		}
 		if s.Missing != "" {
 			took = "failed after " + took

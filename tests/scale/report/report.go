@@ -21,11 +21,13 @@ type Run struct {
 	Load     float64 `json:"load"`
 	// Clusters, Placements and Rollouts are the sizes, LeaseSeconds how often an agent
 	// gives a heartbeat.
-	Clusters     int    `json:"clusters"`
-	Placements   int    `json:"placements"`
-	Rollouts     int    `json:"rollouts"`
-	LeaseSeconds int    `json:"leaseSeconds"`
-	Steps        []Step `json:"steps"`
+	Clusters     int `json:"clusters"`
+	Placements   int `json:"placements"`
+	Rollouts     int `json:"rollouts"`
+	LeaseSeconds int `json:"leaseSeconds"`
+	// Note is what a reader has to know of the run beside that; people write it.
+	Note  string `json:"note,omitempty"`
+	Steps []Step `json:"steps"`
 }
 
 // Step is what one step of a run took, and what it cost.

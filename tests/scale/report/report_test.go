@@ -56,6 +56,8 @@ func TestMarkdown(t *testing.T) {
 		"| what placement is | 0.80 s (0.40 s) | 20 s (9 s) | 0.50 cores, 1,234 MB |", // KubeFleet's beside ours
 		"30.0 ms of 1,000 units | 1,234 / 800 MB | 90 MB | 2.5 |",
 		"failed after 12.0 s",
+		"| 0.80 / 0.80 / 0.40 s of 10 |",
+		"This run is not of KubeFleet's size",
 		"Missing in “what storm is”: 999 of 1000 are back",
 		"](cpu.svg)",
 	} {
