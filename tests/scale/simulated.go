@@ -278,7 +278,9 @@ func (s *simulation) start(ctx context.Context, m *member) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := agent.Run(ctx, agent.Options{ClusterName: m.name, ManagedCluster: m.managed.Config(), Log: slog.Default()})
+		err := agent.Run(ctx, agent.Options{
+			ClusterName: m.name, ManagedCluster: m.managed.Config(), Log: slog.Default(),
+		})
 		if err != nil {
 			s.end(fmt.Errorf("the agent of %s has ended: %w", m.name, err))
 		}

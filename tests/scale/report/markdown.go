@@ -101,8 +101,8 @@ func steps(run Run) string {
 	for _, s := range run.Steps {
 		l, took := "", digits(s.Seconds)+" s"
 		if s.Latency.Attempts > 0 {
-			l = fmt.Sprintf("%s / %s / %s s of %s", digits(s.Latency.P50), digits(s.Latency.P90), digits(s.Latency.Least),
-				count(s.Latency.Attempts))
+			l = fmt.Sprintf("%s / %s / %s s of %s", digits(s.Latency.P50), digits(s.Latency.P90),
+				digits(s.Latency.Least), count(s.Latency.Attempts))
 		}
 		if s.Missing != "" {
 			took = "failed after " + took
