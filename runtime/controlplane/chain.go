@@ -182,6 +182,7 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 		return nil, fmt.Errorf("configure custom resources: %w", err)
 	}
 	convertInProcess(extensions, o.Conversions)
+	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{extensions.ExtraConfig.CRDRESTOptionsGetter}
 	withFirstStatus(extensions, o.FirstStatuses)
 	extensions.ExtraConfig.CRDRESTOptionsGetter = metered(extensions.ExtraConfig.CRDRESTOptionsGetter, o.Meter)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)

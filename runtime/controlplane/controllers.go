@@ -108,6 +108,15 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
+// owned leaves of an object what the garbage collector reads: which it is, whose it is, and
+// what its deletion waits for. The collector knows every object that there is.
+func owned(object any) (any, error) {
+	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
+		o.GenerateName, o.SelfLink, o.Labels, o.Annotations, o.ManagedFields = "", "", nil, nil, nil
+	}
+	return object, nil
+}
+
 // RunAll runs controllers side by side until ctx ends and all have returned.
 func RunAll(ctx context.Context, controllers []Controller) {
 	var running sync.WaitGroup
@@ -193,7 +202,7 @@ func (s *Server) garbageCollection(ctx context.Context, client kubernetes.Interf
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
 	started := make(chan struct{})
-	dynamicInformers := metadatainformer.NewSharedInformerFactoryWithOptions(objects, informerResync, metadatainformer.WithTransform(trim))
+	dynamicInformers := metadatainformer.NewSharedInformerFactoryWithOptions(objects, informerResync, metadatainformer.WithTransform(owned))
 	c, err := garbagecollector.NewGarbageCollector(ctx, client, objects, mapper, garbagecollector.DefaultIgnoredResources(), informerfactory.NewInformerFactory(f, dynamicInformers), started)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,11 @@ import (
 // healthy one takes about a second.
 const startTimeout = 2 * time.Minute
 
+// catchUp is how long a start waits for the controllers to see all objects that they
+// watch. With a hundred thousand works that takes longer than agents and users should
+// wait, and nothing that they ask for needs it; what does need it waits by itself.
+const catchUp = 3 * time.Second
+
 // Ready describes a hub that has started.
 type Ready struct {
 	// URL is where clients reach the hub.
@@ -139,11 +144,12 @@ func run(ctx context.Context, o Options, server *controlplane.Server, agents *au
 	running := make(chan struct{})
 	go func() {
 		controllers <- within(ctx, server.Done(), func() error {
-			return runControllers(ctx, o, server, func() { close(running) })
+			return runControllers(ctx, o, server, running)
 		})
 	}()
 	select {
 	case <-running:
+	case <-time.After(catchUp):
 	case err := <-controllers:
 		return stopped(ctx, err)
 	}
@@ -182,9 +188,9 @@ const stopTimeout = 3 * time.Second
 
 // runControllers runs Kubernetes' own controllers and the hub's until ctx ends.
 // With an etcd of its own the hub is alone; with a shared one its replicas elect
-// the one that runs them. It calls started once the controllers have seen all
+// the one that runs them. It closes running once the controllers have seen all
 // objects that they watch, or take part in the election.
-func runControllers(ctx context.Context, o Options, server *controlplane.Server, started func()) error {
+func runControllers(ctx context.Context, o Options, server *controlplane.Server, running chan<- struct{}) error {
 	election, err := elect(o, server)
 	if err != nil {
 		return err
@@ -209,7 +215,7 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 		return fmt.Errorf("register the controllers: %w", err)
 	}
 	server.HandlePath(hubinfo.SnapshotPath, snapshot.NewHandler(m.GetClient(), o.Clock))
-	err = m.Run(ctx, started)
+	err = m.Run(ctx, func() { close(running) })
 	if errors.Is(err, manager.ErrElectionLost) {
 		return errors.New("this replica lost the election of the leader, as it could not reach etcd in time: start it again")
 	}

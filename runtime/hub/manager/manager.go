@@ -32,6 +32,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
 )
 
 // stopTimeout is how long the controllers may take to end.
@@ -69,7 +71,8 @@ type Manager struct {
 }
 
 // New makes a manager that needs no discovery and whose cache holds, of
-// Kubernetes' own kinds, only what belongs to a managed cluster.
+// Kubernetes' own kinds, only what belongs to a managed cluster, and works without
+// their manifests (workcache.All).
 func New(c *rest.Config, o Options) (*Manager, error) {
 	options, err := cacheOptions()
 	if err != nil {
@@ -138,6 +141,7 @@ func cacheOptions() (cache.Options, error) {
 			&rbacv1.ClusterRole{}:                       byCluster,
 			&rbacv1.ClusterRoleBinding{}:                byCluster,
 			&corev1.Secret{}:                            secrets,
+			&workv1.ManifestWork{}:                      workcache.All(),
 		},
 	}, nil
 }

@@ -3,16 +3,27 @@ package manager
 import (
 	"context"
 
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // Add adds a controller, or something else that runs in the leader alone unless
-// it says otherwise.
+// it says otherwise. A cache starts before the controllers: what they watch makes them
+// read it at once.
 func (m *Manager) Add(r manager.Runnable) error {
+	if c, ok := r.(cache.Cache); ok && !m.elects {
+		return m.Manager.Add(started{c})
+	}
 	tracked := &runnable{Runnable: r, ended: make(chan struct{})}
 	m.runnables = append(m.runnables, tracked)
 	return m.Manager.Add(tracked)
 }
+
+// started is a cache that the manager starts with its own.
+type started struct{ cache.Cache }
+
+// GetCache says so.
+func (s started) GetCache() cache.Cache { return s.Cache }
 
 // Run runs the controllers until ctx ends, one of them fails, or the election is
 // lost. It calls started once they have seen all objects that they watch; with

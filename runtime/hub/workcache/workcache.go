@@ -5,6 +5,7 @@ package workcache
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -28,10 +29,21 @@ type Keep struct {
 	Status func(workv1.ManifestWorkStatus) workv1.ManifestWorkStatus
 	// Manifests are kept in place of the manifests; nil for none.
 	Manifests func(workv1.ManifestWorkSpec) []workv1.Manifest
+	// DeleteOption keeps what happens when a work is deleted, and when it is complete.
+	DeleteOption bool
+}
+
+// All is what the manager's cache keeps, which has all works of the fleet: what shows
+// whose a work is, whether it has the wanted content, and how it is.
+func All() cache.ByObject {
+	return cache.ByObject{Transform: Transform(Keep{Status: conditions(
+		work.ConditionApplied, work.ConditionAvailable, work.ConditionProgressing, work.ConditionDegraded,
+		work.ConditionComplete,
+	), DeleteOption: true})}
 }
 
 // NewCache makes a cache of the works that have a label, and adds it to a manager.
-// The cache is apart from the manager's, where others expect whole works, and all of
+// The cache is apart from the manager's, which keeps less of each work, and has all of
 // them.
 func NewCache(m manager.Manager, label string, keep Keep) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(label, selection.Exists, nil)
@@ -69,7 +81,11 @@ func Transform(keep Keep) func(any) (any, error) {
 		if keep.Manifests != nil {
 			manifests = keep.Manifests(w.Spec)
 		}
+		option := w.Spec.DeleteOption
 		w.Spec = workdigest.Lean(w.Spec, manifests...)
+		if keep.DeleteOption {
+			w.Spec.DeleteOption = option
+		}
 		w.Status = keep.Status(w.Status)
 		return w, nil
 	}
@@ -78,13 +94,21 @@ func Transform(keep Keep) func(any) (any, error) {
 // Conditions keeps of a status the conditions that show how a work is, without
 // their messages.
 func Conditions(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
-	var kept []metav1.Condition
-	for _, condition := range status.Conditions {
-		switch condition.Type {
-		case work.ConditionApplied, work.ConditionAvailable, work.ConditionProgressing, work.ConditionDegraded:
-			condition.Message = ""
-			kept = append(kept, condition)
+	return conditions(
+		work.ConditionApplied, work.ConditionAvailable, work.ConditionProgressing, work.ConditionDegraded,
+	)(status)
+}
+
+// conditions keeps of a status these conditions, without their messages.
+func conditions(types ...string) func(workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
+	return func(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
+		var kept []metav1.Condition
+		for _, condition := range status.Conditions {
+			if slices.Contains(types, condition.Type) {
+				condition.Message = ""
+				kept = append(kept, condition)
+			}
 		}
+		return workv1.ManifestWorkStatus{Conditions: kept}
 	}
-	return workv1.ManifestWorkStatus{Conditions: kept}
 }

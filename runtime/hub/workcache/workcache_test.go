@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -39,6 +40,27 @@ func TestLeanWorks(t *testing.T) {
 	}
 	if o, err := transform("something else"); o != "something else" || err != nil {
 		t.Errorf("got %v, %v", o, err)
+	}
+}
+
+// The manager's cache has all works, of which the controllers read how they are, and when
+// a complete one is to go.
+func TestAllWorks(t *testing.T) {
+	option := &workv1.DeleteOption{TTLSecondsAfterFinished: ptr.To[int64](5)}
+	w := &workv1.ManifestWork{Spec: spec(`{"a":1}`)}
+	w.Spec.DeleteOption = option
+	w.Status.Conditions = []metav1.Condition{{Type: "Applied"}, {Type: "Complete", Message: "m"}, {Type: "Other"}}
+	want := workdigest.Of(w.Spec)
+	for range 2 {
+		if _, err := workcache.All().Transform(w); err != nil {
+			t.Fatal(err)
+		}
+		if workdigest.Of(w.Spec) != want || w.Spec.DeleteOption != option || len(w.Spec.Workload.Manifests) != 1 {
+			t.Errorf("the spec became %+v", w.Spec)
+		}
+		if c := w.Status.Conditions; len(c) != 2 || c[1].Type != "Complete" || c[1].Message != "" {
+			t.Errorf("the conditions became %v", c)
+		}
 	}
 }
 

@@ -25,16 +25,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -47,7 +48,6 @@ import (
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -60,6 +60,10 @@ const (
 	// catchUp is when to look again if no event has come that shows that the
 	// cache has caught up.
 	catchUp = time.Second
+	// gather is how long a change of a work waits for those of others of its set: the
+	// agents of a hundred clusters report within a second, each a few times, and a pass
+	// looks at all works of the set and writes its status.
+	gather = 100 * time.Millisecond
 )
 
 // Controller reconciles ManifestWorkReplicaSets.
@@ -98,11 +102,10 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := m.GetFieldIndexer().IndexField(context.Background(), &clusterv1beta1.Placement{}, external, scheduledElsewhere); err != nil {
 		return err
 	}
-	leanWorks, err := workcache.NewCache(m, work.ReplicaSetLabel, workcache.Keep{Status: workcache.Conditions})
-	if err != nil {
+	if err := m.GetFieldIndexer().IndexField(context.Background(), &workv1.ManifestWork{}, bySet, labelled); err != nil {
 		return err
 	}
-	c.works = works{Reader: leanWorks, of: func(label string) client.ListOption { return client.MatchingFields{workcache.ByLabel: label} }}
+	c.works = works{Reader: m.GetClient(), of: func(label string) client.ListOption { return client.MatchingFields{bySet: label} }}
 	return builder.ControllerManagedBy(m).
 		Named("manifestworkreplicaset").
 		// Its own reports, too: one that was made from an older state of the set is
@@ -119,7 +122,7 @@ func (c *Controller) Register(m manager.Manager) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{}, handler.EnqueueRequestsFromMapFunc(ofWork), watch.Changed(workChanged))).
+		Watches(&workv1.ManifestWork{}, soon{}, builder.WithPredicates(watch.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(patch.RetryConflicts(c))
 }
@@ -271,7 +274,16 @@ const (
 	// external is the index of placements that another scheduler decides for; all
 	// of them have the value "true".
 	external = "metadata.annotations.schedulingdisabled"
+	// bySet is the index of works by the label that names their set.
+	bySet = "metadata.labels.set"
 )
+
+func labelled(o client.Object) []string {
+	if set := o.GetLabels()[work.ReplicaSetLabel]; set != "" {
+		return []string{set}
+	}
+	return nil
+}
 
 func scheduledElsewhere(o client.Object) []string {
 	if selection.ScheduledElsewhere(o) {
@@ -316,12 +328,32 @@ func workChanged(was, is *workv1.ManifestWork) bool {
 		!apiequality.Semantic.DeepEqual(was.Status, is.Status)
 }
 
-// ofWork is the set of a work.
-func ofWork(_ context.Context, o client.Object) []reconcile.Request {
+// soon enqueues the set of a work once other works of the set had time to change, too.
+type soon struct{}
+
+var _ handler.EventHandler = soon{}
+
+// Create implements handler.EventHandler.
+func (soon) Create(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) }
+
+// Update implements handler.EventHandler.
+func (soon) Update(_ context.Context, e event.UpdateEvent, q queue) {
+	enqueue(e.ObjectOld, q)
+	enqueue(e.ObjectNew, q)
+}
+
+// Delete implements handler.EventHandler.
+func (soon) Delete(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) }
+
+// Generic implements handler.EventHandler.
+func (soon) Generic(_ context.Context, e event.GenericEvent, q queue) { enqueue(e.Object, q) }
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func enqueue(o client.Object, q queue) {
 	if set, ok := setOf(o.GetLabels()[work.ReplicaSetLabel]); ok {
-		return []reconcile.Request{{NamespacedName: set}}
+		q.AddAfter(reconcile.Request{NamespacedName: set}, gather)
 	}
-	return nil
 }
 
 // ofDecision are the sets of a decision's placement.

@@ -266,10 +266,8 @@ func watched(r schema.GroupVersionResource) (_ known, ok bool) {
 	case schema.GroupResource{Group: addon.GroupName, Resource: "managedclusteraddons"}:
 		return known{&addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}, addonv1alpha1.GroupVersion.WithResource(r.Resource)}, true
 	case schema.GroupResource{Group: work.GroupName, Resource: "manifestworks"}:
-		object, list := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
-		object.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
-		list.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWorkList"))
-		return known{object, list, workv1.GroupVersion.WithResource(r.Resource)}, true
+		served := workv1.GroupVersion.WithResource(r.Resource)
+		return known{&workv1.ManifestWork{}, &workv1.ManifestWorkList{}, served}, true
 	}
 	return known{}, false
 }

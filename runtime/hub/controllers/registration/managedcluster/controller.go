@@ -62,8 +62,6 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := hubmanager.Cache(m, &corev1.Namespace{}); err != nil {
 		return err
 	}
-	works := &metav1.PartialObjectMetadata{}
-	works.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
 	rights := builder.WithPredicates(c.rightsChanged())
 	return builder.ControllerManagedBy(m).
 		Named("managedcluster").
@@ -73,7 +71,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&rbacv1.ClusterRoleBinding{}, watch.ValueOfLabel(cluster.NameLabel), rights).
 		Watches(&rbacv1.RoleBinding{}, watch.ValueOfLabel(cluster.NameLabel), rights).
 		// A deleted or denied cluster waits for the deletion of its last work.
-		WatchesMetadata(works, watch.ClusterOfNamespace(), builder.WithPredicates(watch.Only(watch.Deleted))).
+		Watches(&workv1.ManifestWork{}, watch.ClusterOfNamespace(), builder.WithPredicates(watch.Only(watch.Deleted))).
 		Complete(patch.RetryConflicts(c))
 }
 

@@ -150,9 +150,8 @@ func (c *Controller) deleteGrants(ctx context.Context, g grants, unconditional b
 
 // worksLeft reports whether a cluster's namespace holds works.
 func (c *Controller) worksLeft(ctx context.Context, name string) (bool, error) {
-	works := &metav1.PartialObjectMetadataList{}
-	works.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWorkList"))
-	if err := c.client.List(ctx, works, client.InNamespace(name)); err != nil {
+	works := &workv1.ManifestWorkList{}
+	if err := c.client.List(ctx, works, client.InNamespace(name), client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list the works of the cluster %s: %w", name, err)
 	}
 	return len(works.Items) > 0, nil

@@ -1,0 +1,53 @@
+package replicaset
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+)
+
+// The agents of a hundred clusters report one after the other. That is one pass over the
+// set, and not a hundred, each of which would write the set's status.
+func TestReportsOfASetAreGathered(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Now())
+	q := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
+		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Clock: clk})
+	defer q.ShutDown()
+	next := func() reconcile.Request {
+		clk.Step(gather)
+		r, _ := q.Get()
+		q.Done(r)
+		return r
+	}
+	w := &workv1.ManifestWork{}
+	w.Labels = map[string]string{work.ReplicaSetLabel: "apps.web"}
+	ctx, handler := context.Background(), soon{}
+	for range 100 {
+		handler.Create(ctx, event.CreateEvent{Object: w}, q)
+		handler.Update(ctx, event.UpdateEvent{ObjectOld: w, ObjectNew: w}, q)
+		handler.Delete(ctx, event.DeleteEvent{Object: w}, q)
+		if q.Len() != 0 {
+			t.Fatal("the set is reconciled at once")
+		}
+	}
+	if r := next(); r.String() != "apps/web" {
+		t.Errorf("%s is reconciled", r)
+	}
+	handler.Create(ctx, event.CreateEvent{Object: &workv1.ManifestWork{}}, q) // of no set
+	// A work that changes hands is of interest to both.
+	other := w.DeepCopy()
+	other.Labels[work.ReplicaSetLabel] = "apps.api"
+	handler.Update(ctx, event.UpdateEvent{ObjectOld: w, ObjectNew: other}, q)
+	got := map[string]bool{next().String(): true, next().String(): true}
+	if !got["apps/web"] || !got["apps/api"] || q.Len() != 0 {
+		t.Errorf("reconciled %v, and %d are left", got, q.Len())
+	}
+}
