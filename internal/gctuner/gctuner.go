@@ -27,8 +27,13 @@ import (
 )
 
 const (
-	// restPercent is GOGC at rest.
-	restPercent = 50
+	// restPercent is GOGC at rest, and smallRestPercent that of a live heap below small
+	// bytes, which is collected in a moment.
+	restPercent, smallRestPercent = 50, 25
+	small                         = 128 << 20
+	// startPercent is the most that GOGC is during the first startPeriods periods. What a
+	// start allocates is needed once, and the container has to have room for it.
+	startPercent, startPeriods = 100, 2
 	// Under load as many bytes as headroom may be allocated between two collections,
 	// with GOGC between busyPercent, for a small live heap, and leastBusyPercent.
 	busyPercent, leastBusyPercent = 300, 75
@@ -87,6 +92,7 @@ type tuner struct {
 
 	percent int
 	busy    bool
+	started int     // how many periods there have been, startPeriods at most
 	past    []usage // at most window+1, the oldest first
 	last    usage   // after the last collection
 }
@@ -94,10 +100,11 @@ type tuner struct {
 // run decides every period, and after each collection.
 func (t *tuner) run(ctx context.Context, clk clock.WithTicker, collections <-chan struct{}) {
 	t.busy = true // a start is load
-	t.apply(busyPercent)
+	t.apply(0)
 	ticker := clk.NewTicker(period)
 	defer ticker.Stop()
 	t.observe(clk.Now())
+	t.started = 0 // that was the beginning
 	for {
 		select {
 		case <-ctx.Done():
@@ -121,7 +128,7 @@ func (t *tuner) collected(now time.Time) {
 		t.busy = true
 	}
 	t.last = u
-	t.apply(percentFor(t.busy, u.live))
+	t.apply(u.live)
 }
 
 // observe takes one measurement and sets the percentage that follows from it.
@@ -139,7 +146,8 @@ func (t *tuner) observe(now time.Time) {
 	case share < restShare && len(t.past) == window+1:
 		t.busy = false
 	}
-	t.apply(percentFor(t.busy, u.live))
+	t.started = min(t.started+1, startPeriods)
+	t.apply(u.live)
 	if before && !t.busy {
 		// Otherwise Go gives it back in the course of minutes, and only after the next
 		// collection, which may be two minutes away. This one is not a load.
@@ -149,7 +157,12 @@ func (t *tuner) observe(now time.Time) {
 	}
 }
 
-func (t *tuner) apply(percent int) {
+// apply sets the percentage for a live heap of that many bytes.
+func (t *tuner) apply(live uint64) {
+	percent := percentFor(t.busy, live)
+	if t.started < startPeriods {
+		percent = min(percent, startPercent)
+	}
 	if percent != t.percent {
 		t.percent = percent
 		t.set(percent)
@@ -168,6 +181,9 @@ func share(from, to usage) float64 {
 
 // percentFor is the percentage for a live heap of that many bytes.
 func percentFor(busy bool, live uint64) int {
+	if !busy && live < small {
+		return smallRestPercent
+	}
 	if !busy {
 		return restPercent
 	}

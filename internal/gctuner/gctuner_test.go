@@ -20,7 +20,7 @@ func TestPercentFor(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{"at rest, small", false, 30 * mib, 50},
+		{"at rest, small", false, 30 * mib, 25},
 		{"at rest, large", false, 2000 * mib, 50},
 		{"before the first collection", true, 0, 300},
 		{"under load, small", true, 40 * mib, 300},
@@ -34,11 +34,11 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// The percentage is large from the start on, small once collecting has cost
+// The percentage is limited during the start, large under load, small once collecting has cost
 // nothing for a while, and large again as soon as it costs something.
 func TestThePercentageFollowsTheLoad(t *testing.T) {
 	var set []int
-	now := usage{live: 128 * mib}
+	now := usage{live: 64 * mib}
 	freed := 0
 	tuner := tuner{read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ }}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,34 +46,42 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 	at := time.Now()
 	clk := clocktesting.NewFakeClock(at)
 	tuner.run(ctx, clk, nil) // returns after one measurement
-	for range window - 1 {
+	now.live = 50 * mib
+	tuner.collected(at)
+	if want := []int{100}; !slices.Equal(set, want) {
+		t.Fatalf("during the start: set %v, want %v", set, want)
+	}
+	for i := range window - 1 {
+		if i == startPeriods {
+			now.live = 128 * mib
+		}
 		at = at.Add(period)
 		tuner.observe(at)
 	}
-	if want := []int{300, 100}; !slices.Equal(set, want) {
+	if want := []int{100, 250, 100}; !slices.Equal(set, want) {
 		t.Fatalf("before a whole window: set %v, want %v", set, want)
 	}
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{300, 100, 50}; !slices.Equal(set, want) {
+	if want := []int{100, 250, 100, 50}; !slices.Equal(set, want) {
 		t.Fatalf("after a window at rest: set %v, want %v", set, want)
 	}
 	now.cpu += 0.02 * period.Seconds()
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{300, 100, 50}; !slices.Equal(set, want) {
+	if want := []int{100, 250, 100, 50}; !slices.Equal(set, want) {
 		t.Fatalf("with a little load: set %v, want %v", set, want)
 	}
 	now.cpu += 0.5 * period.Seconds()
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{300, 100, 50, 100}; !slices.Equal(set, want) {
+	if want := []int{100, 250, 100, 50, 100}; !slices.Equal(set, want) {
 		t.Fatalf("under load: set %v, want %v", set, want)
 	}
 	now.cpu, now.live = now.cpu+10, 160*mib
 	at = at.Add(period)
 	tuner.observe(at)
-	if want := []int{300, 100, 50, 100, 80}; !slices.Equal(set, want) {
+	if want := []int{100, 250, 100, 50, 100, 80}; !slices.Equal(set, want) {
 		t.Fatalf("with a larger heap: set %v, want %v", set, want)
 	}
 	if freed != 1 {
@@ -88,7 +96,7 @@ func TestALoadOfSecondsCounts(t *testing.T) {
 	now := usage{live: 40 * mib}
 	tuner := tuner{read: func() usage { return now }, set: func(p int) { percent = p }, free: func() { now.cpu += 10 }}
 	at := time.Now()
-	tuner.busy = true
+	tuner.busy, tuner.started = true, startPeriods
 	for range window + 1 {
 		tuner.observe(at)
 		at = at.Add(period)
@@ -103,9 +111,9 @@ func TestALoadOfSecondsCounts(t *testing.T) {
 		after time.Duration
 		want  int
 	}{
-		{time.Second, 50}, // what gave the memory back was not a load
-		{20 * time.Second, 50},
-		{2 * time.Second, 50},
+		{time.Second, 25}, // what gave the memory back was not a load
+		{20 * time.Second, 25},
+		{2 * time.Second, 25},
 		{time.Second, 300},
 		{time.Second, 300},
 		{20 * time.Second, 300},
@@ -118,8 +126,8 @@ func TestALoadOfSecondsCounts(t *testing.T) {
 		at = at.Add(period)
 		tuner.observe(at)
 	}
-	if percent != 50 {
-		t.Errorf("after a window at rest: %d %%, want 50", percent)
+	if percent != 25 {
+		t.Errorf("after a window at rest: %d %%, want 25", percent)
 	}
 }
 
