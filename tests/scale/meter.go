@@ -122,6 +122,7 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 	result.HubCPUSeconds = (after.cpu - before.cpu).Seconds()
 	result.SimulatorCPUSeconds = (after.self - before.self).Seconds()
 	result.MemoryAfterMB, result.StoreMB, result.Writes = s.hub.anonymous(), s.storeMB(), after.revision-before.revision
+	result.MemoryHighestMB = max(result.MemoryHighestMB, result.MemoryAfterMB)
 	result.Requests = after.requests.since(before.requests, 0).writesByKind()
 	result.FalseUnknowns = after.unknowns - before.unknowns
 	if err == nil && result.FalseUnknowns > 0 {
