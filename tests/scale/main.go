@@ -74,8 +74,7 @@ func main() {
 	}
 	if o.clusters > 0 {
 		o.settle = *settle
-		_, err := simulate(ctx, *muster, o, os.Stdout)
-		exitOn(err)
+		exitOn(simulate(ctx, *muster, o, os.Stdout))
 		return
 	}
 	for _, part := range []struct {

@@ -89,14 +89,12 @@ type member struct {
 	labels  map[string]string
 	managed *memcluster.Cluster
 	stop    func() // ends the agent, and returns when it has
-	// began is when its agent was started first, and joined gets the time when the cluster
-	// became available.
-	began  time.Time
+	// joined gets the time when the cluster became available.
 	joined chan time.Time
 }
 
 // simulate takes a fleet of simulated agents through steps, on a hub of its own.
-func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (report.Run, error) {
+func simulate(ctx context.Context, muster string, o sizes, out io.Writer) error {
 	run := report.Run{
 		Muster: version.Version(), Date: time.Now().UTC().Format(time.DateOnly), CPUs: runtime.NumCPU(),
 		Clusters: o.clusters, Placements: o.placements, Rollouts: o.rollouts, LeaseSeconds: int(o.lease.Seconds()),
@@ -104,11 +102,11 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 	run.MemoryMB, run.Load = machine()
 	chosen, err := choose(o.steps)
 	if err != nil {
-		return run, err
+		return err
 	}
 	dir, err := os.MkdirTemp("", "muster-bench-")
 	if err != nil {
-		return run, err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	flags := []string{"--auto-approve", tokenUser}
@@ -117,7 +115,7 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 	}
 	h, err := startHub(muster, dir, flags...)
 	if err != nil {
-		return run, err
+		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	s := &simulation{sizes: o, hub: h, dir: dir, end: end}
@@ -129,7 +127,7 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 		_ = h.Stop()
 	}()
 	if err := s.prepare(ctx); err != nil {
-		return run, err
+		return err
 	}
 	for _, f := range []*follower{s.clusterList, s.sets, s.works} {
 		following.Go(func() { f.run(ctx) })
@@ -141,7 +139,7 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 		printStep(out, result)
 		if o.results != "" {
 			if err := writeResults(o.results, run); err != nil {
-				return run, err
+				return err
 			}
 		}
 		if err != nil {
@@ -151,7 +149,7 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) (repor
 			}
 		}
 	}
-	return run, errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 // choose returns the steps of the names, in the order in which they are declared, and always

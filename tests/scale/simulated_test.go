@@ -27,8 +27,7 @@ func TestSmallFleet(t *testing.T) {
 		clusters: 8, placements: 4, rollouts: 2, attempts: 1,
 		lease: 5 * time.Second, settle: time.Second, patience: 2 * time.Minute,
 	}
-	_, err = simulate(t.Context(), muster, o, t.Output())
-	testkit.Must(t, err)
+	testkit.Must(t, simulate(t.Context(), muster, o, t.Output()))
 	text, err := os.ReadFile(o.results)
 	testkit.Must(t, err)
 	var stored report.Run
