@@ -179,8 +179,7 @@ func describeDetaching(ctx context.Context, client *kube.Client, object *cluster
 	}
 	return text + fmt.Sprintf("\n\nThe agent has to run in the cluster to remove the works' objects there. Look at "+
 		"it with\n"+
-		"  kubectl get manifestworks -n %s\nand apply again when it does. "+
-		"%s", name, crud.LostAdvice(name))
+		"  kubectl get manifestworks -n %s\nand apply again when it does. %s", name, crud.LostAdvice(name))
 }
 
 // clusterTable are the attributes of a managed cluster. Those that are not set are left

@@ -26,8 +26,8 @@ type taint = clusterv1.Taint
 func taintsField() attribute.Field[managedCluster] {
 	return attribute.ObjectSet("taints",
 		schema.SetNestedAttribute{
-			MarkdownDescription: "Taints that keep placements without a matching toleration away from the cluster. Once " +
-				"set, these are all the taints that people may put on it; the two that the hub itself manages " +
+			MarkdownDescription: "Taints that keep placements without a matching toleration away from the cluster. " +
+				"Once set, these are all the taints that people may put on it; the two that the hub itself manages " +
 				"(`" + cluster.UnavailableTaint + "`, `" + cluster.UnreachableTaint + "`) come and go beside " +
 				"them. If omitted, taints are not managed.",
 			Optional:   true,
@@ -36,7 +36,8 @@ func taintsField() attribute.Field[managedCluster] {
 		func(taints []taint, c managedCluster) { c.Spec.Taints, _ = mergeTaints(nil, taints, nil) },
 		func(c managedCluster) []taint { return taintsOfPeople(c.Spec.Taints) },
 		attribute.Text("key",
-			attribute.Required("Key of the taint, in the form of a label key. A cluster has at most one taint for each "+
+			attribute.Required("Key of the taint, in the form of a label key. A cluster has at most one taint for "+
+				"each "+
 				"key.", attribute.ValidKey("taint key"), attribute.Not("the hub sets and removes this taint by itself",
 				cluster.UnavailableTaint, cluster.UnreachableTaint)),
 			func(t *taint) *string { return &t.Key }),

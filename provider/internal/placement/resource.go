@@ -123,8 +123,8 @@ func choice() attribute.Table[placement] {
 		})
 	}
 	return attribute.Table[placement]{
-		clusters("selected_clusters", "Clusters that are selected, as last read, in alphabetical order. Null while the "+
-			"scheduler has not decided, and where the decisions may not be read.", false),
+		clusters("selected_clusters", "Clusters that are selected, as last read, in alphabetical order. Null while "+
+			"the scheduler has not decided, and where the decisions may not be read.", false),
 		clusters("planned_clusters", "Clusters that the last change of the placement was expected to select. Set from "+
 			"the data source `muster_placement_preview`, it is shown in plans. While nothing else changes in the "+
 			"selection, the previous value stays, so a change in the fleet causes no plan. If omitted, it is what "+

@@ -204,12 +204,11 @@ func placementsField() attribute.Field[replicaSet] {
 		func(object replicaSet) *[]workv1alpha1.LocalPlacementReference { return &object.Spec.PlacementRefs },
 		attribute.Text("name", attribute.Required("Name of the placement.", attribute.ValidName("placement name")),
 			func(r reference) *string { return &r.Name }),
-		workload.RolloutField("If omitted, it goes to all of them at once and waits "+
-			"forever. A cluster is done when its work is applied and its condition `Progressing` is `False`, and "+
-			"has failed when `Progressing` and `Degraded` are both `True`. "+
-			"muster's agents report both for the usual kinds by default; agents of other hubs need "+
-			"`condition_rules` that yield `Progressing`, "+
-			"and on those hubs a rollout without them stops after its first clusters.",
+		workload.RolloutField("If omitted, it goes to all of them at once and waits forever. A cluster is done when "+
+			"its work is applied and its condition `Progressing` is `False`, and has failed when `Progressing` and "+
+			"`Degraded` are both `True`. muster's agents report both for the usual kinds by default; agents of "+
+			"other hubs need `condition_rules` that yield `Progressing`, and on those hubs a rollout without them "+
+			"stops after its first clusters.",
 			"If omitted, or greater than the number of these clusters, it is no limit.",
 			func(r reference) *clusterv1alpha1.RolloutStrategy { return &r.RolloutStrategy })).
 		At("spec.placementRefs").KeepsWording()

@@ -75,8 +75,7 @@ func (m Model) problems(alone bool) []problem {
 	var found []problem
 	conflict := func(a, b, why string) {
 		found = append(found, problem{a, "Attributes that exclude each other", fmt.Sprintf("%s and %s are both set, "+
-			"and %s. Remove one of "+
-			"them.", a, b, why)})
+			"and %s. Remove one of them.", a, b, why)})
 	}
 	for _, s := range settings() {
 		if s.same != "" && s.name < s.same && slices.Contains(set, s.name) && slices.Contains(set, s.same) {
@@ -113,13 +112,11 @@ func (m Model) problems(alone bool) []problem {
 	if len(kubeconfig) == 0 && len(choices) > 0 && !m.mayName(kubeconfigNames()) && (alone || slices.Contains(set,
 		"host")) {
 		found = append(found, problem{choices[0], "No kubeconfig to choose in", fmt.Sprintf("%s chooses in a "+
-			"kubeconfig, and there is "+
-			"none. Set kubeconfig_path, or remove %[1]s.", choices[0])})
+			"kubeconfig, and there is none. Set kubeconfig_path, or remove %[1]s.", choices[0])})
 	}
 	if alone && !m.namesServer() {
 		found = append(found, problem{"host", "No server", "Nothing says where the API server is. Set one of " +
-			"kubeconfig_path, " +
-			"config_paths, kubeconfig, host or in_cluster."})
+			"kubeconfig_path, config_paths, kubeconfig, host or in_cluster."})
 	}
 	return found
 }

@@ -44,8 +44,7 @@ func (m Model) WithEnvironment(getenv func(string) string, diags *diag.Diagnosti
 		set := own.set(trust, credentials)
 		diags.AddError("The environment does not say which server the credentials are for",
 			fmt.Sprintf("%s set, and neither the provider \"muster\" block nor MUSTER_HOST nor MUSTER_KUBECONFIG "+
-				"says where the hub is. "+
-				"Set host in the provider block, or one of these variables.", are(set)))
+				"says where the hub is. Set host in the provider block, or one of these variables.", are(set)))
 	case theirs.names(server):
 		own.fill(&m, diags, choice, route)
 		origin = theirs.fill(&m, diags, server, choice, trust, route, credentials)
@@ -101,8 +100,7 @@ func (v variables) fill(m *Model, diags *diag.Diagnostics, parts ...part) (origi
 	if servers := v.set(server); slices.Contains(parts, server) && len(servers) > 1 {
 		diags.AddError("The environment names several servers",
 			fmt.Sprintf("%s set, so it is not clear which server the credentials are for. Unset all but one, or say "+
-				"in the provider "+
-				"\"muster\" block where the hub is.", are(servers)))
+				"in the provider \"muster\" block where the hub is.", are(servers)))
 		return ""
 	}
 	if m.hasCredentials() {

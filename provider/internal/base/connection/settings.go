@@ -90,16 +90,14 @@ func serverSettings() []setting {
 		{
 			name: "in_cluster", part: server, kind: flag, muster: "MUSTER_IN_CLUSTER",
 			description: "Use the server and the service account of the pod that Terraform runs in. Its token is " +
-				"read again when it is " +
-				"renewed.",
+				"read again when it is renewed.",
 		},
 		{
 			name: "host", part: server, muster: "MUSTER_HOST", kube: "KUBE_HOST",
 			validators: []validator.String{attribute.ValidURL()},
 			field:      func(m *Model) *types.String { return &m.Host },
 			description: "URL of the API server, such as `https://hub.example.com:6443`. With a kubeconfig it " +
-				"overrides the server in it, " +
-				"and the kubeconfig's credentials are sent there.",
+				"overrides the server in it, and the kubeconfig's credentials are sent there.",
 		},
 	}
 }
@@ -226,8 +224,7 @@ func execSettings() []setting {
 func impersonateSettings() []setting {
 	return []setting{
 		{name: "user", required: true, validators: []validator.String{notEmpty()}, description: "User name, such as " +
-			"`jane` or " +
-			"`system:serviceaccount:ci:deployer`."},
+			"`jane` or `system:serviceaccount:ci:deployer`."},
 		{name: "uid", description: "UID of the user."},
 		{name: "groups", kind: texts, description: "Groups of the user. Without them the identity has none."},
 		{name: "extra", kind: textsMap, description: "Further fields of the identity, each with its values."},
@@ -241,16 +238,13 @@ func notEmpty() validator.String {
 }
 
 // PrecedenceText documents for the provider's page which source of a value counts.
-const PrecedenceText = "A value comes from the provider block, or else from a `MUSTER_*` variable, from the `KUBE_*` " +
-	"variables of " +
-	"the provider `kubernetes`, or from `KUBECONFIG`; each attribute names its variables. " +
+const PrecedenceText = "A value comes from the provider block, or else from a `MUSTER_*` variable, from the " +
+	"`KUBE_*` variables of the provider `kubernetes`, or from `KUBECONFIG`; each attribute names its variables. " +
 	"Credentials only go to the server that they are meant for. So `KUBE_*` variables count all together, and only " +
-	"where neither the " +
-	"provider block nor a `MUSTER_*` variable names a server; and to a kubeconfig of the provider block the " +
-	"environment adds neither a " +
-	"server nor credentials.\n\n" +
-	"There is no `ignore_annotations` and no `ignore_labels`: labels and annotations that the configuration does not " +
-	"set are never compared."
+	"where neither the provider block nor a `MUSTER_*` variable names a server; and to a kubeconfig of the provider " +
+	"block the environment adds neither a server nor credentials.\n\n" +
+	"There is no `ignore_annotations` and no `ignore_labels`: labels and annotations that the configuration does " +
+	"not set are never compared."
 
 func code(name string) string {
 	if name == "" {

@@ -113,8 +113,7 @@ func (r *Resource) recognize(
 	case !claim.Holds(object):
 		diags.AddWarning("Taken over by another owner: "+what,
 			fmt.Sprintf("On the hub %s it now belongs to another owner: %s. This resource no longer changes or "+
-				"deletes it, and an update fails. "+
-				"%s",
+				"deletes it, and an update fails. %s",
 				r.Hub.Client(diags).Host(), DescribeWriters(object, hub.FieldManager, time.Now()), takenRemedy(object)))
 	case claim.UID != object.GetUID():
 		claim.UID = object.GetUID()

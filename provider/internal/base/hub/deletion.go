@@ -83,7 +83,8 @@ func ReleaseByOthers(obj metav1.Object, resource string) string {
 		at = resource + " -n " + obj.GetNamespace() + " " + obj.GetName()
 	}
 	return fmt.Sprintf("Repair the controller of %s: it has to finish and take its finalizer off. Then apply again. "+
-		"If that controller is gone for good, take its finalizer off, and leave the others in place:\n  kubectl edit %s",
+		"If that controller is gone for good, take its finalizer off, and leave the others in place:\n  kubectl "+
+		"edit %s",
 		strings.Join(others, " and of "), at)
 }
 

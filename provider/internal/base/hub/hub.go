@@ -100,11 +100,9 @@ func (h *Hub) Client(diags *diag.Diagnostics) *kube.Client {
 func misconfigured(err error) (summary, detail string) {
 	if errors.Is(err, kube.ErrNotConfigured) {
 		return "No hub is configured",
-			"Neither the provider block nor the environment says where the hub is. " +
-				"Set one of kubeconfig_path, config_paths, kubeconfig, host or in_cluster in the provider \"muster\" " +
-				"block, " +
-				"or one of the environment variables MUSTER_KUBECONFIG, MUSTER_HOST, KUBE_CONFIG_PATH, KUBE_HOST or " +
-				"KUBECONFIG. " +
+			"Neither the provider block nor the environment says where the hub is. Set one of kubeconfig_path, " +
+				"config_paths, kubeconfig, host or in_cluster in the provider \"muster\" block, or one of the " +
+				"environment variables MUSTER_KUBECONFIG, MUSTER_HOST, KUBE_CONFIG_PATH, KUBE_HOST or KUBECONFIG. " +
 				"There is no fallback to localhost or ~/.kube/config."
 	}
 	return "The connection to the hub is not configured properly",

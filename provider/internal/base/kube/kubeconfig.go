@@ -65,8 +65,7 @@ func (c Connection) base() (*clientcmdapi.Config, error) {
 		base, err := clientcmd.Load([]byte(c.Kubeconfig))
 		if err != nil && isPath(c.Kubeconfig) {
 			return nil, fmt.Errorf("read the kubeconfig content: %q is the path of a file and not its content; name "+
-				"it in kubeconfig_path, "+
-				"or read it with file()", c.Kubeconfig)
+				"it in kubeconfig_path, or read it with file()", c.Kubeconfig)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the kubeconfig content: it is not a kubeconfig: %w", err)
@@ -115,8 +114,7 @@ func (c Connection) entries(base *clientcmdapi.Config) (*clientcmdapi.Cluster, *
 	}
 	if paths, _ := c.paths(); len(paths) == 0 && c.Kubeconfig == "" && c.Context+c.ContextCluster+c.ContextUser != "" {
 		return nil, nil, fmt.Errorf("%s is alone, and context, config_context_cluster and config_context_auth_info "+
-			"choose in a "+
-			"kubeconfig; remove them, or name a kubeconfig in place of the host", c.source())
+			"choose in a kubeconfig; remove them, or name a kubeconfig in place of the host", c.source())
 	}
 	chosen := &clientcmdapi.Context{}
 	switch context, ok := base.Contexts[name]; {
