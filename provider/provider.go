@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/access"
 	actions "github.com/muster-fleet/terraform-provider-muster/provider/internal/action"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/addon"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/connection"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -89,8 +90,7 @@ func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, res
 func (p *musterProvider) ValidateConfig(
 	ctx context.Context, req provider.ValidateConfigRequest, resp *provider.ValidateConfigResponse,
 ) {
-	var config connection.Model
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	config := connection.Model(attribute.ValuesOf(ctx, req.Config, &resp.Diagnostics))
 	if !resp.Diagnostics.HasError() {
 		config.Check(&resp.Diagnostics)
 	}
@@ -101,8 +101,7 @@ func (p *musterProvider) ValidateConfig(
 func (p *musterProvider) Configure(
 	ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse,
 ) {
-	var config connection.Model
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	config := connection.Model(attribute.ValuesOf(ctx, req.Config, &resp.Diagnostics))
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -59,7 +59,7 @@ func (m model) limits() timeouts.Value {
 }
 
 // connection is how to reach the cluster; nil where nothing is known of it.
-func (m model) connection() *connection.Model {
+func (m model) connection() connection.Model {
 	to, _ := m.Values["cluster_connection"].(types.Object)
 	return connection.Of(to)
 }

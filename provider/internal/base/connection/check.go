@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 )
 
 // problem is that of attributes which do not go together.
@@ -27,21 +30,8 @@ func (m Model) Check(diags *diag.Diagnostics) {
 
 // Validate is the first error of a connection that no schema has checked.
 func (m Model) Validate(ctx context.Context) error {
-	values := m.values()
-	for _, s := range settings() {
-		if object, ok := values[s.name].(types.Object); ok {
-			for _, part := range s.nested {
-				if value := object.Attributes()[part.name]; value != nil {
-					if err := part.validate(ctx, path.Root(s.name).AtName(part.name), value); err != nil {
-						return err
-					}
-				}
-			}
-			continue
-		}
-		if err := s.validate(ctx, path.Root(s.name), values[s.name]); err != nil {
-			return err
-		}
+	if err := check(ctx, path.Empty(), table(false).Attributes(), attribute.Values(m)); err != nil {
+		return err
 	}
 	for _, problem := range m.problems(true) {
 		return errors.New(problem.detail)
@@ -49,19 +39,28 @@ func (m Model) Validate(ctx context.Context) error {
 	return nil
 }
 
-func (s setting) validate(ctx context.Context, at path.Path, value attr.Value) error {
-	text, ok := value.(types.String)
-	if !ok {
-		return nil
-	}
-	if s.required && text.IsNull() {
-		return fmt.Errorf("%s is missing: %s", at, s.description)
-	}
-	for _, v := range s.validators {
-		resp := validator.StringResponse{}
-		v.ValidateString(ctx, validator.StringRequest{Path: at, ConfigValue: text}, &resp)
-		if resp.Diagnostics.HasError() {
-			return fmt.Errorf("%s: %s", at, resp.Diagnostics[0].Detail())
+// check is the first error of texts that are missing or can't be valid.
+func check(ctx context.Context, at path.Path, attributes map[string]schema.Attribute, values attribute.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		switch a := attributes[name].(type) {
+		case schema.SingleNestedAttribute:
+			if object, ok := values[name].(types.Object); ok && !object.IsNull() {
+				if err := check(ctx, at.AtName(name), a.Attributes, object.Attributes()); err != nil {
+					return err
+				}
+			}
+		case schema.StringAttribute:
+			text, _ := values[name].(types.String)
+			if a.Required && text.IsNull() {
+				return fmt.Errorf("%s is missing: %s", at.AtName(name), a.MarkdownDescription)
+			}
+			for _, v := range a.Validators {
+				resp := validator.StringResponse{}
+				v.ValidateString(ctx, validator.StringRequest{Path: at.AtName(name), ConfigValue: text}, &resp)
+				if resp.Diagnostics.HasError() {
+					return fmt.Errorf("%s: %s", at.AtName(name), resp.Diagnostics[0].Detail())
+				}
+			}
 		}
 	}
 	return nil
@@ -81,7 +80,7 @@ func (m Model) problems(alone bool) []problem {
 		if s.same != "" && s.name < s.same && slices.Contains(set, s.name) && slices.Contains(set, s.same) {
 			conflict(s.name, s.same, "are two names for one thing")
 		}
-		if s.with != "" && slices.Contains(set, s.name) && m.isNull(s.with) {
+		if s.with != "" && slices.Contains(set, s.name) && m.isEmpty(s.with) {
 			found = append(found, problem{s.name, "Missing attribute", fmt.Sprintf("%s is set and %s is not. One "+
 				"needs the other.", s.name, s.with)})
 		}
@@ -95,12 +94,12 @@ func (m Model) problems(alone bool) []problem {
 	for _, pair := range pairs(among(set, "token", "client_certificate", "username", "exec")) {
 		conflict(pair[0], pair[1], "each is a credential of its own")
 	}
-	if m.Insecure.ValueBool() && slices.Contains(set, "cluster_ca_certificate") {
+	if attribute.Values(m).Bool("insecure") && slices.Contains(set, "cluster_ca_certificate") {
 		conflict("insecure", "cluster_ca_certificate", "without verification the certificate is not looked at")
 	}
 	kubeconfig := among(set, "kubeconfig_path", "config_path", "config_paths", "kubeconfig")
 	choices := among(set, "context", "config_context", "config_context_cluster", "config_context_auth_info")
-	if m.InCluster.ValueBool() {
+	if attribute.Values(m).Bool("in_cluster") {
 		own := slices.Concat(kubeconfig, choices, among(set,
 			"host", "cluster_ca_certificate", "insecure", "proxy_url", "token", "client_certificate", "username",
 			"exec"))
@@ -125,53 +124,16 @@ func (m Model) problems(alone bool) []problem {
 // text counts as none, and so does a switch that is off.
 func (m Model) set() []string {
 	var names []string
-	for name, value := range m.values() {
-		if value.IsNull() || value.IsUnknown() || value.Equal(types.StringValue("")) ||
-			value.Equal(types.BoolValue(false)) {
-			continue
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-func (m Model) isNull(name string) bool {
-	value, ok := m.values()[name]
-	return ok && (value.IsNull() || value.Equal(types.StringValue("")))
-}
-
-// mayName reports whether one of the attributes is set or may turn out to be.
-func (m Model) mayName(names []string) bool {
-	values := m.values()
-	return slices.ContainsFunc(names, func(name string) bool {
-		value := values[name]
-		return !value.IsNull() && !value.Equal(types.BoolValue(false))
-	})
-}
-
-// namesServer reports whether the configuration says where the server is, be it
-// with a value that is not known yet.
-func (m Model) namesServer() bool {
-	var names []string
-	for _, s := range settings() {
-		if s.part == server {
-			names = append(names, s.name)
+	for name, value := range m {
+		if !m.isEmpty(name) && !value.IsUnknown() && !value.Equal(types.BoolValue(false)) {
+			names = append(names, name)
 		}
 	}
-	return m.mayName(names)
+	return attribute.Sorted(names)
 }
 
 func kubeconfigNames() []string {
 	return []string{"kubeconfig_path", "config_path", "config_paths", "kubeconfig"}
-}
-
-// hasCredentials reports whether the configuration says who is asking.
-func (m Model) hasCredentials() bool {
-	set := []attr.Value{m.Token, m.ClientCertificate, m.ClientKey, m.Username, m.Password, m.Exec}
-	return slices.ContainsFunc(set, func(value attr.Value) bool {
-		return !value.IsNull() && !value.Equal(types.StringValue(""))
-	})
 }
 
 // among are those of the names that are in set, in their own order.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	providerschema "github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -32,12 +33,12 @@ func block(t *testing.T, values map[string]tftypes.Value) Model {
 		}
 		all[name] = value
 	}
-	var m Model
-	config := tfsdk.Config{Schema: schema, Raw: tftypes.NewValue(object, all)}
-	if diags := config.Get(t.Context(), &m); diags.HasError() {
+	var diags diag.Diagnostics
+	m := attribute.ValuesOf(t.Context(), tfsdk.Config{Schema: schema, Raw: tftypes.NewValue(object, all)}, &diags)
+	if diags.HasError() {
 		t.Fatal(diags)
 	}
-	return m
+	return Model(m)
 }
 
 func textValue(value string) tftypes.Value { return tftypes.NewValue(tftypes.String, value) }
@@ -235,24 +236,22 @@ func TestAConnectionIsAnAttributeAndBack(t *testing.T) {
 	}
 }
 
-// The table, the model and the schemas are about the same attributes.
-func TestEverySettingHasItsPlaceInTheModel(t *testing.T) {
-	model := Model{}
-	values := model.values()
+// Each attribute leads to a field of its own, but for two names of one thing.
+func TestEverySettingHasItsPlaceInTheConnection(t *testing.T) {
 	for _, s := range settings() {
-		if values[s.name] == nil {
-			t.Errorf("the model has no %s", s.name)
-		}
-		if s.kind != text {
+		if s.object != nil {
 			continue
 		}
-		var m Model
-		*s.field(&m) = types.StringValue("here")
-		if !m.values()[s.name].Equal(types.StringValue("here")) {
-			t.Errorf("%s leads to another field", s.name)
+		var value attr.Value = types.StringValue("here")
+		if s.flag != nil {
+			value = types.BoolValue(true)
 		}
-	}
-	if len(values) != len(settings()) {
-		t.Errorf("the model has %d attributes, the table %d", len(values), len(settings()))
+		var c kube.Connection
+		table(false).Write(attribute.Values{s.name: value}, &c)
+		for name, got := range table(false).Read(&c) {
+			if (name == s.name || name == s.same) != got.Equal(value) && got.Type(t.Context()).Equal(value.Type(t.Context())) {
+				t.Errorf("%s leads to %s = %s", s.name, name, got)
+			}
+		}
 	}
 }

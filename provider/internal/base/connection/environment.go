@@ -2,10 +2,12 @@ package connection
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -27,31 +29,31 @@ import (
 // WithEnvironment is the connection with what the environment adds to the
 // configuration. diags gets an error about variables that can't be followed.
 func (m Model) WithEnvironment(getenv func(string) string, diags *diag.Diagnostics) kube.Connection {
-	if m.InCluster.ValueBool() {
+	if attribute.Values(m).Bool("in_cluster") {
 		return m.Connection()
 	}
 	own := variables{getenv: getenv, of: func(s setting) string { return s.muster }}
 	theirs := variables{getenv: getenv, of: func(s setting) string { return s.kube }}
-	origin := ""
+	m, origin := maps.Clone(m), ""
 	switch named := m.namesServer(); {
 	case m.mayName(kubeconfigNames()):
-		own.fill(&m, diags, choice, route)
+		own.fill(m, diags, choice, route)
 	case named:
-		own.fill(&m, diags, trust, route, credentials)
+		own.fill(m, diags, trust, route, credentials)
 	case own.names(server):
-		origin = own.fill(&m, diags, server, choice, trust, route, credentials)
+		origin = own.fill(m, diags, server, choice, trust, route, credentials)
 	case own.names(trust, credentials):
 		set := own.set(trust, credentials)
 		diags.AddError("The environment does not say which server the credentials are for",
 			fmt.Sprintf("%s set, and neither the provider \"muster\" block nor MUSTER_HOST nor MUSTER_KUBECONFIG "+
 				"says where the hub is. Set host in the provider block, or one of these variables.", are(set)))
 	case theirs.names(server):
-		own.fill(&m, diags, choice, route)
-		origin = theirs.fill(&m, diags, server, choice, trust, route, credentials)
+		own.fill(m, diags, choice, route)
+		origin = theirs.fill(m, diags, server, choice, trust, route, credentials)
 	default:
-		own.fill(&m, diags, choice, route)
+		own.fill(m, diags, choice, route)
 		if value := getenv("KUBECONFIG"); value != "" {
-			m.KubeconfigPath, origin = types.StringValue(value), "KUBECONFIG"
+			m["kubeconfig_path"], origin = types.StringValue(value), "KUBECONFIG"
 		}
 	}
 	c := m.Connection()
@@ -89,14 +91,14 @@ func (v variables) set(parts ...part) []string {
 // off reports whether the variable of a switch says no.
 func (v variables) off(s setting) bool {
 	on, err := strconv.ParseBool(v.getenv(v.of(s)))
-	return s.kind == flag && err == nil && !on
+	return s.flag != nil && err == nil && !on
 }
 
 func (v variables) names(parts ...part) bool { return len(v.set(parts...)) > 0 }
 
 // fill takes over what the model leaves open of these parts, and returns the
 // variable that names a kubeconfig, if one does.
-func (v variables) fill(m *Model, diags *diag.Diagnostics, parts ...part) (origin string) {
+func (v variables) fill(m Model, diags *diag.Diagnostics, parts ...part) (origin string) {
 	if servers := v.set(server); slices.Contains(parts, server) && len(servers) > 1 {
 		diags.AddError("The environment names several servers",
 			fmt.Sprintf("%s set, so it is not clear which server the credentials are for. Unset all but one, or say "+
@@ -118,30 +120,22 @@ func (v variables) fill(m *Model, diags *diag.Diagnostics, parts ...part) (origi
 		if s.part == server && s.name != "host" {
 			origin = name
 		}
+		var given attr.Value = types.StringValue(value)
 		switch {
-		case s.name == "config_paths":
-			m.ConfigPaths = attribute.StringListValue(filepath.SplitList(value))
-		case s.name == "in_cluster":
-			v.flag(&m.InCluster, name, diags)
-		case s.name == "insecure":
-			v.flag(&m.Insecure, name, diags)
-		case s.same != "" && !m.isNull(s.same):
-			// The configuration says it by the other name.
-		case s.field(m).IsNull():
-			*s.field(m) = types.StringValue(value)
+		case s.flag != nil:
+			on, err := strconv.ParseBool(value)
+			if err != nil {
+				diags.AddError("Invalid environment variable",
+					fmt.Sprintf("%s is %q, and has to be true or false.", name, value))
+			}
+			given = types.BoolValue(on)
+		case s.object != nil:
+			given = attribute.StringListValue(filepath.SplitList(value))
+		}
+		// The configuration may say it, by this name or the other one.
+		if !attribute.Values(m).IsSet(s.name) && (s.same == "" || m.isEmpty(s.same)) {
+			m[s.name] = given
 		}
 	}
 	return origin
-}
-
-func (v variables) flag(target *types.Bool, name string, diags *diag.Diagnostics) {
-	on, err := strconv.ParseBool(v.getenv(name))
-	if err != nil {
-		diags.AddError("Invalid environment variable",
-			fmt.Sprintf("%s is %q, and has to be true or false.", name, v.getenv(name)))
-		return
-	}
-	if target.IsNull() {
-		*target = types.BoolValue(on)
-	}
 }
