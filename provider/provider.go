@@ -152,11 +152,11 @@ func kinds() []crud.Declared {
 }
 
 func (p *musterProvider) Resources(context.Context) []func() resource.Resource {
-	return append(crud.Resources(kinds()), klusterlet.New)
+	return append(crud.Constructors(kinds(), crud.Declared.NewResource), klusterlet.New)
 }
 
 func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSource {
-	return append(crud.DataSources(kinds()), []func() datasource.DataSource{
+	return append(crud.Constructors(kinds(), crud.Declared.NewDataSource), []func() datasource.DataSource{
 		managedcluster.NewProfilesDataSource,
 		managedcluster.NewListDataSource,
 		placement.NewDecisionsDataSource,
@@ -169,7 +169,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 // ListResources are for all resources but muster_klusterlet: the hub does not know
 // how to reach the clusters' API servers.
 func (p *musterProvider) ListResources(context.Context) []func() list.ListResource {
-	return crud.ListResources(kinds())
+	return crud.Constructors(kinds(), crud.Declared.NewListResource)
 }
 
 func (p *musterProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {

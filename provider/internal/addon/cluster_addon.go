@@ -70,7 +70,8 @@ func InCluster() crud.Declared {
 			},
 			BeforeWrite: mayStay,
 			Follow:      followClusterAddOn,
-			AfterRead: func(_ context.Context, values attribute.Values, object clusterAddOn, _ *diag.Diagnostics) {
+			Reading: func(_ context.Context, c *clusterAddOnChange) {
+				values, object := c.Prior, c.Object
 				crud.StayReady(values, func() bool { return len(waitIn(values).missingIn(object, nil)) == 0 })
 			},
 			Going: func(c *clusterAddOnChange) *crud.Going {
@@ -86,8 +87,8 @@ func InCluster() crud.Declared {
 			Plural: "add-ons in clusters", Objects: &v1alpha1.ManagedClusterAddOnList{},
 			About: "Those that the hub has installed for the placements of an add-on, and that nobody has changed, " +
 				"count as made by a controller.",
-			Made:    madeByHub,
-			Cluster: func(object clusterAddOn) string { return object.Namespace },
+			Generated: madeByHub,
+			Cluster:   func(object clusterAddOn) string { return object.Namespace },
 			Describe: func(object clusterAddOn) string {
 				return crud.Count(len(object.Spec.Configs), "configuration")
 			},

@@ -69,7 +69,7 @@ func Import() crud.Declared {
 			cluster.RefusedAcceptance:    "accept",
 		},
 		Hooks: crud.Hooks[clusterImport]{
-			Validate: validate, KeepWording: nameSecret, Plan: plan, Follow: follow, AfterRead: observe,
+			Validate: validate, KeepWording: nameSecret, Plan: plan, Follow: follow, Reading: observe,
 			AfterDelete: forget,
 		},
 		List: &crud.List[clusterImport]{
@@ -94,7 +94,8 @@ func Import() crud.Declared {
 }
 
 // observe brings what the table knows nothing of up to date.
-func observe(_ context.Context, values attribute.Values, live clusterImport, _ *diag.Diagnostics) {
+func observe(_ context.Context, c *change) {
+	values, live := c.Prior, c.Object
 	if !values.IsSet("publish_server") { // a state from before
 		values["publish_server"] = types.BoolValue(live.Spec.PublishServer)
 	}

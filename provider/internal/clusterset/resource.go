@@ -57,7 +57,7 @@ func Set() crud.Declared {
 		List: &crud.List[clusterSet]{
 			Plural: "cluster sets", Objects: &clusterv1beta2.ManagedClusterSetList{},
 			About:     "The sets `default` and `global`, which every hub has, count as made by the hub.",
-			Generated: func(set clusterSet) bool { return isHubSet(set.Name) },
+			Generated: func(set clusterSet) bool { return isHubSet(set.Name) || len(set.OwnerReferences) > 0 },
 			Describe: func(set clusterSet) string {
 				if selectsByLabels(set) {
 					return "by labels"

@@ -77,7 +77,8 @@ func Cloud() crud.Declared {
 				}
 				return f
 			},
-			AfterRead: func(_ context.Context, values attribute.Values, object logicalCloud, _ *diag.Diagnostics) {
+			Reading: func(_ context.Context, c *cloudChange) {
+				values, object := c.Prior, c.Object
 				crud.StayReady(values, func() bool { return len(waitOf(values).missing(object)) == 0 })
 			},
 			Late: func(_ context.Context, c *cloudChange) (summary, detail string) {

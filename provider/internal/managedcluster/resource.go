@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -67,7 +66,7 @@ func Cluster() crud.Declared {
 				return true
 			},
 			AfterWrite: writeTaints,
-			Warn:       checkSet,
+			Reading:    checkSet,
 			Going: func(c *change) *crud.Going {
 				going := crud.EverythingIn(c.Keys[0])
 				return &going
@@ -97,12 +96,11 @@ func Cluster() crud.Declared {
 
 // checkSet warns of a cluster set that does not exist. Only a refresh knows: while the
 // cluster is planned or created, the same apply may make the set, before or after.
-func checkSet(
-	ctx context.Context, r *crud.Resource, values attribute.Values, live managedCluster, diags *diag.Diagnostics,
-) {
+func checkSet(ctx context.Context, c *change) {
+	live := c.Object
 	set := live.Labels[cluster.ClusterSetLabel]
-	if values.IsSet("cluster_set") && set != "" && r.Hub.LacksSet(ctx, set) {
-		diags.AddAttributeWarning(path.Root("cluster_set"), "There is no such cluster set",
+	if c.Prior.IsSet("cluster_set") && set != "" && c.Hub.LacksSet(ctx, set) {
+		c.Diagnostics.AddAttributeWarning(path.Root("cluster_set"), "There is no such cluster set",
 			fmt.Sprintf("Managed cluster %q is in the cluster set %q, which the hub does not have, so no namespace "+
 				"can be bound to it and no placement selects the cluster by it. Correct cluster_set, or create the "+
 				"set. With a reference to the name of its muster_managed_cluster_set, Terraform creates the set "+

@@ -61,7 +61,8 @@ func Work() crud.Declared {
 			Plural: "manifest works", Objects: &workv1.ManifestWorkList{},
 			About: "Works of replica sets and of add-ons count as made by a controller.",
 			Generated: func(object manifestWork) bool {
-				return object.Labels[work.ReplicaSetLabel] != "" || object.Labels[cluster.AddOnNameLabel] != ""
+				return object.Labels[work.ReplicaSetLabel] != "" || object.Labels[cluster.AddOnNameLabel] != "" ||
+					len(object.OwnerReferences) > 0
 			},
 			Cluster: func(object manifestWork) string { return object.Namespace },
 			Describe: func(object manifestWork) string {
@@ -130,7 +131,8 @@ func hooks() crud.Hooks[manifestWork] {
 		}
 		return f
 	}
-	h.AfterRead = func(_ context.Context, values attribute.Values, live manifestWork, diags *diag.Diagnostics) {
+	h.Reading = func(_ context.Context, c *change) {
+		values, live, diags := c.Prior, c.Object, c.Diagnostics
 		crud.StayReady(values, func() bool { return len(waitOf(values).missing(live)) == 0 })
 		places := workload.ContentOf(values).Places()
 		warnOfContest(live, places, diags)

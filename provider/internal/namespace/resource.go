@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -70,7 +69,7 @@ func Namespace() crud.Declared {
 		Hooks: crud.Hooks[namespace]{
 			Refuse:       refused,
 			Own:          own,
-			Warn:         warnOfDeletion,
+			Reading:      warnOfDeletion,
 			BeforeDelete: mayGo,
 			Late: func(ctx context.Context, c *change) (summary, detail string) {
 				return fmt.Sprintf("Namespace %q is not gone yet", c.Keys[0]),
@@ -98,9 +97,9 @@ func own(_ attribute.Values, o *crud.Owned) {
 	}
 }
 
-func warnOfDeletion(_ context.Context, _ *crud.Resource, _ attribute.Values, live namespace, diags *diag.Diagnostics) {
-	if live.DeletionTimestamp != nil {
-		diags.AddWarning(fmt.Sprintf("Being deleted: namespace %q", live.Name),
+func warnOfDeletion(_ context.Context, c *change) {
+	if live := c.Object; live.DeletionTimestamp != nil {
+		c.Diagnostics.AddWarning(fmt.Sprintf("Being deleted: namespace %q", live.Name),
 			"Somebody has asked for the deletion of the namespace, so nothing "+
 				"can be created in it any more. Apply again when it is gone, and Terraform creates it again.\n"+
 				hub.DescribeDeletion(live, time.Now()))

@@ -11,8 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -59,8 +57,7 @@ func Score() crud.Declared {
 		Table:   scoreTable(),
 		Foreign: crud.ForeignAnnotations,
 		Hooks: crud.Hooks[score]{
-			KeepWording: keepMoment,
-			Own:         ownScores,
+			Own: ownScores,
 			BeforeWrite: func(_ context.Context, c *scoreChange) bool {
 				c.Object.Status = clusterv1alpha1.AddOnPlacementScoreStatus{} // writeScores writes it.
 				return true
@@ -121,7 +118,7 @@ func scoreTable() attribute.Table[score] {
 					to.Status.ValidUntil = &metav1.Time{Time: moment}
 				}
 			}, validUntil).
-			At("status.validUntil").
+			At("status.validUntil").KeepsWording().
 			Taking(func(_ attribute.Owned, from score) attr.Value {
 				if own, until := ownedScores(from); len(own) > 0 && !until {
 					return types.StringNull()
@@ -204,19 +201,6 @@ func explainScore(c *scoreChange, doing string, err error) error {
 		"of a muster_managed_cluster, or correct it.", c.Client.Host(), c.Keys[0])}
 }
 
-// keepMoment plans a time as it is worded in the state where it is the same.
-func keepMoment(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	at := path.Root("valid_until")
-	var planned, prior types.String
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, at, &planned)...)
-	resp.Diagnostics.Append(req.State.GetAttribute(ctx, at, &prior)...)
-	a, errA := time.Parse(time.RFC3339, planned.ValueString())
-	b, errB := time.Parse(time.RFC3339, prior.ValueString())
-	if errA == nil && errB == nil && a.Equal(b) {
-		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, at, prior)...)
-	}
-}
-
 // releaseShared takes the resource's scores out of an object that has others' scores, too.
 // It returns true for one that has none.
 func releaseShared(ctx context.Context, c *scoreChange) bool {
@@ -269,10 +253,9 @@ func ownedScores(object metav1.Object) (names []string, until bool) {
 // writtenByAddOn reports whether anything but a person has written the scores. People do
 // so with kubectl.
 func writtenByAddOn(object score) bool {
-	if names, _ := ownedScores(object); len(names) > 0 {
-		return false
+	names, _ := ownedScores(object)
+	byOthers := func(entry metav1.ManagedFieldsEntry) bool {
+		return len(names) == 0 && entry.Subresource == "status" && !strings.HasPrefix(entry.Manager, "kubectl")
 	}
-	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Subresource == "status" && !strings.HasPrefix(entry.Manager, "kubectl")
-	})
+	return len(object.OwnerReferences) > 0 || slices.ContainsFunc(object.GetManagedFields(), byOthers)
 }

@@ -52,12 +52,6 @@ func ForceAttribute() schema.BoolAttribute {
 		"and managers, or the apply, where the hub could not be asked while planning.")
 }
 
-// NamespacedIdentity is the identity of what has a namespace.
-type NamespacedIdentity struct {
-	Namespace types.String `tfsdk:"namespace"`
-	Name      types.String `tfsdk:"name"`
-}
-
 // IdentitySchema has attributes that an import needs, all texts.
 func IdentitySchema(attributes ...string) identityschema.Schema {
 	s := identityschema.Schema{Attributes: map[string]identityschema.Attribute{}}

@@ -223,13 +223,6 @@ func (f Field[P]) LeftToOthers(imported func(owned Owned, from P) bool) Field[P]
 	return f
 }
 
-// Keeping says what a read makes of the hub's value where neither that nor prior, the
-// value until now, is null: prior where it means the same, in whole or in part.
-func (f Field[P]) Keeping(keep func(prior, live attr.Value) attr.Value) Field[P] {
-	f.observe = func(prior attr.Value, _, live P) attr.Value { return keep(prior, f.value(live)) }
-	return f
-}
-
 // Taking says what an import takes over, where that is not the value that was read. Such
 // an attribute never contradicts the configuration.
 func (f Field[P]) Taking(takes func(owned Owned, from P) attr.Value) Field[P] {

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -71,14 +72,22 @@ func Differences(there, here any, status bool) ([]Difference, error) {
 	return found, nil
 }
 
-func jsonFields(object any, status bool) (map[string]any, error) {
+// inJSON is an object in JSON's terms.
+func inJSON(object any) (fields map[string]any, err error) {
 	text, err := json.Marshal(object)
-	if err != nil {
-		return nil, fmt.Errorf("comparing objects: %w", err)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
 	}
-	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, fmt.Errorf("comparing objects: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("read the fields of an object: %w", err)
+	}
+	return fields, nil
+}
+
+func jsonFields(object any, status bool) (map[string]any, error) {
+	fields, err := inJSON(object)
+	if err != nil {
+		return nil, err
 	}
 	metadata, _ := fields["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -286,20 +295,10 @@ func (w Write) owners(object kube.Object, unwanted [][]string) []kube.Conflict {
 
 // valueAt is the value of a field in JSON's terms; nil when there is none.
 func valueAt(object kube.Object, path []string) (any, error) {
-	text, err := json.Marshal(object)
+	fields, err := inJSON(object)
 	if err != nil {
-		return nil, fmt.Errorf("read the fields of %s: %w", object.GetName(), err)
+		return nil, err
 	}
-	var value any
-	if err := json.Unmarshal(text, &value); err != nil {
-		return nil, fmt.Errorf("read the fields of %s: %w", object.GetName(), err)
-	}
-	for _, name := range path {
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return nil, nil //nolint:nilnil // no field, no value
-		}
-		value = fields[name]
-	}
+	value, _, _ := unstructured.NestedFieldNoCopy(fields, path...) // Nothing below a text is nothing, too.
 	return value, nil
 }

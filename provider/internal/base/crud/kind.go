@@ -159,13 +159,9 @@ type Hooks[O kube.Object] struct {
 	AfterWrite func(ctx context.Context, c *Change[O]) bool
 	// Follow is the wait after a write. ctx ends with the timeout.
 	Follow func(ctx context.Context, c *Change[O]) Follow
-	// Reading runs when the object was read, before AfterRead, for what needs the hub or
-	// the private part of the state. c.Prior is the state, which it may complete.
+	// Reading runs when the object was read, before the state takes it over. c.Prior is the
+	// state, which it may complete, and may warn of what is wrong with c.Object.
 	Reading func(ctx context.Context, c *Change[O])
-	// AfterRead runs when the object was read, before the state takes it over.
-	AfterRead func(ctx context.Context, values attribute.Values, live O, diags *diag.Diagnostics)
-	// Warn warns at a refresh of what is wrong with an object on the hub.
-	Warn func(ctx context.Context, r *Resource, values attribute.Values, live O, diags *diag.Diagnostics)
 	// AlsoRead reads what the state has beside the object, after the state has taken that
 	// over.
 	AlsoRead func(ctx context.Context, client *kube.Client, values attribute.Values, live O) error
@@ -242,35 +238,16 @@ func (k *Kind[O]) NewDataSource() datasource.DataSource {
 	if k.Data == nil {
 		return nil
 	}
-	return &kindDataSource[O]{kind: k}
+	return k.query().NewDataSource()
 }
 
-// Resources are the constructors of the kinds' resources.
-func Resources(kinds []Declared) []func() resource.Resource {
-	var all []func() resource.Resource
+// Constructors are those of the kinds' resources, list resources or data sources, whichever
+// makes: Declared.NewResource, say. Kinds that have none are left out.
+func Constructors[T any](kinds []Declared, makes func(Declared) T) []func() T {
+	var all []func() T
 	for _, kind := range kinds {
-		all = append(all, kind.NewResource)
-	}
-	return all
-}
-
-// ListResources are the constructors of the kinds' list resources.
-func ListResources(kinds []Declared) []func() list.ListResource {
-	var all []func() list.ListResource
-	for _, kind := range kinds {
-		if kind.NewListResource() != nil {
-			all = append(all, kind.NewListResource)
-		}
-	}
-	return all
-}
-
-// DataSources are the constructors of the kinds' data sources.
-func DataSources(kinds []Declared) []func() datasource.DataSource {
-	var all []func() datasource.DataSource
-	for _, kind := range kinds {
-		if kind.NewDataSource() != nil {
-			all = append(all, kind.NewDataSource)
+		if any(makes(kind)) != nil {
+			all = append(all, func() T { return makes(kind) })
 		}
 	}
 	return all

@@ -7,12 +7,10 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -29,97 +27,51 @@ type Data[O kube.Object] struct {
 	Also func(ctx context.Context, client *kube.Client, live O) (attribute.Values, error)
 	// Without are attributes of the kind's table that the data source does not have.
 	Without []string
-	// Model is the whole state, as a model with tfsdk tags, and Attributes are its
-	// attributes beside the keys, for a kind without a table.
-	Model      func(live O) (any, error)
-	Attributes func() map[string]schema.Attribute
 	// Others is a command that lists those that there are. NAMESPACE stands for the
 	// first key: kubectl get manifestworks -n NAMESPACE.
 	Others string
 }
 
-// kindDataSource is the data source of a kind.
-type kindDataSource[O kube.Object] struct {
-	DataSource
-	kind *Kind[O]
-}
-
-// Metadata implements datasource.DataSource.
-func (d *kindDataSource[O]) Metadata(
-	_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse,
-) {
-	resp.TypeName = req.ProviderTypeName + "_" + d.kind.Type
-}
-
-// Schema implements datasource.DataSource.
-func (d *kindDataSource[O]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	data := d.kind.Data
-	attributes := attribute.ObservedAttributes(d.table().Attributes())
-	if data.Attributes != nil {
-		attributes = data.Attributes()
+// query reads one object by its keys.
+func (k *Kind[O]) query() Query {
+	table := append(k.Table.Shown(k.Data.Without...), k.Data.Table...)
+	return Query{
+		Type: k.Type, Description: k.Data.Description,
+		Attributes: func() map[string]schema.Attribute {
+			attributes := attribute.ObservedAttributes(table.Attributes())
+			for _, key := range k.Keys {
+				attributes[key.Name] = schema.StringAttribute{
+					MarkdownDescription: cmp.Or(key.DataDescription, key.Description),
+					Required:            true,
+					Validators:          []validator.String{key.Valid},
+				}
+			}
+			return attributes
+		},
+		Read: func(ctx context.Context, a *Asking, values attribute.Values) {
+			var keys []string
+			for _, key := range k.Keys {
+				keys = append(keys, values.Text(key.Name))
+			}
+			object, what := k.fresh(keys), k.what(keys)
+			err := a.Client.Get(ctx, object, object.GetNamespace(), object.GetName())
+			if kube.IsNotFound(err, object.GetName()) {
+				a.Diagnostics.AddAttributeError(path.Root(k.Keys[len(keys)-1].Name), "There is no "+what,
+					fmt.Sprintf("The hub %s does not know it. Those that it knows: %s", a.Client.Host(),
+						strings.ReplaceAll(k.Data.Others, "NAMESPACE", keys[0])))
+				return
+			}
+			if a.Failed("read "+what, err) {
+				return
+			}
+			maps.Copy(values, table.Read(object))
+			if k.Data.Also != nil {
+				also, err := k.Data.Also(ctx, a.Client, object)
+				maps.Copy(values, also)
+				a.Failed("read "+what, err)
+			}
+		},
 	}
-	for _, key := range d.kind.Keys {
-		attributes[key.Name] = schema.StringAttribute{
-			MarkdownDescription: cmp.Or(key.DataDescription, key.Description),
-			Required:            true,
-			Validators:          []validator.String{key.Valid},
-		}
-	}
-	resp.Schema = schema.Schema{MarkdownDescription: data.Description, Attributes: attributes}
-}
-
-// Read implements datasource.DataSource.
-func (d *kindDataSource[O]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if d.Deferred(req, resp) {
-		return
-	}
-	k := d.kind
-	keys := make([]string, len(k.Keys))
-	for n, key := range k.Keys {
-		resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root(key.Name), &keys[n])...)
-	}
-	client := d.Hub.QueryClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	object, what := k.fresh(keys), k.what(keys)
-	if err := client.Get(ctx, object, object.GetNamespace(), object.GetName()); kube.IsNotFound(err, object.GetName()) {
-		resp.Diagnostics.AddAttributeError(path.Root(k.Keys[len(keys)-1].Name), "There is no "+what,
-			fmt.Sprintf("The hub %s does not know it. Those that it knows: %s", client.Host(),
-				strings.ReplaceAll(k.Data.Others, "NAMESPACE", keys[0])))
-		return
-	} else if err != nil {
-		hub.AddAPIError(&resp.Diagnostics, client, "read "+what, err)
-		return
-	}
-	if k.Data.Model != nil {
-		model, err := k.Data.Model(object)
-		if err != nil {
-			hub.AddAPIError(&resp.Diagnostics, client, "read "+what, err)
-			return
-		}
-		resp.Diagnostics.Append(resp.State.Set(ctx, model)...)
-		return
-	}
-	values := d.table().Read(object)
-	if k.Data.Also != nil {
-		also, err := k.Data.Also(ctx, client, object)
-		if err != nil {
-			hub.AddAPIError(&resp.Diagnostics, client, "read "+what, err)
-			return
-		}
-		maps.Copy(values, also)
-	}
-	for n, key := range k.Keys {
-		values[key.Name] = types.StringValue(keys[n])
-	}
-	kinds, _ := resp.State.Schema.Type().(attr.TypeWithAttributeTypes)
-	resp.Diagnostics.Append(resp.State.Set(ctx, types.ObjectValueMust(kinds.AttributeTypes(), values))...)
-}
-
-// table are the attributes beside the keys.
-func (d *kindDataSource[O]) table() attribute.Table[O] {
-	return append(d.kind.Table.Shown(d.kind.Data.Without...), d.kind.Data.Table...)
 }
 
 // DataSource is what all data sources have in common: the hub.

@@ -48,11 +48,9 @@ type List[O kube.Object] struct {
 	// Managed tells whether a resource in Terraform manages the object. If nil, the
 	// provider's mark and its field manager tell.
 	Managed func(O) bool
-	// Generated tells what the hub or a controller makes and keeps itself, beyond
-	// what owner references tell.
+	// Generated tells what the hub or a controller makes and keeps itself. If nil, owner
+	// references tell.
 	Generated func(O) bool
-	// Made is Generated for kinds whose owner references don't tell.
-	Made func(O) bool
 	// Cluster is the name of the cluster that the object is about. It allows to list
 	// those of the clusters in a set.
 	Cluster func(O) string
@@ -221,9 +219,9 @@ func (w *walk[O]) take(ctx context.Context, found kube.Object) bool {
 	if !ok || !w.asked(object) {
 		return true
 	}
-	generated := len(object.GetOwnerReferences()) > 0 || w.Generated != nil && w.Generated(object)
-	if w.Made != nil {
-		generated = w.Made(object)
+	generated := len(object.GetOwnerReferences()) > 0
+	if w.Generated != nil {
+		generated = w.Generated(object)
 	}
 	managed := OwnerMark(object) != "" || !FieldsOf(object, hub.FieldManager).None()
 	if w.Managed != nil {

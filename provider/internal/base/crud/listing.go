@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
-	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 )
 
@@ -85,88 +84,65 @@ func InSet[O kube.Object](label, description string) Filter[O] {
 }
 
 // NewDataSource is the data source.
-func (l Listing[O]) NewDataSource() datasource.DataSource { return &listing[O]{Listing: l} }
-
-// listing is the data source of a Listing.
-type listing[O kube.Object] struct {
-	DataSource
-	Listing[O]
+func (l Listing[O]) NewDataSource() datasource.DataSource {
+	return Query{Type: l.Type, Description: l.Description, Attributes: l.attributes, Read: l.read}.NewDataSource()
 }
 
-// Metadata implements datasource.DataSource.
-func (d *listing[O]) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
-	resp.TypeName = req.ProviderTypeName + "_" + d.Type
-}
-
-// Schema implements datasource.DataSource.
-func (d *listing[O]) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	attributes := map[string]schema.Attribute{d.Elements: schema.ListNestedAttribute{
-		MarkdownDescription: d.About, Computed: true,
-		NestedObject: schema.NestedAttributeObject{Attributes: attribute.ObservedAttributes(d.Table.Attributes())},
+func (l Listing[O]) attributes() map[string]schema.Attribute {
+	attributes := map[string]schema.Attribute{l.Elements: schema.ListNestedAttribute{
+		MarkdownDescription: l.About, Computed: true,
+		NestedObject: schema.NestedAttributeObject{Attributes: attribute.ObservedAttributes(l.Table.Attributes())},
 	}}
-	if d.Names != "" {
+	if l.Names != "" {
 		attributes["names"] = schema.ListAttribute{
-			MarkdownDescription: d.Names, Computed: true, ElementType: types.StringType,
+			MarkdownDescription: l.Names, Computed: true, ElementType: types.StringType,
 		}
 	}
-	for _, f := range d.Filters {
+	for _, f := range l.Filters {
 		attributes[f.Name] = schema.StringAttribute{
 			MarkdownDescription: f.Description, Optional: true, Validators: f.Valid,
 		}
 	}
-	resp.Schema = schema.Schema{MarkdownDescription: d.Description, Attributes: attributes}
+	return attributes
 }
 
-// Read implements datasource.DataSource.
-func (d *listing[O]) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if d.Deferred(req, resp) {
-		return
-	}
-	var config types.Object
-	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
-	client := d.Hub.QueryClient(&resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	values := attribute.Values(config.Attributes())
-	objects, err := d.objects(ctx, client, values)
-	if err != nil {
-		if d.Explain != nil {
-			if summary, detail := d.Explain(client.Host(), err); summary != "" {
-				resp.Diagnostics.AddError(summary, detail)
-				return
-			}
+func (l Listing[O]) read(ctx context.Context, a *Asking, values attribute.Values) {
+	objects, err := l.objects(ctx, a.Client, values)
+	if err != nil && l.Explain != nil {
+		if summary, detail := l.Explain(a.Client.Host(), err); summary != "" {
+			a.Diagnostics.AddError(summary, detail)
+			return
 		}
-		hub.AddAPIError(&resp.Diagnostics, client, "list "+d.Plural, err)
+	}
+	if a.Failed("list "+l.Plural, err) {
 		return
 	}
-	elements := types.ObjectType{AttrTypes: d.Table.Types()}
-	values[d.Elements] = types.ListValueMust(elements, d.Table.Objects(objects))
-	if d.Names != "" {
+	elements := types.ObjectType{AttrTypes: l.Table.Types()}
+	values[l.Elements] = types.ListValueMust(elements, l.Table.Objects(objects))
+	if l.Names != "" {
 		names := []string{}
 		for _, object := range objects {
 			names = append(names, object.GetName())
 		}
 		values["names"] = attribute.StringListValue(slices.Compact(attribute.Sorted(names)))
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, types.ObjectValueMust(config.AttributeTypes(ctx), values))...)
 }
 
 // objects are those that the filters let through, by namespace and name.
-func (d *listing[O]) objects(ctx context.Context, client *kube.Client, values attribute.Values) ([]O, error) {
+func (l Listing[O]) objects(ctx context.Context, client *kube.Client, values attribute.Values) ([]O, error) {
 	var options kube.ListOptions
-	for _, f := range d.Filters {
+	for _, f := range l.Filters {
 		if f.Select != nil && values.IsSet(f.Name) {
 			f.Select(values.Text(f.Name), &options)
 		}
 	}
-	list := d.Objects.DeepCopyObject()
+	list := l.Objects.DeepCopyObject()
 	if err := client.List(ctx, list, options); err != nil {
 		return nil, err
 	}
 	var objects []O
 	err := meta.EachListItem(list, func(item runtime.Object) error {
-		if object, ok := item.(O); ok && d.keeps(object, values) {
+		if object, ok := item.(O); ok && l.keeps(object, values) {
 			objects = append(objects, object)
 		}
 		return nil
@@ -178,8 +154,8 @@ func (d *listing[O]) objects(ctx context.Context, client *kube.Client, values at
 }
 
 // keeps reports whether the filters that the hub does not know let an object through.
-func (d *listing[O]) keeps(object O, values attribute.Values) bool {
-	return !slices.ContainsFunc(d.Filters, func(f Filter[O]) bool {
+func (l Listing[O]) keeps(object O, values attribute.Values) bool {
+	return !slices.ContainsFunc(l.Filters, func(f Filter[O]) bool {
 		return f.Keep != nil && values.IsSet(f.Name) && !f.Keep(values.Text(f.Name), object)
 	})
 }

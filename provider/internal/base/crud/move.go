@@ -64,7 +64,9 @@ func (r *kindResource[O]) MoveState(context.Context) []resource.StateMover {
 type movedSource struct {
 	// manifest is the object as the configuration had it, as JSON.
 	manifest []byte
-	uid      types.UID
+	// namespace takes the place of the manifest's own; empty where that counts.
+	namespace string
+	uid       types.UID
 	// managers are the field managers under which it was written.
 	managers []string
 }
@@ -124,15 +126,10 @@ func parseKubectl(text []byte) (movedSource, error) {
 	if err != nil {
 		return movedSource{}, fmt.Errorf("its yaml_body can't be read: %w", err)
 	}
-	if state.Namespace != "" {
-		if manifest, err = inNamespace(manifest, state.Namespace); err != nil {
-			return movedSource{}, err
-		}
-	}
 	// Without a name of their own, these providers write under that of the library or
 	// of the program.
-	source := movedSource{manifest: manifest, uid: state.UID, managers: []string{"kubectl-client-side-apply",
-		"HashiCorp", "terraform-provider-kubectl*"}}
+	source := movedSource{manifest: manifest, namespace: state.Namespace, uid: state.UID,
+		managers: []string{"kubectl-client-side-apply", "HashiCorp", "terraform-provider-kubectl*"}}
 	if state.ServerSide {
 		source.managers = append(source.managers, "kubectl")
 		if state.Manager != "" {
@@ -140,20 +137,6 @@ func parseKubectl(text []byte) (movedSource, error) {
 		}
 	}
 	return source, nil
-}
-
-func inNamespace(manifest []byte, namespace string) ([]byte, error) {
-	var fields map[string]any
-	if err := json.Unmarshal(manifest, &fields); err != nil {
-		return nil, fmt.Errorf("its yaml_body is no object: %w", err)
-	}
-	metadata, _ := fields["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["namespace"] = namespace
-	fields["metadata"] = metadata
-	return json.Marshal(fields)
 }
 
 // into decodes the manifest, if it is of the object's kind.
@@ -178,6 +161,9 @@ func (s movedSource) into(object kube.Object) error {
 	}
 	if err := json.Unmarshal(s.manifest, object); err != nil {
 		return fmt.Errorf("its manifest does not fit a %s: %w", is.Kind, err)
+	}
+	if s.namespace != "" {
+		object.SetNamespace(s.namespace)
 	}
 	if object.GetName() == "" {
 		return fmt.Errorf("its manifest has no metadata.name")

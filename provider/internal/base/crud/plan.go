@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -22,8 +23,8 @@ func (r *kindResource[O]) ModifyPlan(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) {
 	k, writes := r.kind, true
-	if k.Part == nil {
-		r.NoteCreation(ctx, req, k.Empty, k.keyNames()...)
+	if k.Part == nil && req.State.Raw.IsNull() && !req.Plan.Raw.IsNull() {
+		r.noteCreation(ctx, req.Plan)
 	}
 	defer func() { r.mask(ctx, resp.Plan, req.Config, &resp.Diagnostics) }()
 	if !req.Plan.Raw.IsNull() {
@@ -37,17 +38,17 @@ func (r *kindResource[O]) ModifyPlan(
 	if k.Plan != nil && !k.Plan(ctx, &r.Resource, req, resp) || !writes {
 		return
 	}
-	r.DryRun(ctx, req, resp, func(from Getter, diags *diag.Diagnostics) (Owned, bool) {
-		i := instanceOf(ctx, k, from, diags)
-		if diags.HasError() {
-			return Owned{}, false
-		}
-		object := i.object()
-		if k.Complete != nil {
-			k.Complete(ctx, i.values, req.Config, object, diags)
-		}
-		return k.owned(i, object), !diags.HasError()
-	})
+	r.dryRun(ctx, req, resp)
+}
+
+// noteCreation notes that the plan creates an object, for resources that would miss it.
+func (r *kindResource[O]) noteCreation(ctx context.Context, plan Getter) {
+	i := instanceOf(ctx, r.kind, plan, &diag.Diagnostics{})
+	known := func(key Key) bool { return i.values[key.Name] != nil && !i.values[key.Name].IsUnknown() }
+	if len(i.values) > 0 && !slices.ContainsFunc(r.kind.Keys, func(key Key) bool { return !known(key) }) {
+		namespace, name := r.kind.locate(i.keys)
+		r.Hub.NotePlanned(r.kind.Empty, namespace, name)
+	}
 }
 
 // keepWording plans attributes as they are in the state where that means the same.
@@ -127,18 +128,14 @@ type Getter interface {
 	Get(ctx context.Context, target any) diag.Diagnostics
 }
 
-// DryRun asks the hub what would come of the planned write, as the apply would make
+// dryRun asks the hub what would come of the planned write, as the apply would make
 // it. It costs one request for an object that is created or changed, two when that
 // takes something from somebody, and nothing for others. Refusals that the apply
 // would get, too, are errors; what would be taken from others is a warning. Where
 // the hub does not answer, the identity has no right to write, or the configuration
 // is not known, it says nothing.
-//
-// owned makes the object of the plan, and of the state. Call DryRun when the plan is
-// as it will be.
-func (r *Resource) DryRun(
+func (r *kindResource[O]) dryRun(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
-	owned func(from Getter, diags *diag.Diagnostics) (Owned, bool),
 ) {
 	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || !req.Config.Raw.IsFullyKnown() ||
 		resp.Diagnostics.HasError() {
@@ -149,38 +146,25 @@ func (r *Resource) DryRun(
 		return // In an apply, the write itself comes right after.
 	}
 	var problems diag.Diagnostics
-	o, ok := owned(resp.Plan, &problems)
-	if !ok || problems.HasError() {
+	i := instanceOf(ctx, r.kind, resp.Plan, &problems)
+	if problems.HasError() {
+		return
+	}
+	object := i.object()
+	if r.kind.Complete != nil {
+		r.kind.Complete(ctx, i.values, req.Config, object, &problems)
+	}
+	if problems.HasError() {
 		return // Validation or the apply will tell.
 	}
-	p := planned{Owned: o, hub: r.Hub, client: client, resp: resp, claim: ClaimOf(ctx, req.Private, &problems)}
+	p := planned{r.kind.owned(i, object), r.Hub, client, resp, ClaimOf(ctx, req.Private, &problems)}
 	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
 	if req.State.Raw.IsNull() {
 		p.create(ctx)
-		return
+	} else if before := instanceOf(ctx, r.kind, req.State, &problems); slices.Equal(before.keys, i.keys) {
+		p.update(ctx) // Else Terraform plans again, for a new object.
 	}
-	if before, ok := owned(req.State, &problems); ok &&
-		before.id == o.id { // Else Terraform plans again, for a new object.
-		p.update(ctx)
-	}
-}
-
-// NoteCreation notes that the plan creates an object, for resources that would miss it.
-// at are the attributes with its namespace, if it has one, and its name.
-func (r *Resource) NoteCreation(ctx context.Context, req resource.ModifyPlanRequest, object kube.Object, at ...string) {
-	if req.Plan.Raw.IsNull() || !req.State.Raw.IsNull() {
-		return
-	}
-	names := []string{"", ""}
-	for i, name := range at {
-		var value types.String
-		if req.Plan.GetAttribute(ctx, path.Root(name), &value).HasError() || value.IsUnknown() {
-			return
-		}
-		names[len(names)-len(at)+i] = value.ValueString()
-	}
-	r.Hub.NotePlanned(object, names[0], names[1])
 }
 
 // planned is an object that is going to be written.
@@ -248,7 +232,7 @@ func (p *planned) update(ctx context.Context) {
 
 func (p *planned) refused(ctx context.Context, verb string, err error) {
 	if err != nil {
-		refused(ctx, p.hub, p.resp, p.client, p.Owned, verb, err)
+		(&Resource{p.hub}).Refused(ctx, p.resp, p.client, p.Owned, verb, err)
 	}
 }
 
@@ -257,14 +241,7 @@ func (p *planned) refused(ctx context.Context, verb string, err error) {
 func (r *Resource) Refused(
 	ctx context.Context, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string, err error,
 ) {
-	refused(ctx, r.Hub, resp, client, o, verb, err)
-}
-
-func refused(
-	ctx context.Context, h *hub.Hub, resp *resource.ModifyPlanResponse, client *kube.Client, o Owned, verb string,
-	err error,
-) {
-	h.DidNotAnswer(err)
+	r.Hub.DidNotAnswer(err)
 	if !hub.RefusesForGood(err) {
 		return
 	}

@@ -301,12 +301,6 @@ func (r *kindResource[O]) Read(ctx context.Context, req resource.ReadRequest, re
 			Diagnostics: diags, Private: req.Private,
 		})
 	}
-	if k.AfterRead != nil {
-		k.AfterRead(ctx, state.values, object, diags)
-	}
-	if k.Warn != nil {
-		k.Warn(ctx, &r.Resource, state.values, object, diags)
-	}
 	k.Table.Observe(state.values, state.object(), state.shown(object))
 	if k.AlsoRead != nil {
 		if err := k.AlsoRead(ctx, client, state.values, object); err != nil {

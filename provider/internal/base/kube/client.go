@@ -94,16 +94,11 @@ func New(config *rest.Config, options Options) (*Client, error) {
 // WithRetryBudget is a client over the same connections with another patience: how
 // long the server may be away before requests fail.
 func (c *Client) WithRetryBudget(budget time.Duration) *Client {
+	retrying := &retryTransport{c.transport, &outage{budget: budget, renewable: renewable(c.config), clock: c.clock}}
 	return &Client{
-		config:    c.config,
-		transport: c.transport,
-		http:      &http.Client{Transport: newRetryTransport(c.transport, budget, renewable(c.config), c.clock)},
-		scheme:    c.scheme,
-		mapper:    c.mapper,
-		codecs:    c.codecs,
-		clock:     c.clock,
-		lookups:   c.lookups,
-		rests:     map[schema.GroupVersion]rest.Interface{},
+		config: c.config, transport: c.transport, http: &http.Client{Transport: retrying}, scheme: c.scheme,
+		mapper: c.mapper, codecs: c.codecs, clock: c.clock, lookups: c.lookups,
+		rests: map[schema.GroupVersion]rest.Interface{},
 	}
 }
 
@@ -192,11 +187,17 @@ func (c *Client) ResourceOf(obj runtime.Object) (string, error) {
 }
 
 func selecting(request *rest.Request, options ListOptions) *rest.Request {
-	if options.LabelSelector != "" {
-		request = request.Param("labelSelector", options.LabelSelector)
-	}
-	if options.FieldSelector != "" {
-		request = request.Param("fieldSelector", options.FieldSelector)
+	return with(request, map[string]string{
+		"labelSelector": options.LabelSelector, "fieldSelector": options.FieldSelector,
+	})
+}
+
+// with adds parameters to a request, without those that are empty.
+func with(request *rest.Request, parameters map[string]string) *rest.Request {
+	for name, value := range parameters {
+		if value != "" {
+			request = request.Param(name, value)
+		}
 	}
 	return request
 }
@@ -204,39 +205,30 @@ func selecting(request *rest.Request, options ListOptions) *rest.Request {
 // Update replaces an object that has not changed since its resource version, and reads the
 // result into obj.
 func (c *Client) Update(ctx context.Context, obj Object, manager string) error {
-	request, err := c.request(obj, http.MethodPut, obj.GetNamespace(), obj.GetName())
-	if err != nil {
-		return err
-	}
-	defer c.forget(obj, obj.GetNamespace(), obj.GetName())
-	return decodeFresh(request.Param("fieldManager", manager).Body(obj).Do(ctx), obj)
+	return c.UpdateSubresource(ctx, obj, "", manager)
 }
 
 // UpdateSubresource replaces a subresource such as approval.
 func (c *Client) UpdateSubresource(ctx context.Context, obj Object, subresource, manager string) error {
-	request, err := c.request(obj, http.MethodPut, obj.GetNamespace(), obj.GetName())
-	if err != nil {
-		return err
-	}
-	defer c.forget(obj, obj.GetNamespace(), obj.GetName())
-	return decodeFresh(request.SubResource(subresource).Param("fieldManager", manager).Body(obj).Do(ctx), obj)
+	return c.write(ctx, obj, writing{verb: http.MethodPut, subresource: subresource, manager: manager, body: obj}, obj)
 }
 
 // CreateSubresource posts to a subresource, such as a service account's token,
 // and reads the answer into body. Like Create, it is not repeated.
 func (c *Client) CreateSubresource(ctx context.Context, of Object, subresource string, body Object) error {
-	request, err := c.request(of, http.MethodPost, of.GetNamespace(), of.GetName())
-	if err != nil {
-		return err
-	}
-	return decodeFresh(request.SubResource(subresource).Body(body).Do(ctx), body)
+	return c.write(ctx, of, writing{verb: http.MethodPost, subresource: subresource, body: body}, body)
+}
+
+// Create makes a new object and fails if it exists. It is not repeated when its
+// answer is lost; prefer Apply.
+func (c *Client) Create(ctx context.Context, obj Object) error {
+	return c.write(ctx, obj, writing{verb: http.MethodPost, body: obj}, obj)
 }
 
 // decodeFresh decodes into a new object first, because decoding JSON into a
 // used one would leave behind the map entries that the answer lacks.
 func decodeFresh(result rest.Result, obj Object) error {
-	fresh := obj.DeepCopyObject()
-	clearObject(fresh)
+	fresh := fresh(obj)
 	if err := result.Into(fresh); err != nil {
 		return err
 	}
@@ -296,22 +288,6 @@ func (c *Client) rest(gv schema.GroupVersion) (rest.Interface, error) {
 	}
 	c.rests[gv] = client
 	return client, nil
-}
-
-// Create makes a new object and fails if it exists. It is not repeated when its
-// answer is lost; prefer Apply.
-func (c *Client) Create(ctx context.Context, obj Object) error {
-	request, err := c.request(obj, http.MethodPost, obj.GetNamespace(), "")
-	if err != nil {
-		return err
-	}
-	return decodeFresh(request.Body(obj).Do(ctx), obj)
-}
-
-// clearObject sets what obj points to to its zero value.
-func clearObject(obj runtime.Object) {
-	v := reflect.ValueOf(obj).Elem()
-	v.Set(reflect.Zero(v.Type()))
 }
 
 // assign makes dst a copy of src, which has to be of the same type.

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -276,15 +275,10 @@ func (c *Client) lookupPage(
 	if err != nil {
 		return nil, 0, err
 	}
-	request, err := c.request(page, http.MethodGet, s.namespace, "")
+	result, err := c.page(ctx, page, ListOptions{Namespace: s.namespace}, limit, continuation)
 	if err != nil {
 		return nil, 0, err
 	}
-	request = request.Param("limit", strconv.Itoa(limit))
-	if continuation != "" {
-		request = request.Param("continue", continuation)
-	}
-	result := request.Do(ctx)
 	raw, err := result.Raw()
 	if err != nil {
 		return nil, 0, err

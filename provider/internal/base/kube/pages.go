@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 )
 
 // Pages reads objects of the kind of list, size at a time, and hands each to take
@@ -19,15 +20,10 @@ func (c *Client) Pages(
 ) error {
 	for continuation := ""; ; {
 		page := fresh(list)
-		request, err := c.request(page, http.MethodGet, options.Namespace, "")
-		if err != nil {
-			return err
+		result, err := c.page(ctx, page, options, size, continuation)
+		if err == nil {
+			err = result.Into(page)
 		}
-		request = selecting(request, options).Param("limit", strconv.Itoa(size))
-		if continuation != "" {
-			request = request.Param("continue", continuation)
-		}
-		err = request.Do(ctx).Into(page)
 		if again := continuationOf(err); again != "" && again != continuation {
 			continuation = again
 			continue
@@ -47,6 +43,18 @@ func (c *Client) Pages(
 			return nil
 		}
 	}
+}
+
+// page asks for so many objects at most, from where the page before ended.
+func (c *Client) page(
+	ctx context.Context, page runtime.Object, options ListOptions, limit int, continuation string,
+) (rest.Result, error) {
+	request, err := c.request(page, http.MethodGet, options.Namespace, "")
+	if err != nil {
+		return rest.Result{}, err
+	}
+	next := map[string]string{"limit": strconv.Itoa(limit), "continue": continuation}
+	return with(selecting(request, options), next).Do(ctx), nil
 }
 
 // errEnough ends the walk over a page.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -11,9 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 )
 
 // DefaultRetryBudget is how long a server may be away, say for a restart, before
@@ -28,8 +31,8 @@ const outageForgotten = 15 * time.Second
 // belongs to the server and not to the request: when a server stays away, the
 // first requests wait for it and the later ones fail at once.
 type retryTransport struct {
-	retrying http.RoundTripper
-	outage   *outage
+	next   http.RoundTripper
+	outage *outage
 }
 
 // UnansweredError is that of a request whose time was up, or that was interrupted,
@@ -75,49 +78,49 @@ func ended(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// newRetryTransport wraps next. The wait between two attempts grows from 100
-// milliseconds to 2 seconds.
-func newRetryTransport(
-	next http.RoundTripper, budget time.Duration, renewable bool, clk clock.PassiveClock,
-) *retryTransport {
-	outage := &outage{budget: budget, clock: clk, renewable: renewable}
-	return &retryTransport{
-		outage: outage,
-		retrying: &retryablehttp.RoundTripper{Client: &retryablehttp.Client{
-			HTTPClient:   &http.Client{Transport: next, CheckRedirect: noRedirect},
-			RetryWaitMin: 100 * time.Millisecond,
-			RetryWaitMax: 2 * time.Second,
-			RetryMax:     1 << 20, // the outage's budget is the limit
-			Backoff:      backoff,
-			CheckRetry:   outage.checkRetry,
-			ErrorHandler: retryablehttp.PassthroughErrorHandler,
-		}},
-	}
-}
-
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It sends requests twice that may be: all but
+// POST. Patches are: applied ones by their nature, merged ones because they carry the
+// resource version.
 func (t *retryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	asked := &inquiry{repeatable: req.Method != http.MethodPost}
-	resp, err := t.retrying.RoundTrip(req.WithContext(context.WithValue(req.Context(), inquiryKey{}, asked)))
-	if ended := req.Context().Err(); err != nil && ended != nil && asked.last != nil {
-		return nil, &UnansweredError{Ended: ended, Last: asked.last}
+	var last error
+	ctx := req.Context()
+	for attempt, renewed := 0, false; ; attempt++ {
+		try := req.WithContext(ctx)
+		if attempt > 0 && req.GetBody != nil {
+			body, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			try.Body = body
+		}
+		resp, err := t.next.RoundTrip(try)
+		if ended := ctx.Err(); ended != nil && err != nil && last != nil {
+			return nil, &UnansweredError{Ended: ended, Last: last}
+		}
+		outcome := classify(resp, err)
+		again := t.outage.again(outcome, req.Method != http.MethodPost)
+		if outcome == fine && resp.StatusCode == http.StatusUnauthorized && t.outage.renewable && !renewed {
+			// Credentials that have expired are read again, once. The request had no effect.
+			again, renewed = true, true
+		}
+		if !again || ctx.Err() != nil {
+			return resp, err
+		}
+		wait := backoff(attempt, resp)
+		if last = err; err == nil {
+			last = fmt.Errorf("the server answered %s", resp.Status)
+			_, _ = io.CopyN(io.Discard, resp.Body, respRead)
+			_ = resp.Body.Close()
+		}
+		if retry.Sleep(ctx, clock.RealClock{}, wait, nil); ctx.Err() != nil {
+			return nil, &UnansweredError{Ended: ctx.Err(), Last: last}
+		}
 	}
-	return resp, err
 }
 
-// inquiry is one request with all attempts at it, which follow each other.
-type inquiry struct {
-	// repeatable says that it may be sent twice: everything but POST. Patches are:
-	// applied ones by their nature, merged ones because they carry the resource
-	// version.
-	repeatable bool
-	// renewed says that other credentials were tried already.
-	renewed bool
-	// last is why the last attempt failed.
-	last error
-}
-
-type inquiryKey struct{}
+// respRead is how much is read of an answer that counts for nothing, so that its connection
+// can be used again.
+const respRead = 4096
 
 // outage tracks how long a server has been failing.
 type outage struct {
@@ -130,34 +133,17 @@ type outage struct {
 	since, last time.Time
 }
 
-func (o *outage) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	if ctx.Err() != nil {
-		return false, ctx.Err()
-	}
-	asked, ok := ctx.Value(inquiryKey{}).(*inquiry)
-	if !ok {
-		asked = &inquiry{}
-	}
-	outcome := classify(resp, err)
-	asked.last = err
-	if err == nil && outcome != fine {
-		asked.last = describeStatus(resp)
-	}
+// again notes what came of an attempt, and reports whether to try once more.
+func (o *outage) again(outcome outcome, repeatable bool) bool {
 	switch outcome {
 	case fine:
 		o.over()
-		// Credentials that have expired are read again, once. The request had no
-		// effect.
-		again := resp.StatusCode == http.StatusUnauthorized && o.renewable && !asked.renewed
-		asked.renewed = true
-		return again, nil
 	case refused:
-		return o.lasting(), nil
+		return o.lasting()
 	case lost:
-		return asked.repeatable && o.lasting(), nil
-	default:
-		return false, nil
+		return repeatable && o.lasting()
 	}
+	return false
 }
 
 func (o *outage) over() {
@@ -231,19 +217,19 @@ func isNetworkError(err error) bool {
 		(errors.As(err, &nerr) && nerr.Timeout()) || isUnexpectedEnd(err)
 }
 
+// The waits between two attempts.
+const (
+	retryWaitMin = 100 * time.Millisecond
+	retryWaitMax = 2 * time.Second
+)
+
 // backoff doubles the wait with every attempt; a server that says how long to
 // wait, in whole seconds, is believed up to the maximum.
-func backoff(minimum, maximum time.Duration, attempt int, resp *http.Response) time.Duration {
+func backoff(attempt int, resp *http.Response) time.Duration {
 	if resp != nil {
 		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-			return min(time.Duration(seconds)*time.Second, maximum)
+			return min(time.Duration(seconds)*time.Second, retryWaitMax)
 		}
 	}
-	if attempt > 10 {
-		return maximum
-	}
-	return min(minimum<<attempt, maximum)
+	return min(retryWaitMin<<min(attempt, 10), retryWaitMax)
 }
-
-// noRedirect hands redirects on to the caller.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

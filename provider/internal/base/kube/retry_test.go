@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -15,13 +14,11 @@ import (
 // retries asks the policy about one outcome of a request.
 func retries(t *testing.T, o *outage, method string, status int, err error) bool {
 	t.Helper()
-	ctx := context.WithValue(t.Context(), inquiryKey{}, &inquiry{repeatable: method != http.MethodPost})
 	var resp *http.Response
 	if err == nil {
 		resp = &http.Response{StatusCode: status, Header: http.Header{}}
 	}
-	again, _ := o.checkRetry(ctx, resp, err)
-	return again
+	return o.again(classify(resp, err), method != http.MethodPost)
 }
 
 func TestWhatIsRetried(t *testing.T) {
@@ -82,14 +79,14 @@ func TestRetriesEndWithTheBudgetOfTheOutage(t *testing.T) {
 }
 
 func TestBackoffGrowsAndBelievesTheServer(t *testing.T) {
-	if got := backoff(100*time.Millisecond, 2*time.Second, 2, nil); got != 400*time.Millisecond {
+	if got := backoff(2, nil); got != 400*time.Millisecond {
 		t.Errorf("third wait is %s", got)
 	}
-	if got := backoff(100*time.Millisecond, 2*time.Second, 100, nil); got != 2*time.Second {
+	if got := backoff(100, nil); got != 2*time.Second {
 		t.Errorf("late wait is %s", got)
 	}
 	resp := &http.Response{Header: http.Header{"Retry-After": {"1"}}}
-	if got := backoff(100*time.Millisecond, 2*time.Second, 0, resp); got != time.Second {
+	if got := backoff(0, resp); got != time.Second {
 		t.Errorf("the server asked for a second and gets %s", got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -127,11 +126,6 @@ func rereadingToken(config *rest.Config) *rest.Config {
 	source := transport.NewCachedFileTokenSource(config.BearerTokenFile)
 	changed.Wrap(transport.ResettableTokenSourceWrapTransport(source))
 	return changed
-}
-
-// describeStatus is an answer that is as good as none, for messages.
-func describeStatus(resp *http.Response) error {
-	return fmt.Errorf("the server answered %s", resp.Status)
 }
 
 // withoutNeedlessCompression is the configuration without compressed answers where

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,27 +57,20 @@ func (c *Client) Wait(
 		})
 }
 
-// WaitList reads a list and reads it again with every change until done says
-// so, fails, or ctx ends. item is an object of the list's kind.
+// WaitList is WaitObjects for callers that look at a list: done finds in it the objects by
+// namespace and name. item is an object of the list's kind.
 func (c *Client) WaitList(
 	ctx context.Context, list runtime.Object, item Object, options ListOptions, done func() (bool, error),
 ) error {
-	read := func(ctx context.Context) (string, bool, error) {
-		current := fresh(list)
-		if err := c.List(ctx, current, options); err != nil {
-			return "", false, err
+	return c.WaitObjects(ctx, list, item, options, func(all map[string]Object) (bool, error) {
+		var items []runtime.Object
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			items = append(items, all[key])
 		}
-		assign(list, current)
-		ok, err := done()
-		accessor, accessErr := meta.ListAccessor(current)
-		if accessErr != nil {
-			return "", false, accessErr
+		if err := meta.SetList(list, items); err != nil {
+			return false, err
 		}
-		return accessor.GetResourceVersion(), ok, err
-	}
-	return c.until(ctx, item, options, read, func(watch.Event) (bool, error) {
-		_, ok, err := read(ctx)
-		return ok, err
+		return done()
 	})
 }
 
@@ -163,8 +158,7 @@ func (c *Client) follow(
 
 // WaitObjects lists objects and follows their changes until done says so, fails,
 // or ctx ends. done sees all of them, by "namespace/name", or by "name" where they
-// have no namespace. It lists once, whatever their number, where WaitList lists
-// again with every change.
+// have no namespace. It lists once, whatever their number.
 func (c *Client) WaitObjects(
 	ctx context.Context, list runtime.Object, item Object, options ListOptions,
 	done func(map[string]Object) (bool, error),

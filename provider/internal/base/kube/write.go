@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 )
 
 // ApplyOptions say in whose name and how a server-side apply is made.
@@ -52,34 +51,17 @@ func (c *Client) apply(ctx context.Context, obj Object, subresource string, opti
 		return err
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
-	body, err := json.Marshal(obj)
-	if err != nil {
-		return fmt.Errorf("encode %s %s: %w", gvk.Kind, obj.GetName(), err)
+	w := writing{
+		verb: http.MethodPatch, subresource: subresource, manager: options.Manager, patch: types.ApplyPatchType,
+		body: obj, parameters: map[string]string{},
 	}
-	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
-	if err != nil {
-		return err
-	}
-	if subresource != "" {
-		request = request.SubResource(subresource)
-	}
-	if !options.DryRun {
-		defer c.forget(obj, obj.GetNamespace(), obj.GetName())
-	}
-	return decodeFresh(applying(request, body, options).Do(ctx), obj)
-}
-
-func applying(request *rest.Request, body []byte, options ApplyOptions) *rest.Request {
-	request = request.SetHeader("Content-Type", string(types.ApplyPatchType)).
-		Param("fieldManager", options.Manager).
-		Body(body)
 	if options.Force {
-		request = request.Param("force", "true")
+		w.parameters["force"] = "true"
 	}
 	if options.DryRun {
-		request = request.Param("dryRun", metav1.DryRunAll)
+		w.parameters["dryRun"] = metav1.DryRunAll
 	}
-	return request
+	return c.write(ctx, obj, w, obj)
 }
 
 // MergePatch sends a JSON merge patch and reads the result into obj, which names
@@ -95,22 +77,39 @@ func (c *Client) MergePatchStatus(ctx context.Context, obj Object, manager strin
 }
 
 func (c *Client) mergePatch(ctx context.Context, obj Object, subresource, manager string, patch any) error {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return fmt.Errorf("encode a patch of %s: %w", obj.GetName(), err)
+	return c.write(ctx, obj, writing{
+		verb: http.MethodPatch, subresource: subresource, manager: manager, patch: types.MergePatchType, body: patch,
+	}, obj)
+}
+
+// writing is what is sent to write an object.
+type writing struct {
+	verb, subresource, manager string
+	// patch is the kind of a patch, whose body is written as JSON; empty for an object.
+	patch      types.PatchType
+	body       any
+	parameters map[string]string
+}
+
+// write writes an object and reads the answer into another one, or into the same.
+func (c *Client) write(ctx context.Context, obj Object, w writing, into Object) error {
+	name := obj.GetName()
+	if w.verb == http.MethodPost && w.subresource == "" {
+		name = "" // It is in the body.
 	}
-	request, err := c.request(obj, http.MethodPatch, obj.GetNamespace(), obj.GetName())
+	request, err := c.request(obj, w.verb, obj.GetNamespace(), name)
 	if err != nil {
 		return err
 	}
-	if subresource != "" {
-		request = request.SubResource(subresource)
+	if w.patch != "" {
+		if w.body, err = json.Marshal(w.body); err != nil {
+			return fmt.Errorf("encode a patch of %s: %w", obj.GetName(), err)
+		}
+		request = request.SetHeader("Content-Type", string(w.patch))
 	}
 	defer c.forget(obj, obj.GetNamespace(), obj.GetName())
-	return decodeFresh(request.SetHeader("Content-Type", string(types.MergePatchType)).
-		Param("fieldManager", manager).
-		Body(body).
-		Do(ctx), obj)
+	request = with(with(request.SubResource(w.subresource), w.parameters), map[string]string{"fieldManager": w.manager})
+	return decodeFresh(request.Body(w.body).Do(ctx), into)
 }
 
 // Deletion is what became of a request to delete an object.
