@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/registration"
@@ -127,7 +128,7 @@ func token(o *acctest.Outsider, id string, clusters ...string) {
 	}
 	secret := &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: map[string][]byte{
 		"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true"),
-		registration.GroupsKey: []byte(strings.Join(groups, ",")),
+		bootstrapapi.BootstrapTokenExtraGroupsKey: []byte(strings.Join(groups, ",")),
 	}}
 	secret.Namespace, secret.Name = registration.TokenSecret(id)
 	secret.Annotations = map[string]string{cluster.TerraformOwnerAnnotation: "x"}

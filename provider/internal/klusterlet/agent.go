@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -300,7 +301,7 @@ func (j *joining) allow(ctx context.Context, by bearer) (approve bool, err error
 	if err := j.client.Get(ctx, secret, metav1.NamespaceSystem, name); err != nil {
 		return true, fmt.Errorf("look at the bootstrap token %s: %w", by.token, err)
 	}
-	groups := strings.Split(string(secret.Data[registration.GroupsKey]), ",")
+	groups := strings.Split(string(secret.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]), ",")
 	if !slices.Contains(cluster.BoundClusters(groups), j.name) {
 		return true, nil
 	}
@@ -337,8 +338,8 @@ type bearer struct {
 func bearerOf(kubeconfig []byte) bearer {
 	_, user := currentContext(kubeconfig)
 	parts := strings.Split(user.Token, ".")
-	if len(parts) == 2 && len(parts[0]) == registration.TokenIDLength &&
-		len(parts[1]) == registration.TokenSecretLength {
+	if len(parts) == 2 && len(parts[0]) == bootstrapapi.BootstrapTokenIDBytes &&
+		len(parts[1]) == bootstrapapi.BootstrapTokenSecretBytes {
 		return bearer{token: parts[0]}
 	}
 	if len(parts) != 3 {

@@ -170,7 +170,7 @@ func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics)
 func plan(
 	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) bool {
-	state := valuesOf(ctx, req.State)
+	state := attribute.ValuesOf(ctx, req.State, &resp.Diagnostics)
 	if req.Plan.Raw.IsNull() {
 		if !r.Hub.HasWritten() {
 			cluster := state.Text("managed_cluster")
@@ -182,7 +182,7 @@ func plan(
 	if resp.Diagnostics.HasError() {
 		return false
 	}
-	planned := valuesOf(ctx, resp.Plan)
+	planned := attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics)
 	warnOfShared(ctx, r.Hub, req.Config, planned, &resp.Diagnostics)
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
 	respecified := changed || changes.In("delete_option", "manifest_configs", "executor")
@@ -191,13 +191,6 @@ func plan(
 	}
 	workload.PlanReports(ctx, req, resp, respecified, []string{"conditions", "feedback"})
 	return changed || changes.Beyond(append(table().Unwritten(), "fields", "force_conflicts", "timeouts")...)
-}
-
-// valuesOf are the attributes of a plan or a state; none of no plan or state.
-func valuesOf(ctx context.Context, from crud.Getter) attribute.Values {
-	var all types.Object
-	from.Get(ctx, &all)
-	return all.Attributes()
 }
 
 // named is what for a plan or a state.

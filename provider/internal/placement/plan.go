@@ -35,15 +35,15 @@ func planPlacement(
 	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || resp.Diagnostics.HasError() {
 		return false
 	}
-	planned, prior := valuesIn(ctx, resp.Plan, &resp.Diagnostics), valuesIn(ctx, req.State, &resp.Diagnostics)
+	planned, prior := attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics), attribute.ValuesOf(ctx, req.State, &resp.Diagnostics)
 	var expected types.List
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("planned_clusters"), &expected)...)
 	known := decidable(planned)
-	changes := !known || prior == nil || !attribute.Same(scheduled(planned), scheduled(prior))
+	changes := !known || len(prior) == 0 || !attribute.Same(scheduled(planned), scheduled(prior))
 	for name, value := range choiceAfter(prior, expected, changes, planned["ready"].IsUnknown()) {
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), value)...)
 	}
-	if !known || !changes || prior == nil || keyOf(planned) != keyOf(prior) {
+	if !known || !changes || len(prior) == 0 || keyOf(planned) != keyOf(prior) {
 		return true // Where it is replaced, Terraform plans again, for a new one.
 	}
 	// The apply plans again, and what is planned first has to be reported once.
@@ -52,16 +52,6 @@ func planPlacement(
 		resp.Diagnostics.Append(warnOfChange(ctx, r, planned)...)
 	}
 	return true
-}
-
-// valuesIn are the attributes of a plan or a state; nil for one that is null.
-func valuesIn(ctx context.Context, from crud.Getter, diags *diag.Diagnostics) values {
-	var all types.Object
-	diags.Append(from.Get(ctx, &all)...)
-	if all.IsNull() {
-		return nil
-	}
-	return all.Attributes()
 }
 
 // decidable reports whether all is known that bears on the selection.
@@ -89,7 +79,7 @@ func schedulingDisabled(v values) bool {
 	return attribute.StringMap(annotations)[cluster.SchedulingDisabledAnnotation] == "true"
 }
 
-// choiceAfter is what is planned of a placement's choice. state is nil for a new
+// choiceAfter is what is planned of a placement's choice. state is empty for a new
 // placement. expected is what the configuration says about it; changes says that
 // the selection may change, and waits that the apply waits for it.
 func choiceAfter(state values, expected types.List, changes, waits bool) values {
@@ -98,7 +88,7 @@ func choiceAfter(state values, expected types.List, changes, waits bool) values 
 	for _, name := range choice().Names() {
 		after[name] = unknown
 	}
-	if state != nil && !changes {
+	if len(state) > 0 && !changes {
 		for name := range after {
 			after[name] = state[name]
 		}
@@ -116,7 +106,7 @@ func choiceAfter(state values, expected types.List, changes, waits bool) values 
 	switch {
 	case !attribute.Known(expected):
 		after["planned_added"], after["planned_dropped"] = unknown, unknown
-	case state != nil && !state.IsSet("selected_clusters"):
+	case len(state) > 0 && !state.IsSet("selected_clusters"):
 		after["planned_added"], after["planned_dropped"] = none, none
 	default:
 		before, _ := state["selected_clusters"].(types.List)

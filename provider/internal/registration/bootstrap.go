@@ -91,11 +91,6 @@ type Issued struct {
 	Server, CA string
 }
 
-// Endpoint is where the kubeconfig leads.
-func (b Bootstrap) Endpoint(ctx context.Context, h *hub.Hub, client *kube.Client) (Endpoint, error) {
-	return agentEndpoint(ctx, h, client, b.Server, b.CA)
-}
-
 // Issue makes a credential on the hub and the kubeconfig around it.
 func (b Bootstrap) Issue(
 	ctx context.Context, h *hub.Hub, client *kube.Client, diags *diag.Diagnostics,
@@ -198,9 +193,7 @@ func (b Bootstrap) mark(secret *corev1.Secret) {
 }
 
 // Revoke makes the credential void.
-func (i Issued) Revoke(ctx context.Context, client *kube.Client) error { return i.revoke(ctx, client) }
-
-func (o openCredential) revoke(ctx context.Context, client *kube.Client) error {
+func (o openCredential) Revoke(ctx context.Context, client *kube.Client) error {
 	_, err := client.Delete(ctx, &corev1.Secret{}, o.Namespace, o.Name, "")
 	return err
 }
@@ -320,12 +313,12 @@ func (e Endpoint) Equal(other Endpoint) bool {
 	return e.Server == other.Server && bytes.Equal(bytes.TrimSpace(e.CA), bytes.TrimSpace(other.CA))
 }
 
-// agentEndpoint decides where an agent's kubeconfig leads: what is configured,
+// Endpoint decides where an agent's kubeconfig leads: what is configured,
 // what the hub publishes about itself, and what the provider itself uses, in
 // this order.
-func agentEndpoint(ctx context.Context, h *hub.Hub, client *kube.Client, server, ca string) (Endpoint, error) {
+func (b Bootstrap) Endpoint(ctx context.Context, h *hub.Hub, client *kube.Client) (Endpoint, error) {
 	var e Endpoint
-	if server == "" || ca == "" {
+	if b.Server == "" || b.CA == "" {
 		info, err := h.Published(ctx, client, hubinfo.ClusterInfo)
 		if err == nil {
 			e.Server, e.CA, err = bootstraptoken.Server(info)
@@ -338,9 +331,9 @@ func agentEndpoint(ctx context.Context, h *hub.Hub, client *kube.Client, server,
 			return Endpoint{}, err
 		}
 	}
-	e.Server = cmp.Or(server, e.Server)
-	if ca != "" {
-		e.CA = []byte(ca)
+	e.Server = cmp.Or(b.Server, e.Server)
+	if b.CA != "" {
+		e.CA = []byte(b.CA)
 	}
 	return e, nil
 }

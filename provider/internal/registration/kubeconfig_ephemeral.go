@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral/schema"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	resourceschema "github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
@@ -42,7 +42,7 @@ func NewKubeconfig() ephemeral.EphemeralResource {
 		},
 		Open: openKubeconfig, Renew: renewKubeconfig,
 		Close: func(ctx context.Context, client *kube.Client, open openCredential, diags *diag.Diagnostics) {
-			if err := open.revoke(ctx, client); err != nil {
+			if err := open.Revoke(ctx, client); err != nil {
 				hub.AddAPIError(diags, client, fmt.Sprintf("revoke the bootstrap token by deleting the Secret %s/%s; "+
 					"it expires by itself", open.Namespace, open.Name), err)
 			}
@@ -52,33 +52,29 @@ func NewKubeconfig() ephemeral.EphemeralResource {
 }
 
 func kubeconfigAttributes() map[string]schema.Attribute {
-	result := func(description string, secret bool) schema.StringAttribute {
-		return schema.StringAttribute{MarkdownDescription: description, Computed: true, Sensitive: secret}
+	secret := func(description string) resourceschema.StringAttribute {
+		s := attribute.TextAttribute(description)
+		s.Sensitive = true
+		return s
 	}
-	attributes := map[string]schema.Attribute{
-		"managed_cluster": schema.StringAttribute{
-			MarkdownDescription: "Name of the cluster that the token is bound to. If omitted, it can register any " +
-				"cluster.",
-			Optional:   true,
-			Validators: []validator.String{attribute.ValidClusterName()},
-		},
-		"kubeconfig": result("The kubeconfig.", true),
-		"token":      result("The token in it.", true),
-		"expires_at": result("When the token expires unless it is renewed, in RFC 3339.", false),
+	all := map[string]schema.Attribute{
+		"managed_cluster": attribute.Optional("Name of the cluster that the token is bound to. If omitted, it can "+
+			"register any cluster.", attribute.ValidClusterName()),
+		"kubeconfig": secret("The kubeconfig."),
+		"token":      secret("The token in it."),
+		"expires_at": attribute.TextAttribute("When the token expires unless it is renewed, in RFC 3339."),
 	}
 	for name, a := range bootstrapTexts() {
-		given := schema.StringAttribute{Optional: true, Validators: a.Validators}
-		given.MarkdownDescription = a.MarkdownDescription
 		switch name {
 		case "credential":
-			given.MarkdownDescription += " Terraform does not renew the latter, so `ttl` has to last for the whole " +
+			a.MarkdownDescription += " Terraform does not renew the latter, so `ttl` has to last for the whole " +
 				"run. Both are revoked when Terraform closes the resource."
 		case "server", "cluster_ca_certificate":
-			given.Computed = true
+			a.Computed = true
 		}
-		attributes[name] = given
+		all[name] = a
 	}
-	return attributes
+	return all
 }
 
 func openKubeconfig(ctx context.Context, o *crud.Opening) (open openCredential, renewAt time.Time) {

@@ -25,7 +25,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/bootstraptoken"
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
@@ -281,14 +280,6 @@ func keepsScope(ctx context.Context, c *tokenChange) bool {
 	}
 	return err == nil && knows
 }
-
-// The form of bootstrap tokens, which is Kubernetes' own.
-const (
-	GroupsKey = bootstrapapi.BootstrapTokenExtraGroupsKey
-
-	TokenIDLength     = bootstrapapi.BootstrapTokenIDBytes
-	TokenSecretLength = bootstrapapi.BootstrapTokenSecretBytes
-)
 
 const (
 	// ttlAnnotation keeps the lifetime that the configuration asked for, which an

@@ -134,7 +134,7 @@ func TestAgentsAreSentWhereTheHubSaysItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, client := publishing(t, test.maps)
-			got, err := agentEndpoint(t.Context(), h, client, test.server, test.ca)
+			got, err := Bootstrap{Server: test.server, CA: test.ca}.Endpoint(t.Context(), h, client)
 			want := test.want(client.Host())
 			if err != nil || got.Server != want.Server || string(got.CA) != string(want.CA) {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)

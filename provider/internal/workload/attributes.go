@@ -23,86 +23,73 @@ import (
 // too, because an import sets both: see Content.imported.
 func (k Kind[O]) Table() attribute.Table[O] {
 	return attribute.Table[O]{
-		attribute.ByHooks[O]("manifests", manifestsAttribute(k.Rules.Limit)),
-		attribute.ByHooks[O]("objects", objectsAttribute()),
-		attribute.ByHooks[O]("manifests_wo", writeOnlyAttribute()),
-		attribute.ByHooks[O]("manifests_wo_version", writeOnlyVersionAttribute()),
-		attribute.ByHooks[O]("fields", fieldsAttribute()),
-		attribute.Local[O]("field_validation", fieldValidationAttribute()),
-		attribute.Local[O]("sensitive_fields", sensitiveFieldsAttribute()),
-	}
-}
-
-func manifestsAttribute(limit string) schema.ListAttribute {
-	return schema.ListAttribute{
-		MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold " +
-			"several YAML documents. Each object needs apiVersion, kind and metadata.name. Only what they mean is " +
-			"compared: notation, comments, the order of objects and keys, and fields that are null make no " +
-			"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be set. " + limit + " The " +
-			"texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` shows " +
-			"what is in them.",
-		Optional: true, Computed: true, Sensitive: true,
-		ElementType: types.StringType,
-	}
-}
-
-func objectsAttribute() schema.DynamicAttribute {
-	return schema.DynamicAttribute{
-		MarkdownDescription: "Objects as HCL: a list of objects such as `{ apiVersion = \"v1\", kind = " +
-			"\"Namespace\", metadata = { name = \"shop\" } }`. They are compared like those of `manifests`, so `1` " +
-			"and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not. Plans show them, but for " +
-			"values that are sensitive in Terraform, such as those of a variable with `sensitive = true`. A Secret " +
-			"with values is refused here: it belongs in `manifests` or `manifests_wo`.",
-		Optional: true, Computed: true,
-	}
-}
-
-func writeOnlyAttribute() schema.ListAttribute {
-	return schema.ListAttribute{
-		MarkdownDescription: "Objects as in `manifests` whose content never reaches the plan or the state, such as " +
-			"Secrets with values of ephemeral resources. Only their kinds and names are kept, in `fields` and in an " +
-			"annotation of the work, by which imports and data sources leave them out too. They are sent whenever " +
-			"the work is written, and a change in them is not noticed: raise `manifests_wo_version` to send them " +
-			"again. A change of these objects on the hub is not noticed either, only that one is missing.",
-		Optional: true, WriteOnly: true,
-		ElementType: types.StringType,
-	}
-}
-
-func writeOnlyVersionAttribute() schema.Int64Attribute {
-	return schema.Int64Attribute{
-		MarkdownDescription: "Version of `manifests_wo`: any other number than before sends them again.",
-		Optional:            true,
-		Validators:          []validator.Int64{int64validator.AlsoRequires(path.MatchRoot("manifests_wo"))},
-	}
-}
-
-func fieldsAttribute() schema.MapAttribute {
-	return schema.MapAttribute{
-		MarkdownDescription: "All values in the objects of `manifests`, so that a plan shows what changes in them: " +
-			"by object, such as `apps/v1/Deployment shop/web`, then by path, such as " +
-			"`spec.template.spec.containers[0].image`. What is in `objects` is shown there, and not here: only " +
-			"there can Terraform hide values that are sensitive. Right after an import, it lists nothing that " +
-			"`objects` has. Values of Secrets read `(sensitive, version 1)`, with a version that goes up when the " +
-			"value changes, and so do texts with a name that marks them as secret, such as an environment variable " +
-			"`DB_PASSWORD`, and those that `sensitive_fields` names; of `manifests_wo` only the objects are listed. " +
-			"Of texts over 200 characters the first 100 are shown, and a checksum. Any other sensitive value of " +
-			"`manifests` is **not** masked: name it in `sensitive_fields`, or put it into `objects`, into a Secret, " +
-			"or into `manifests_wo`.",
-		Computed:    true,
-		ElementType: FieldsElement(),
-	}
-}
-
-func sensitiveFieldsAttribute() schema.SetAttribute {
-	return schema.SetAttribute{
-		MarkdownDescription: "Paths of fields whose values are not to be shown, such as `data.password` or " +
-			"`spec.template.spec.containers[*].args`, as `fields` has them, in any of the objects. A path stands " +
-			"for all that is below it, `*` for any name, and `[*]` for any element. Their values read `(sensitive, " +
-			"version 1)` in `fields`, and `(sensitive)` in reports, warnings and errors, whether they come from " +
-			"`manifests` or from `objects`. Changing it changes nothing in the clusters.",
-		Optional: true, ElementType: types.StringType,
-		Validators: []validator.Set{setvalidator.SizeAtLeast(1)},
+		attribute.ByHooks[O]("manifests", schema.ListAttribute{
+			MarkdownDescription: "Objects as YAML or JSON, for example from `yamlencode` or `file`. A text may hold " +
+				"several YAML documents. Each object needs apiVersion, kind and metadata.name. Only what they mean " +
+				"is compared: notation, comments, the order of objects and keys, and fields that are null make no " +
+				"difference. At least one of `manifests`, `objects` and `manifests_wo` has to be " +
+				"set. " + k.Rules.Limit + " " +
+				"The texts are hidden in plans, and left out of a configuration that Terraform generates: `fields` " +
+				"shows what is in them.",
+			Optional: true, Computed: true, Sensitive: true,
+			ElementType: types.StringType,
+		}),
+		attribute.ByHooks[O]("objects", schema.DynamicAttribute{
+			MarkdownDescription: "Objects as HCL: a list of objects such as `{ apiVersion = \"v1\", kind = " +
+				"\"Namespace\", metadata = { name = \"shop\" } }`. They are compared like those of `manifests`, so " +
+				"`1` and `1.0` are the same, and so are null and nothing; `1` and `\"1\"` are not. Plans show them, " +
+				"but for values that are sensitive in Terraform, such as those of a variable with `sensitive = " +
+				"true`. A Secret with values is refused here: it belongs in `manifests` or `manifests_wo`.",
+			Optional: true, Computed: true,
+		}),
+		attribute.ByHooks[O]("manifests_wo", schema.ListAttribute{
+			MarkdownDescription: "Objects as in `manifests` whose content never reaches the plan or the state, such " +
+				"as Secrets with values of ephemeral resources. Only their kinds and names are kept, in `fields` " +
+				"and in an annotation of the work, by which imports and data sources leave them out too. They are " +
+				"sent whenever the work is written, and a change in them is not noticed: raise " +
+				"`manifests_wo_version` to send them again. A change of these objects on the hub is not noticed " +
+				"either, only that one is missing.",
+			Optional: true, WriteOnly: true,
+			ElementType: types.StringType,
+		}),
+		attribute.ByHooks[O]("manifests_wo_version", schema.Int64Attribute{
+			MarkdownDescription: "Version of `manifests_wo`: any other number than before sends them again.",
+			Optional:            true,
+			Validators:          []validator.Int64{int64validator.AlsoRequires(path.MatchRoot("manifests_wo"))},
+		}),
+		attribute.ByHooks[O]("fields", schema.MapAttribute{
+			MarkdownDescription: "All values in the objects of `manifests`, so that a plan shows what changes in " +
+				"them: by object, such as `apps/v1/Deployment shop/web`, then by path, such as " +
+				"`spec.template.spec.containers[0].image`. What is in `objects` is shown there, and not here: only " +
+				"there can Terraform hide values that are sensitive. Right after an import, it lists nothing that " +
+				"`objects` has. Values of Secrets read `(sensitive, version 1)`, with a version that goes up when " +
+				"the value changes, and so do texts with a name that marks them as secret, such as an environment " +
+				"variable `DB_PASSWORD`, and those that `sensitive_fields` names; of `manifests_wo` only the " +
+				"objects are listed. Of texts over 200 characters the first 100 are shown, and a checksum. Any " +
+				"other sensitive value of `manifests` is **not** masked: name it in `sensitive_fields`, or put it " +
+				"into `objects`, into a Secret, or into `manifests_wo`.",
+			Computed:    true,
+			ElementType: FieldsElement(),
+		}),
+		attribute.Local[O]("field_validation", schema.StringAttribute{
+			MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which " +
+				"needs no cluster: for fields and kinds that " +
+				"Kubernetes " + KubernetesRelease + " does not have, wrong " +
+				"types, and what no API server accepts, such as a selector that does not match its template. " +
+				"`Strict`: all that is an error. `Warn`: what only a later release may know, a field or a kind, is " +
+				"a warning. `Ignore`: nothing is checked. Defaults to `Strict`. Custom resources are never checked.",
+			Optional:   true,
+			Validators: attribute.OneOf(fieldsStrict, fieldsWarned, fieldsIgnored),
+		}),
+		attribute.Local[O]("sensitive_fields", schema.SetAttribute{
+			MarkdownDescription: "Paths of fields whose values are not to be shown, such as `data.password` or " +
+				"`spec.template.spec.containers[*].args`, as `fields` has them, in any of the objects. A path " +
+				"stands for all that is below it, `*` for any name, and `[*]` for any element. Their values read " +
+				"`(sensitive, version 1)` in `fields`, and `(sensitive)` in reports, warnings and errors, whether " +
+				"they come from `manifests` or from `objects`. Changing it changes nothing in the clusters.",
+			Optional: true, ElementType: types.StringType,
+			Validators: []validator.Set{setvalidator.SizeAtLeast(1)},
+		}),
 	}
 }
 
@@ -112,18 +99,6 @@ const (
 	fieldsWarned  = "Warn"
 	fieldsIgnored = "Ignore"
 )
-
-func fieldValidationAttribute() schema.StringAttribute {
-	return schema.StringAttribute{
-		MarkdownDescription: "How strictly objects of Kubernetes' own kinds are checked while planning, which needs " +
-			"no cluster: for fields and kinds that Kubernetes " + KubernetesRelease + " does not have, wrong types, " +
-			"and what no API server accepts, such as a selector that does not match its template. `Strict`: all that " +
-			"is an error. `Warn`: what only a later release may know, a field or a kind, is a warning. " +
-			"`Ignore`: nothing is checked. Defaults to `Strict`. Custom resources are never checked.",
-		Optional:   true,
-		Validators: attribute.OneOf(fieldsStrict, fieldsWarned, fieldsIgnored),
-	}
-}
 
 // Generation is on every resource that brings objects to clusters. kind is what
 // it is called.

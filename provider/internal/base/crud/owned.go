@@ -249,32 +249,36 @@ func snakeCase(name string) string {
 	return out.String()
 }
 
-// Delete asks for the deletion of an object, if it is still the claimant's. One
-// that is another's by now is left, with a *TakenError. obj gets the object as it
-// was seen last.
-func Delete(
+// deleteAndWait deletes an object, if it is still the claimant's, and waits until it is
+// gone. One that is another's by now is left, with a *TakenError. obj gets the object as
+// it was seen last.
+func deleteAndWait(
 	ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim,
-) (kube.Deletion, error) {
+) error {
 	for attempt := 0; ; attempt++ {
 		err := createRead(client, attempt)(ctx, obj, namespace, name)
 		if kube.IsNotFound(err, name) {
-			return kube.Deletion{Gone: true}, nil
+			return nil
 		}
 		if err != nil {
-			return kube.Deletion{}, err
+			return err
 		}
 		if !claim.Holds(obj) {
 			if attempt == 0 {
 				continue // It may be older than the claim.
 			}
-			return kube.Deletion{}, &TakenError{Live: obj}
+			return &TakenError{Live: obj}
 		}
 		uid, version := obj.GetUID(), obj.GetResourceVersion()
 		deletion, err := client.DeleteIf(ctx, obj, namespace, name,
 			metav1.Preconditions{UID: &uid, ResourceVersion: &version})
-		if !isStale(err) || attempt+1 == createAttempts {
-			return deletion, err
+		if isStale(err) && attempt+1 < createAttempts {
+			continue
 		}
+		if err != nil || deletion.Gone {
+			return err
+		}
+		return client.WaitGone(ctx, obj, namespace, name, deletion.UID)
 	}
 }
 
@@ -288,18 +292,6 @@ func createRead(
 		return client.Lookup
 	}
 	return client.Get
-}
-
-// DeleteAndWait is Delete, and waits until the object is gone. When ctx ends
-// first, obj holds what was seen last.
-func DeleteAndWait(
-	ctx context.Context, client *kube.Client, obj kube.Object, namespace, name string, claim Claim,
-) error {
-	deletion, err := Delete(ctx, client, obj, namespace, name, claim)
-	if err != nil || deletion.Gone {
-		return err
-	}
-	return client.WaitGone(ctx, obj, namespace, name, deletion.UID)
 }
 
 // Release gives up what the claimant has set of an object, and leaves the object.

@@ -342,7 +342,7 @@ func (r *kindResource[O]) destroy(ctx context.Context, c *Change[O]) {
 	}
 	namespace, name := r.kind.locate(c.Keys)
 	claim := ClaimOf(ctx, c.Private, c.Diagnostics)
-	err := Left(c.Client, c.What, DeleteAndWait(waiting, c.Client, c.Object, namespace, name, claim), c.Diagnostics)
+	err := Left(c.Client, c.What, deleteAndWait(waiting, c.Client, c.Object, namespace, name, claim), c.Diagnostics)
 	switch {
 	case err == nil:
 	case hub.IsTimeout(err) && !kube.IsUnanswered(err):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -54,7 +55,8 @@ type Hub struct {
 	planning planning
 	walk     walk
 	sets     clusterSets
-	readings readings
+	// reported says that a resource has told that the hub is away.
+	reported atomic.Bool
 }
 
 // New is a hub at connection. unknown names the attributes of the provider block that

@@ -18,13 +18,6 @@ import (
 // have kube.DefaultRetryBudget: an apply that has begun had better end.
 const RefreshBudget = 10 * time.Second
 
-// readings are what the resources of one run have in common when they read.
-type readings struct {
-	mu sync.Mutex
-	// reported says that a resource has told that the hub is away.
-	reported bool
-}
-
 // ReadTimeout is how long a refresh may take. A server that does not even refuse a
 // connection, as behind a firewall, is not waited for any longer.
 const ReadTimeout = 2 * RefreshBudget
@@ -35,12 +28,12 @@ const ReadTimeout = 2 * RefreshBudget
 // resource would hide it, and take as long again.
 func (h *Hub) ReadClient(diags *diag.Diagnostics) *kube.Client {
 	var problems diag.Diagnostics
-	if h.isReported() {
+	if h != nil && h.reported.Load() {
 		return nil
 	}
 	client := h.Client(&problems)
 	if client == nil {
-		if h == nil || !h.reportedBefore() {
+		if h == nil || !h.reported.Swap(true) {
 			diags.Append(problems...)
 		}
 		return nil
@@ -62,28 +55,9 @@ func (h *Hub) QueryClient(diags *diag.Diagnostics) *kube.Client {
 // first resource alone, as with ReadClient; the others keep their state.
 func (h *Hub) AddReadError(diags *diag.Diagnostics, client *kube.Client, doing string, err error) {
 	var status apierrors.APIStatus
-	if errors.As(err, &status) || errors.Is(err, context.Canceled) || !h.reportedBefore() {
+	if errors.As(err, &status) || errors.Is(err, context.Canceled) || !h.reported.Swap(true) {
 		AddAPIError(diags, client, doing, err)
 	}
-}
-
-// isReported reports whether a refresh has told that there is nobody to ask.
-func (h *Hub) isReported() bool {
-	if h == nil {
-		return false
-	}
-	h.readings.mu.Lock()
-	defer h.readings.mu.Unlock()
-	return h.readings.reported
-}
-
-// reportedBefore reports whether it was called before.
-func (h *Hub) reportedBefore() bool {
-	h.readings.mu.Lock()
-	defer h.readings.mu.Unlock()
-	reported := h.readings.reported
-	h.readings.reported = true
-	return reported
 }
 
 // planning is for what a plan asks beside the way: it does not wait for a hub that is

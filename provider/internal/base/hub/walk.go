@@ -2,6 +2,7 @@ package hub
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
@@ -14,12 +15,12 @@ import (
 
 // walk is what has happened in one plan or apply.
 type walk struct {
-	mu      sync.Mutex
-	written bool
+	written atomic.Bool
 	// read are the objects that were refreshed; true are those of another owner.
-	read map[objectKey]bool
-	// planned are the objects that this plan creates, as far as it is known.
-	planned map[objectKey]bool
+	// planned are those that this plan creates, as far as it is known.
+	read, planned sync.Map
+
+	mu sync.Mutex
 	// held are the objects that works bring to clusters, by cluster and object.
 	held map[[2]string][]holding
 }
@@ -62,31 +63,19 @@ func keyOf(object kube.Object, namespace, name string) objectKey {
 // WriteClient is Client for what is about to be written: this is an apply.
 func (h *Hub) WriteClient(diags *diag.Diagnostics) *kube.Client {
 	client := h.Client(diags)
-	if client == nil {
-		return nil
+	if client != nil {
+		h.walk.written.Store(true)
 	}
-	h.walk.mu.Lock()
-	defer h.walk.mu.Unlock()
-	h.walk.written = true
 	return client
 }
 
 // HasWritten reports whether this is known to be an apply.
-func (h *Hub) HasWritten() bool {
-	h.walk.mu.Lock()
-	defer h.walk.mu.Unlock()
-	return h.walk.written
-}
+func (h *Hub) HasWritten() bool { return h.walk.written.Load() }
 
 // NoteRead notes that an object was refreshed, as happens in a plan alone. foreign is
 // that it was found to be another owner's.
 func (h *Hub) NoteRead(object kube.Object, namespace, name string, foreign bool) {
-	h.walk.mu.Lock()
-	defer h.walk.mu.Unlock()
-	if h.walk.read == nil {
-		h.walk.read = map[objectKey]bool{}
-	}
-	h.walk.read[keyOf(object, namespace, name)] = foreign
+	h.walk.read.Store(keyOf(object, namespace, name), foreign)
 }
 
 // WasRead reports whether an object was refreshed, and found to be another owner's.
@@ -94,23 +83,15 @@ func (h *Hub) WasRead(object kube.Object, namespace, name string) (read, foreign
 	if h == nil {
 		return false, false
 	}
-	h.walk.mu.Lock()
-	defer h.walk.mu.Unlock()
-	foreign, read = h.walk.read[keyOf(object, namespace, name)]
-	return read, foreign
+	value, read := h.walk.read.Load(keyOf(object, namespace, name))
+	return read, value == true
 }
 
 // NotePlanned notes that an object will be created.
 func (h *Hub) NotePlanned(object kube.Object, namespace, name string) {
-	if h == nil {
-		return
+	if h != nil {
+		h.walk.planned.Store(keyOf(object, namespace, name), true)
 	}
-	h.walk.mu.Lock()
-	defer h.walk.mu.Unlock()
-	if h.walk.planned == nil {
-		h.walk.planned = map[objectKey]bool{}
-	}
-	h.walk.planned[keyOf(object, namespace, name)] = true
 }
 
 // IsPlanned reports whether an object is known to be created by this plan. What has not
@@ -119,7 +100,6 @@ func (h *Hub) IsPlanned(object kube.Object, namespace, name string) bool {
 	if h == nil {
 		return false
 	}
-	h.walk.mu.Lock()
-	defer h.walk.mu.Unlock()
-	return h.walk.planned[keyOf(object, namespace, name)]
+	_, planned := h.walk.planned.Load(keyOf(object, namespace, name))
+	return planned
 }
