@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
@@ -60,21 +59,14 @@ type uniqueTaints struct{ attribute.Described }
 
 func (uniqueTaints) ValidateSet(_ context.Context, req validator.SetRequest, resp *validator.SetResponse) {
 	seen := map[string]bool{}
-	for _, element := range req.ConfigValue.Elements() {
-		object, ok := element.(types.Object)
-		if !ok {
-			continue
-		}
-		key, ok := object.Attributes()["key"].(types.String)
-		if !ok || key.IsNull() || key.IsUnknown() {
-			continue
-		}
-		if seen[key.ValueString()] {
+	for _, taint := range attribute.EachObject(req.ConfigValue) {
+		key := taint.Text("key")
+		if key != "" && seen[key] {
 			resp.Diagnostics.AddAttributeError(req.Path, "Two taints with the same key",
 				fmt.Sprintf("The key %q appears twice, but a cluster has at most one taint for each key. Remove one "+
-					"of them.", key.ValueString()))
+					"of them.", key))
 		}
-		seen[key.ValueString()] = true
+		seen[key] = true
 	}
 }
 

@@ -127,17 +127,16 @@ func feedbackText(value workv1.FieldValue) string {
 // warnOfFailure warns at a refresh of what the agent could not apply. It says nothing
 // of a work that the agent has yet to look at.
 func warnOfFailure(object manifestWork, places workload.Places, diags *diag.Diagnostics) {
-	var failing, remedies []string
+	var failing []string
 	for _, r := range workload.RefusedObjects(object) {
 		failing = append(failing, places.Name(r.Meta)+": "+r.Message)
-		remedies = append(remedies, workload.Remedies(r.Message)...)
 	}
 	if len(failing) == 0 {
 		return
 	}
 	diags.AddWarning("Not applied: "+what(object), attribute.JoinLines(slices.Concat(
 		[]string{"The agent of the cluster can't apply all objects of the work:\n  " + firstOf(failing)},
-		slices.Compact(remedies),
+		workload.Remedies(object),
 		[]string{
 			"", "It keeps trying. Correct the objects and apply, or look at what stands in their way:",
 			fmt.Sprintf("  kubectl describe manifestwork -n %s %s", object.Namespace, object.Name),

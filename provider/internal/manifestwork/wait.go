@@ -101,12 +101,9 @@ func describeGivenUp(object manifestWork, err *kube.GaveUpError) []string {
 	if err.Text == workload.FinishedAdvice {
 		return []string{workload.FinishedAdvice}
 	}
-	lines := []string{fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait "+
-		"ended before its timeout. Correct the manifests, or what stands in their way in the cluster.", err.After)}
-	for _, r := range workload.RefusedObjects(object) {
-		lines = append(lines, workload.Remedies(r.Message)...)
-	}
-	return slices.Compact(lines)
+	why := fmt.Sprintf("The agent can't apply it, and has reported the same errors for %s, so the wait ended before "+
+		"its timeout. Correct the manifests, or what stands in their way in the cluster.", err.After)
+	return append([]string{why}, workload.Remedies(object)...)
 }
 
 // describeObjects lists the objects of a work that are at fault, and what the agent

@@ -31,7 +31,7 @@ type (
 // Acceptance is muster_cluster_acceptance.
 func Acceptance() crud.Declared {
 	return &crud.Kind[managedCluster]{
-		Type: "cluster_acceptance", Empty: &clusterv1.ManagedCluster{},
+		Type: "cluster_acceptance", Noun: "the acceptance of managed cluster", Empty: &clusterv1.ManagedCluster{},
 		Description: "Accepts a cluster into the fleet: sets `hubAcceptsClient` on its ManagedCluster, waits until " +
 			"the hub has given the agent its namespace and rights, and, where the hub does not do that by itself, " +
 			"approves the agent's first certificate request.\n\n" +
@@ -54,9 +54,6 @@ func Acceptance() crud.Declared {
 		},
 		Part: &crud.Part[managedCluster]{Write: decide, Claim: importedAcceptance},
 		Hooks: crud.Hooks[managedCluster]{
-			What: func(keys []string) string {
-				return fmt.Sprintf("the acceptance of managed cluster %q", keys[0])
-			},
 			Plan: planAcceptance,
 			AfterWrite: func(ctx context.Context, c *acceptance) bool {
 				follow(ctx, c)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,9 +23,9 @@ import (
 
 // Registration is muster_cluster_registration.
 func Registration() crud.Declared {
-	type change = crud.Change[managedCluster]
 	return &crud.Kind[managedCluster]{
-		Type: "cluster_registration", Empty: &clusterv1.ManagedCluster{}, Sole: true,
+		Type: "cluster_registration", Noun: "the registration of managed cluster",
+		Empty: &clusterv1.ManagedCluster{}, Sole: true,
 		Description: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available " +
 			"(`" + cluster.ConditionAvailable + "`). It creates nothing and destroys nothing. Let everything depend " +
 			"on it that needs a running cluster, such as manifest works with `wait`.\n\n" +
@@ -47,15 +46,6 @@ func Registration() crud.Declared {
 		},
 		Timeouts: crud.Timeouts{Create: "the registration"},
 		Part:     &crud.Part[managedCluster]{Write: awaitRegistration},
-		Hooks: crud.Hooks[managedCluster]{
-			What: func(keys []string) string {
-				return fmt.Sprintf("the registration of managed cluster %q", keys[0])
-			},
-			Plan: func(context.Context, *crud.Resource, resource.ModifyPlanRequest, *resource.ModifyPlanResponse) bool {
-				return false
-			},
-			BeforeDelete: func(context.Context, *change) bool { return false },
-		},
 		List: &crud.List[managedCluster]{
 			Plural: "registrations of managed clusters", Objects: &clusterv1.ManagedClusterList{},
 			About: "Listed are the clusters that have joined and are available. The resource leaves nothing on the " +

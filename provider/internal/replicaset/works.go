@@ -148,7 +148,7 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 		return []string{"There are no works yet. Do the placements exist, and do they select clusters?"}
 	}
 	causes, held, silent := workload.Causes{}, 0, 0
-	var remedies []string
+	var failing []*workv1.ManifestWork
 	for i := range works {
 		w := &works[i]
 		if trouble := WorkTrouble(w); trouble != "" {
@@ -157,9 +157,7 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 				trouble += "; the cluster is not available"
 			}
 			causes.Add(w.Namespace, trouble)
-			for _, r := range workload.RefusedObjects(w) {
-				remedies = append(remedies, workload.Remedies(r.Message)...)
-			}
+			failing = append(failing, w)
 		} else if meta.FindStatusCondition(w.Status.Conditions, work.ConditionProgressing) == nil {
 			silent++
 		}
@@ -167,8 +165,7 @@ func describeHeldUp(works []workv1.ManifestWork, away map[string]bool) []string 
 	var text []string
 	if held > 0 {
 		text = append([]string{fmt.Sprintf("%d of %d works are not done:", held, len(works))}, causes.Lines()...)
-		slices.Sort(remedies)
-		text = append(text, slices.Compact(remedies)...)
+		text = append(text, workload.Remedies(failing...)...)
 	}
 	if silent > 0 {
 		text = append(text, fmt.Sprintf("%d works are applied and available, but their agents don't report the "+
@@ -207,19 +204,18 @@ func warnOfFailures(
 // describeFailures lists what agents can't apply, by cause; nil when there is nothing.
 func describeFailures(works []workv1.ManifestWork, places workload.Places) []string {
 	causes := workload.Causes{}
-	var remedies []string
+	var all []*workv1.ManifestWork
 	for i := range works {
+		all = append(all, &works[i])
 		for _, r := range workload.RefusedObjects(&works[i]) {
 			causes.Add(works[i].Namespace, places.Name(r.Meta)+": "+r.Message)
-			remedies = append(remedies, workload.Remedies(r.Message)...)
 		}
 	}
 	if len(causes) == 0 {
 		return nil
 	}
-	slices.Sort(remedies)
 	head := fmt.Sprintf("Of %d works, the agents can't apply all objects:", len(works))
-	return slices.Concat([]string{head}, causes.Lines(), slices.Compact(remedies))
+	return slices.Concat([]string{head}, causes.Lines(), workload.Remedies(all...))
 }
 
 // listWorks is the command that lists the works.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -130,18 +131,24 @@ func CanComplete(options []workv1.ManifestConfigOption) bool {
 	})
 }
 
-// Remedies are what to do about a failure that the words of the API server do not say.
-func Remedies(message string) []string {
-	switch {
-	case strings.Contains(message, "Apply failed with "):
-		return []string{"To take the fields over from their other managers, set force = true in the object's " +
-			"update_strategy.server_side_apply; to leave them alone, leave them out of the manifest, or name them in " +
-			"ignore_fields."}
-	case strings.Contains(message, "field is immutable"):
-		return []string{"A field that may not change takes another object: give it another name, or let the work be " +
-			"replaced (terraform apply -replace), which deletes and creates all of its objects."}
+// Remedies are what to do about what agents can't apply, where the words of the API server
+// do not say it.
+func Remedies(works ...*workv1.ManifestWork) []string {
+	var remedies []string
+	for _, w := range works {
+		for _, r := range RefusedObjects(w) {
+			switch {
+			case strings.Contains(r.Message, "Apply failed with "):
+				remedies = append(remedies, "To take the fields over from their other managers, set force = true in the "+
+					"object's update_strategy.server_side_apply; to leave them alone, leave them out of the manifest, or "+
+					"name them in ignore_fields.")
+			case strings.Contains(r.Message, "field is immutable"):
+				remedies = append(remedies, "A field that may not change takes another object: give it another name, or "+
+					"let the work be replaced (terraform apply -replace), which deletes and creates all of its objects.")
+			}
+		}
 	}
-	return nil
+	return slices.Compact(attribute.Sorted(remedies))
 }
 
 const (

@@ -315,30 +315,22 @@ func (t Table[P]) Attributes() map[string]schema.Attribute {
 }
 
 // Names are those of the attributes.
-func (t Table[P]) Names() []string {
-	var names []string
-	for _, f := range t {
-		names = append(names, f.name)
-	}
-	return names
-}
+func (t Table[P]) Names() []string { return t.names(func(Field[P]) bool { return true }) }
 
 // Unwritten are the names of the attributes that are not written to the hub.
 func (t Table[P]) Unwritten() []string {
-	var names []string
-	for _, f := range t {
-		if f.write == nil {
-			names = append(names, f.name)
-		}
-	}
-	return names
+	return t.names(func(f Field[P]) bool { return f.write == nil })
 }
 
 // Reports are the names of the attributes that only the hub sets, and that change.
 func (t Table[P]) Reports() []string {
+	return t.names(func(f Field[P]) bool { return f.write == nil && f.read != nil && !f.once })
+}
+
+func (t Table[P]) names(which func(Field[P]) bool) []string {
 	var names []string
 	for _, f := range t {
-		if f.write == nil && f.read != nil && !f.once {
+		if which(f) {
 			names = append(names, f.name)
 		}
 	}

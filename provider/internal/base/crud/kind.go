@@ -96,7 +96,8 @@ type Key struct {
 }
 
 // Part is a part of an object that stays when the resource goes, and that has an owner
-// of its own. Reading, BeforeDelete and Plan see to the rest.
+// of its own. The hub is not asked what would come of a change. Reading, BeforeDelete and
+// Plan see to the rest.
 type Part[O kube.Object] struct {
 	// Write writes the part. It returns false after an error.
 	Write func(ctx context.Context, c *Change[O]) bool

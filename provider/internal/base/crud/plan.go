@@ -35,7 +35,7 @@ func (r *kindResource[O]) ModifyPlan(
 			writes = k.leaveOpen(ctx, req, resp)
 		}
 	}
-	if k.Plan != nil && !k.Plan(ctx, &r.Resource, req, resp) || !writes {
+	if k.Plan != nil && !k.Plan(ctx, &r.Resource, req, resp) || !writes || k.Part != nil {
 		return
 	}
 	r.dryRun(ctx, req, resp)

@@ -321,7 +321,7 @@ func (r *kindResource[O]) Delete(ctx context.Context, req resource.DeleteRequest
 		What: state.what(), Keys: state.keys, Prior: state.values, Object: k.empty(), Private: req.Private,
 		Timeout: state.timeout(ctx, timeouts.Value.Delete, attribute.DefaultDelete, diags),
 	}
-	if diags.HasError() || k.BeforeDelete != nil && !k.BeforeDelete(ctx, c) {
+	if diags.HasError() || k.BeforeDelete != nil && !k.BeforeDelete(ctx, c) || k.Part != nil {
 		return
 	}
 	r.destroy(ctx, c)

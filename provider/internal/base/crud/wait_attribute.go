@@ -2,7 +2,6 @@ package crud
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
@@ -10,7 +9,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
-	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
@@ -178,22 +176,16 @@ func (w WaitResource[O]) Kind() Declared {
 		table = append(table, attribute.Local[O](name, s))
 	}
 	return &Kind[O]{
-		Type: w.Type, Keys: w.Keys, Description: w.Description, Empty: w.Empty, Sole: true, Table: table,
+		Type: w.Type, Noun: "the wait for " + w.Noun, Keys: w.Keys, Description: w.Description, Empty: w.Empty,
+		Sole: true, Table: table,
 		Timeouts: Timeouts{Create: "the first wait", Update: "a wait for a change"},
 		Part:     &Part[O]{Write: w.wait, NoImport: true},
 		Hooks: Hooks[O]{
-			What: func(keys []string) string {
-				return fmt.Sprintf("the wait for %s %q", w.Noun, strings.Join(keys, "/"))
-			},
 			Validate: func(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 				if values := attribute.ValuesOf(ctx, config, diags); values.IsSet(first) {
 					w.Options.check(path.Root(first), values, diags)
 				}
 			},
-			Plan: func(context.Context, *Resource, resource.ModifyPlanRequest, *resource.ModifyPlanResponse) bool {
-				return false
-			},
-			BeforeDelete: func(context.Context, *Change[O]) bool { return false },
 		},
 	}
 }
