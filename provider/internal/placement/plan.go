@@ -35,7 +35,8 @@ func planPlacement(
 	if req.Plan.Raw.IsNull() || resp.Plan.Raw.Equal(req.State.Raw) || resp.Diagnostics.HasError() {
 		return false
 	}
-	planned, prior := attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics), attribute.ValuesOf(ctx, req.State, &resp.Diagnostics)
+	planned := attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics)
+	prior := attribute.ValuesOf(ctx, req.State, &resp.Diagnostics)
 	var expected types.List
 	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("planned_clusters"), &expected)...)
 	known := decidable(planned)

@@ -139,12 +139,13 @@ func Remedies(works ...*workv1.ManifestWork) []string {
 		for _, r := range RefusedObjects(w) {
 			switch {
 			case strings.Contains(r.Message, "Apply failed with "):
-				remedies = append(remedies, "To take the fields over from their other managers, set force = true in the "+
-					"object's update_strategy.server_side_apply; to leave them alone, leave them out of the manifest, or "+
-					"name them in ignore_fields.")
+				remedies = append(remedies, "To take the fields over from their other managers, set force = true in "+
+					"the object's update_strategy.server_side_apply; to leave them alone, leave them out of the "+
+					"manifest, or name them in ignore_fields.")
 			case strings.Contains(r.Message, "field is immutable"):
-				remedies = append(remedies, "A field that may not change takes another object: give it another name, or "+
-					"let the work be replaced (terraform apply -replace), which deletes and creates all of its objects.")
+				remedies = append(remedies, "A field that may not change takes another object: give it another "+
+					"name, or let the work be replaced (terraform apply -replace), which deletes and creates all of "+
+					"its objects.")
 			}
 		}
 	}

@@ -249,7 +249,8 @@ func TestEverySettingHasItsPlaceInTheConnection(t *testing.T) {
 		var c kube.Connection
 		table(false).Write(attribute.Values{s.name: value}, &c)
 		for name, got := range table(false).Read(&c) {
-			if (name == s.name || name == s.same) != got.Equal(value) && got.Type(t.Context()).Equal(value.Type(t.Context())) {
+			its := name == s.name || name == s.same
+			if of := value.Type(t.Context()); got.Type(t.Context()).Equal(of) && its != got.Equal(value) {
 				t.Errorf("%s leads to %s = %s", s.name, name, got)
 			}
 		}
