@@ -112,7 +112,7 @@ func trim(object any) (any, error) {
 // what its deletion waits for. The collector knows every object that there is.
 func owned(object any) (any, error) {
 	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
-		o.GenerateName, o.SelfLink, o.Labels, o.Annotations, o.ManagedFields = "", "", nil, nil, nil
+		o.GenerateName, o.Labels, o.Annotations, o.ManagedFields = "", nil, nil, nil
 	}
 	return object, nil
 }
