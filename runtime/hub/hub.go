@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
@@ -96,8 +97,14 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		Clock:            o.Clock,
 		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()...),
 		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
-		FirstStatuses:    []controlplane.FirstStatus{{Resource: clusterset.Resource(), Of: o.members.FirstStatus}},
-		Open:             open.Load,
+		FirstStatuses: []controlplane.FirstStatus{
+			{Resource: clusterset.Resource(), Of: o.members.FirstStatus},
+			{
+				Resource: v1alpha1.GroupVersion.WithResource("managedclusteraddons").GroupResource(),
+				Of:       o.firstAddOns.Of,
+			},
+		},
+		Open: open.Load,
 		ReadyChecks: []healthz.HealthChecker{healthz.NamedCheck("muster", func(*http.Request) error {
 			if !installed.Load() {
 				return errors.New("the hub's definitions and controllers are not there yet")

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
@@ -104,6 +105,8 @@ type Options struct {
 
 	// members counts the members of cluster sets.
 	members *clusterset.Members
+	// firstAddOns are the statuses of the add-ons that are being installed.
+	firstAddOns *addoncontrollers.FirstStatuses
 
 	// Clock is the real one by default. Kubernetes itself, as for the expiry of
 	// tokens, always uses the real one.
@@ -115,6 +118,7 @@ type Options struct {
 // complete sets defaults and refuses what contradicts itself.
 func (o *Options) complete() error {
 	o.kubeconfigs, o.members = &kubeconfigs{}, clusterset.NewMembers()
+	o.firstAddOns = &addoncontrollers.FirstStatuses{}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -153,6 +157,7 @@ func (o *Options) controllers(hubCA []byte) controllers.Options {
 		Features:         o.Features,
 		Scheduling:       o.scheduling(),
 		Members:          o.members,
+		FirstAddOns:      o.firstAddOns,
 		Labels:           o.Labels,
 		AcceptNew:        len(o.AutoApprove) > 0 || o.Features.Enabled(features.ManagedClusterAutoApproval),
 		ApprovedUsers:    o.AutoApprove,

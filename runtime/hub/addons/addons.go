@@ -76,7 +76,8 @@ func OfDefinition(r client.Reader) handler.EventHandler {
 
 // ManagerChanged selects changes of who manages an add-on.
 func ManagerChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
-	return was.UID != is.UID || configs.SelfManaged(was) != configs.SelfManaged(is)
+	return was.UID != is.UID || configs.SelfManaged(was) != configs.SelfManaged(is) ||
+		configs.FromTemplate(was) != configs.FromTemplate(is)
 }
 
 // OfWork enqueues the ManagedClusterAddOn of a work, also of one in a hosting cluster.

@@ -21,7 +21,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	addoncsr "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/csr"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	addonregistration "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/token"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
@@ -53,6 +52,8 @@ type Options struct {
 	Scheduling scheduling.Options
 	// Members counts the members of cluster sets.
 	Members *clusterset.Members
+	// FirstAddOns are the statuses of the add-ons that are being installed.
+	FirstAddOns *addoncontrollers.FirstStatuses
 	// Labels are put on every object that is made for a cluster.
 	Labels map[string]string
 	// AcceptNew accepts every new cluster, once.
@@ -166,13 +167,18 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 		return nil, err
 	}
 	rule := selection.RuleOf(o.Features.Enabled(features.BoundClusterSets))
+	objects, live, events := m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("addon-controller")
+	configured := configuration.NewController(c, objects, events, o.Clock, rule)
+	stages := addoncontrollers.NewStages(c,
+		addoncontrollers.NewOwners(c),
+		addonregistration.NewController(c, objects, live, as, o.Clock),
+		deploy.NewController(c, objects, live, events, o.Clock, deploy.Options{ManifestLimit: o.ManifestLimit}),
+	)
 	return []Controller{
-		addoncontrollers.NewInstaller(c, rule), addoncontrollers.NewOwners(c),
-		addoncontrollers.NewAnnotations(c, m.GetAPIReader()), addoncontrollers.NewLifecycle(c),
-		configuration.NewController(c, m.GetCache(), m.GetEventRecorder("addon-controller"), o.Clock, rule), progressing.NewController(c, o.Clock),
-		addonregistration.NewController(c, m.GetCache(), m.GetAPIReader(), as, o.Clock),
-		token.NewController(c, m.GetAPIReader(), o.Clock),
-		addoncsr.NewController(c, m.GetCache(), m.GetAPIReader(), as, m.GetEventRecorder("addon-controller"), o.Clock),
-		deploy.NewController(c, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("addon-controller"), o.Clock, deploy.Options{ManifestLimit: o.ManifestLimit}),
+		addoncontrollers.NewInstaller(c, rule, addoncontrollers.BeginWith(configured.Begin, stages), o.FirstAddOns),
+		addoncontrollers.NewAnnotations(c, live), addoncontrollers.NewLifecycle(c),
+		configured, stages,
+		token.NewController(c, live, o.Clock),
+		addoncsr.NewController(c, objects, live, as, events, o.Clock),
 	}, nil
 }

@@ -18,6 +18,7 @@ import (
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
 )
 
@@ -398,5 +399,5 @@ func (f *fleet) dyingAfter(writes int) reconcile.Reconciler {
 		})
 	})
 	c := env.ClientFor(f, config)
-	return deploy.NewController(c, c, c, f.events, f.clock, deploy.Options{})
+	return addoncontrollers.NewStages(c, deploy.NewController(c, c, c, f.events, f.clock, deploy.Options{}))
 }

@@ -60,10 +60,7 @@ func (f *fleet) settle() {
 			}
 			f.Reconcile(f.configuration, types.NamespacedName{Name: f.name})
 			for _, a := range f.all() {
-				f.Reconcile(f.owner, client.ObjectKeyFromObject(&a))
-				f.Reconcile(f.registration, client.ObjectKeyFromObject(&a))
-				f.Reconcile(f.deploying, client.ObjectKeyFromObject(&a))
-				f.Reconcile(f.progressing, client.ObjectKeyFromObject(&a))
+				f.Reconcile(f.stages, client.ObjectKeyFromObject(&a))
 			}
 		})
 		if n == 0 {
@@ -177,7 +174,7 @@ func TestATemplateIsDeployed(t *testing.T) {
 // by another one, and in a cluster that goes.
 func TestWhatIsNotDeployed(t *testing.T) {
 	for name, prepare := range map[string]func(f *fleet){
-		"not registered": func(f *fleet) { f.registration = f.owner },
+		"not registered": func(f *fleet) { f.stages = f.deploying },
 		"self-managed": func(f *fleet) {
 			f.pass()
 			f.Reconcile(f.registration, keyOf(f.in("a")))
@@ -294,4 +291,35 @@ func TestWorksThatOthersChange(t *testing.T) {
 func (f *fleet) settleOnce() {
 	f.Helper()
 	_, _ = f.deploying.Reconcile(context.Background(), reconcile.Request{NamespacedName: keyOf(f.in("a"))})
+}
+
+// What the stages say of an add-on is one write beside its work, and one when the work is
+// done, however many of them have something to say.
+func TestTheStagesSayAllInOneWrite(t *testing.T) {
+	f := newFleet(t, "a")
+	f.templated("a", configMap)
+	f.Reconcile(f.install, types.NamespacedName{Name: f.name})
+	f.Reconcile(f.configuration, types.NamespacedName{Name: f.name})
+	look := func() int64 { return f.writes.During(func() { f.Reconcile(f.stages, keyOf(f.in("a"))) }) }
+	if n := look(); n != 2 {
+		t.Errorf("%d writes, want the work and the status", n)
+	}
+	f.mustHaveWorks("a", "addon-A-deploy-0")
+	if got := f.condition("a", "RegistrationApplied"); !strings.HasPrefix(got, "True/") {
+		t.Errorf("RegistrationApplied is %q", got)
+	}
+	f.mustCondition("a", "Progressing",
+		"False/WaitingForManifestApplied/Waiting for ManagedClusterAddOn ManifestApplied condition")
+	if n := look(); n != 0 {
+		t.Errorf("%d writes although nothing changed", n)
+	}
+	f.apply("a", true)
+	if n := look(); n != 1 {
+		t.Errorf("%d writes when the work is done, want the status", n)
+	}
+	f.mustCondition("a", "ManifestApplied", applied)
+	f.mustCondition("a", "Progressing", completed)
+	if n := look(); n != 0 {
+		t.Errorf("%d writes although nothing changed", n)
+	}
 }

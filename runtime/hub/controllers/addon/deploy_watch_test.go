@@ -80,8 +80,11 @@ func (f *fleet) runDeploying() *requests {
 		writing, err := client.New(config, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), Cache: &client.CacheOptions{Reader: m.GetCache()}})
 		f.Must(err)
 		return []controllerOf{
-			registration.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(), as, f.clock),
-			deploy.NewController(writing, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("test"), f.clock, deploy.Options{}),
+			addoncontrollers.NewStages(writing,
+				addoncontrollers.NewOwners(m.GetClient()),
+				registration.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(), as, f.clock),
+				deploy.NewController(writing, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("test"), f.clock, deploy.Options{}),
+			),
 			addoncontrollers.NewHealth(m.GetClient()),
 		}
 	})
@@ -226,7 +229,7 @@ func TestWritesOfManyClusters(t *testing.T) {
 	}
 	got := requests.take()
 	t.Logf("to change: %v", got)
-	if got["PATCH manifestworks"] != n || len(got) != 1 {
+	if got["PATCH manifestworks"] != n || got["PATCH managedclusteraddons"] != n || len(got) != 2 {
 		t.Errorf("a change of one configuration in %d clusters needs %v", n, got)
 	}
 	// What matters to nobody here.

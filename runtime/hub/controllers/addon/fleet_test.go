@@ -35,7 +35,6 @@ import (
 	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
@@ -52,7 +51,9 @@ type fleet struct {
 	writes *testkit.Writes
 	name   string
 
-	install, owner, configuration, progressing, registration, deploying reconcile.Reconciler
+	install, configuration reconcile.Reconciler
+	// stages are all, and registration and deploying without each other.
+	stages, registration, deploying reconcile.Reconciler
 	// events are those of what is deployed.
 	events *events.FakeRecorder
 	// wait is when the last pass wanted to look again.
@@ -65,15 +66,17 @@ func newFleet(t testing.TB, clusters string) *fleet {
 	f := &fleet{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon)}
 	counting, writes := env.Counting(t)
 	f.writes = writes
-	f.install = addoncontrollers.NewInstaller(counting, selection.BoundSets)
-	f.owner = addoncontrollers.NewOwners(counting)
-	f.progressing = progressing.NewController(counting, f.clock)
+	f.install = addoncontrollers.NewInstaller(counting, selection.BoundSets, nil, nil)
 	as, err := addons.NewManager(env.Config("muster-test"), client.Options{Scheme: counting.Scheme(), Mapper: counting.RESTMapper()})
 	f.Must(err)
-	f.registration = registration.NewController(counting, counting, counting, as, f.clock)
+	registering := registration.NewController(counting, counting, counting, as, f.clock)
 	f.events = events.NewFakeRecorder(1000)
 	f.configuration = configuration.NewController(counting, counting, f.events, f.clock, selection.BoundSets)
-	f.deploying = deploy.NewController(counting, counting, counting, f.events, f.clock, deploy.Options{})
+	deploying := deploy.NewController(counting, counting, counting, f.events, f.clock, deploy.Options{})
+	owners := addoncontrollers.NewOwners(counting)
+	f.stages = addoncontrollers.NewStages(counting, owners, registering, deploying)
+	f.registration = addoncontrollers.NewStages(counting, registering)
+	f.deploying = addoncontrollers.NewStages(counting, owners, deploying)
 	f.name = f.BoundSet()
 	for name := range strings.FieldsSeq(clusters) {
 		f.member(name, map[string]string{cluster.ClusterSetLabel: f.name}, nil)
@@ -212,8 +215,7 @@ func (f *fleet) pass() int64 {
 			f.Reconcile(f.install, types.NamespacedName{Name: f.name})
 			f.wait = f.Reconcile(f.configuration, types.NamespacedName{Name: f.name}).RequeueAfter
 			for _, a := range f.all() {
-				f.Reconcile(f.owner, client.ObjectKeyFromObject(&a))
-				f.Reconcile(f.progressing, client.ObjectKeyFromObject(&a))
+				f.Reconcile(f.deploying, client.ObjectKeyFromObject(&a))
 			}
 		})
 		if n == 0 {

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -38,11 +38,53 @@ import (
 type Installer struct {
 	client     client.Client
 	selections *addons.Selections
+	begin      Begin
+	first      *FirstStatuses
 }
 
-// NewInstaller makes the controller.
-func NewInstaller(c client.Client, rule selection.Rule) *Installer {
-	return &Installer{client: c, selections: addons.NewSelections(c, rule)}
+// Begin puts what there is to say of add-ons that are about to be created in clusters into
+// their statuses. Without it, or where it fails, that is written when they are there.
+type Begin func(
+	ctx context.Context, definition *v1alpha1.ClusterManagementAddOn, created []*v1alpha1.ManagedClusterAddOn,
+) error
+
+// BeginWith begins with a configuration, and goes on with stages.
+func BeginWith(configure Begin, stages *Stages) Begin {
+	return func(
+		ctx context.Context, definition *v1alpha1.ClusterManagementAddOn, created []*v1alpha1.ManagedClusterAddOn,
+	) error {
+		if err := configure(ctx, definition, created); err != nil {
+			return err
+		}
+		var problems []error
+		for _, a := range created {
+			problems = append(problems, stages.Begin(ctx, a))
+		}
+		return errors.Join(problems...)
+	}
+}
+
+// NewInstaller makes the controller. begin may be nil; first gets what it says.
+func NewInstaller(c client.Client, rule selection.Rule, begin Begin, first *FirstStatuses) *Installer {
+	return &Installer{client: c, selections: addons.NewSelections(c, rule), begin: begin, first: first}
+}
+
+// FirstStatuses are the statuses of ManagedClusterAddOns that are about to be created.
+// Clients can't set a status at a creation, so the store of this process takes it from
+// here. It is safe for concurrent use.
+type FirstStatuses struct{ of sync.Map }
+
+// Of is the status of an object that is about to be created, nil when nothing is known.
+func (f *FirstStatuses) Of(u *unstructured.Unstructured) map[string]any {
+	status, known := f.of.Load(client.ObjectKeyFromObject(u))
+	if !known || u.GetAPIVersion() != v1alpha1.GroupVersion.String() {
+		return nil
+	}
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // Register adds the controller to a manager. Its cache needs addons.Index.
@@ -81,31 +123,52 @@ func (c *Installer) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	}
 	p := decide(placed, have)
 	removed := apply.Parallel(len(p.remove), func(i int) error { return c.remove(ctx, p.remove[i]) })
-	added := apply.Parallel(len(p.add), func(i int) error { return c.add(ctx, a, p.add[i]) })
+	added := c.addAll(ctx, a, p.add)
 	if len(p.add)+len(p.remove) > 0 {
 		log.FromContext(ctx).V(1).Info("an add-on follows its placements", "addon", a.Name, "added", len(p.add), "removed", len(p.remove))
 	}
 	return reconcile.Result{}, errors.Join(removed, added)
 }
 
+// addAll makes the add-on in clusters.
+func (c *Installer) addAll(ctx context.Context, a *v1alpha1.ClusterManagementAddOn, clusters []string) error {
+	var created []*v1alpha1.ManagedClusterAddOn
+	for _, name := range clusters {
+		mc, err := apply.Read(ctx, c.client, types.NamespacedName{Name: name},
+			&clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return err
+		}
+		if mc == nil {
+			continue // it went a moment ago, and its placements will change
+		}
+		created = append(created, &v1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{
+			Namespace: name, Name: a.Name, Annotations: addons.Annotations(mc.Annotations),
+			OwnerReferences: []metav1.OwnerReference{addons.OwnerReference(a)},
+		}})
+	}
+	if c.begin != nil && len(created) > 0 {
+		if err := c.begin(ctx, a, created); err != nil {
+			log.FromContext(ctx).V(1).Info("add-ons begin without a status", "addon", a.Name, "why", err.Error())
+		}
+	}
+	return apply.Parallel(len(created), func(i int) error { return c.add(ctx, created[i]) })
+}
+
 // add makes the add-on of a cluster, which gets what the cluster's annotations say
 // to add-ons.
-func (c *Installer) add(ctx context.Context, a *v1alpha1.ClusterManagementAddOn, cluster string) error {
-	mc := &clusterv1.ManagedCluster{}
-	if err := c.client.Get(ctx, types.NamespacedName{Name: cluster}, mc); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil // it went a moment ago, and its placements will change
-		}
-		return fmt.Errorf("read the cluster %s: %w", cluster, err)
+func (c *Installer) add(ctx context.Context, a *v1alpha1.ManagedClusterAddOn) error {
+	if c.begin != nil {
+		key := client.ObjectKeyFromObject(a)
+		c.first.of.Store(key, a.Status.DeepCopy())
+		defer c.first.of.Delete(key)
 	}
-	err := c.client.Create(ctx, &v1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster, Name: a.Name, Annotations: addons.Annotations(mc.Annotations), OwnerReferences: []metav1.OwnerReference{addons.OwnerReference(a)},
-	}})
+	err := c.client.Create(ctx, a)
 	switch {
 	case apierrors.IsAlreadyExists(err): // an event that shows it follows
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the cluster goes
 	case err != nil:
-		return fmt.Errorf("install the add-on %s in the cluster %s: %w", a.Name, cluster, err)
+		return fmt.Errorf("install the add-on %s in the cluster %s: %w", a.Name, a.Namespace, err)
 	}
 	return nil
 }
@@ -157,78 +220,6 @@ func decide(placed []selection.Placed, have []*v1alpha1.ManagedClusterAddOn) pla
 	}
 	out.add = slices.Sorted(maps.Keys(wanted.Difference(there)))
 	return out
-}
-
-// Owners has every ManagedClusterAddOn belong to its ClusterManagementAddOn, so that it is
-// deleted with it. The managers of add-ons wait for this.
-type Owners struct {
-	client client.Client
-}
-
-// NewOwners makes the controller.
-func NewOwners(c client.Client) *Owners { return &Owners{client: c} }
-
-// Register adds the controller to a manager. Its cache needs addons.Index.
-func (c *Owners) Register(m manager.Manager) error {
-	return builder.ControllerManagedBy(m).
-		Named("addon-owner").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(watch.Appears(), watch.Changed(ownersChanged))).
-		Watches(&v1alpha1.ClusterManagementAddOn{}, addons.OfDefinition(c.client),
-			builder.WithPredicates(watch.Appears(), watch.Changed(addons.ManagerChanged))).
-		Complete(patch.RetryConflicts(c))
-}
-
-func ownersChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
-	return !apiequality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
-}
-
-// Reconcile gives one ManagedClusterAddOn its owner.
-func (c *Owners) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	a := &v1alpha1.ManagedClusterAddOn{}
-	if err := c.client.Get(ctx, r.NamespacedName, a); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !a.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
-	}
-	definition, err := addons.Definition(ctx, c.client, a.Name)
-	if err != nil || definition == nil || !definition.DeletionTimestamp.IsZero() || configs.SelfManaged(definition) {
-		return reconcile.Result{}, err
-	}
-	_, err = patch.Object(ctx, c.client, a, func() bool {
-		want := owners(a.OwnerReferences, addons.OwnerReference(definition))
-		changed := !apiequality.Semantic.DeepEqual(a.OwnerReferences, want)
-		a.OwnerReferences = want
-		return changed
-	})
-	return reconcile.Result{}, patch.Explain(err, "make the add-on %s of the cluster %s belong to its ClusterManagementAddOn", a.Name, a.Namespace)
-}
-
-// owners adds an owner to others. One of the same group, kind and name is replaced:
-// it may be of another version, or of an object that is gone. An object has one
-// controlling owner at most, so where another one controls it, ours does not: the
-// API would refuse a second one, as upstream finds out again and again.
-func owners(have []metav1.OwnerReference, want metav1.OwnerReference) []metav1.OwnerReference {
-	at := -1
-	for i, o := range have {
-		same := o.Kind == want.Kind && o.Name == want.Name && group(o) == group(want)
-		switch {
-		case same:
-			at = i
-		case ptr.Deref(o.Controller, false):
-			want.Controller = nil
-		}
-	}
-	out := slices.Clone(have)
-	if at < 0 {
-		return append(out, want)
-	}
-	out[at] = want
-	return out
-}
-
-func group(o metav1.OwnerReference) string {
-	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group
 }
 
 // Lifecycle notes on ClusterManagementAddOns that say they manage themselves, and are made

@@ -107,7 +107,7 @@ func TestDecisionsInstallNowhereElse(t *testing.T) {
 // Where the rule of bound sets is off, decisions alone count, as upstream.
 func TestWithoutTheRuleDecisionsAloneInstall(t *testing.T) {
 	f := newFleet(t, "a")
-	f.install = addoncontrollers.NewInstaller(f.Client, selection.AnyCluster)
+	f.install = addoncontrollers.NewInstaller(f.Client, selection.AnyCluster, nil, nil)
 	f.configuration = configuration.NewController(f.Client, f.Client, f.events, f.clock, selection.AnyCluster)
 	f.member("foreign", map[string]string{cluster.ClusterSetLabel: "another"}, nil)
 	f.place("p", "0:a,foreign,missing")

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 )
 
@@ -31,7 +32,7 @@ type registrationFleet struct {
 	writes *testkit.Writes
 	// name is that of the add-on, and of its template.
 	name       string
-	controller *registration.Controller
+	controller reconcile.Reconciler
 }
 
 func newRegistrationFleet(t testing.TB) *registrationFleet {
@@ -43,7 +44,8 @@ func newRegistrationFleet(t testing.TB) *registrationFleet {
 	admin.Wrap(writes.Wrap)
 	as, err := addons.NewManager(admin, client.Options{Scheme: c.Scheme(), Mapper: c.RESTMapper()})
 	f.Must(err)
-	f.controller = registration.NewController(c, c, c, as, clocktesting.NewFakePassiveClock(noon))
+	registering := registration.NewController(c, c, c, as, clocktesting.NewFakePassiveClock(noon))
+	f.controller = addoncontrollers.NewStages(c, registering)
 	f.Make(&v1alpha1.ClusterManagementAddOn{
 		ObjectMeta: metav1.ObjectMeta{Name: f.name},
 		Spec: v1alpha1.ClusterManagementAddOnSpec{SupportedConfigs: []v1alpha1.ConfigMeta{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
+	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/registration"
 )
 
@@ -433,7 +434,8 @@ func TestBindingsAreWatched(t *testing.T) {
 		}
 		as, err := addons.NewManager(m.GetConfig(), client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper()})
 		f.Must(err)
-		return registration.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(), as, clocktesting.NewFakePassiveClock(noon)).Register(m)
+		registering := registration.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(), as, clocktesting.NewFakePassiveClock(noon))
+		return addoncontrollers.NewStages(m.GetClient(), registering).Register(m)
 	})
 	until := func(namespace string, want ...string) {
 		t.Helper()

@@ -215,7 +215,7 @@ func TestAPassListsNothingForEachCluster(t *testing.T) {
 				return c.Get(ctx, key, o, opts...)
 			},
 		})
-		f.Reconcile(addoncontrollers.NewInstaller(counting, selection.BoundSets), keyOf(f.definition()))
+		f.Reconcile(addoncontrollers.NewInstaller(counting, selection.BoundSets, nil, nil), keyOf(f.definition()))
 		f.Reconcile(configuration.NewController(counting, counting, f.events, f.clock, selection.BoundSets), keyOf(f.definition()))
 	}
 	if lists["a"] == 0 || lists["a"] != lists["a b c d"] {

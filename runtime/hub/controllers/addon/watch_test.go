@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/configuration"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/progressing"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon/deploy"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 )
 
@@ -23,7 +23,11 @@ import (
 // templates.
 func (f *fleet) run() {
 	f.Helper()
-	f.runWith(func(manager.Manager) []controllerOf { return nil })
+	f.runWith(func(m manager.Manager) []controllerOf {
+		deploying := deploy.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(),
+			m.GetEventRecorder("test"), f.clock, deploy.Options{})
+		return []controllerOf{addoncontrollers.NewStages(m.GetClient(), addoncontrollers.NewOwners(m.GetClient()), deploying)}
+	})
 }
 
 type controllerOf interface{ Register(manager.Manager) error }
@@ -37,8 +41,9 @@ func (f *fleet) runWith(more func(m manager.Manager) []controllerOf) {
 		}
 		c := m.GetClient()
 		all := []controllerOf{
-			addoncontrollers.NewInstaller(c, selection.BoundSets), addoncontrollers.NewOwners(c), addoncontrollers.NewAnnotations(c, m.GetAPIReader()),
-			configuration.NewController(c, m.GetCache(), m.GetEventRecorder("test"), f.clock, selection.BoundSets), progressing.NewController(c, f.clock),
+			addoncontrollers.NewInstaller(c, selection.BoundSets, nil, nil),
+			addoncontrollers.NewAnnotations(c, m.GetAPIReader()),
+			configuration.NewController(c, m.GetCache(), m.GetEventRecorder("test"), f.clock, selection.BoundSets),
 		}
 		for _, x := range append(all, more(m)...) {
 			if err := x.Register(m); err != nil {

@@ -102,6 +102,26 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: min(p.recheck, longestWait)}, err
 }
 
+// Begin puts the configuration of add-ons that are about to be created in clusters into
+// their statuses.
+func (c *Controller) Begin(
+	ctx context.Context, a *v1alpha1.ClusterManagementAddOn, created []*v1alpha1.ManagedClusterAddOn,
+) error {
+	s, err := c.snapshot(ctx, a)
+	if err != nil {
+		return err
+	}
+	s.addOns = append(slices.Clone(s.addOns), created...)
+	now := c.clock.Now()
+	p, err := decide(s, now)
+	for _, x := range p.changes {
+		if x.addOn.UID == "" {
+			x.put(&x.addOn.Status, now)
+		}
+	}
+	return err
+}
+
 // snapshot reads all that a pass decides from.
 func (c *Controller) snapshot(ctx context.Context, a *v1alpha1.ClusterManagementAddOn) (s snapshot, err error) {
 	s.definition = a
@@ -143,17 +163,7 @@ func (c *Controller) configure(ctx context.Context, x change) error {
 	}
 	a := x.addOn.DeepCopy()
 	_, err := patch.Status(ctx, c.client, a, func() bool {
-		a.Status.ConfigReferences = x.references
-		if x.kinds != nil {
-			a.Status.SupportedConfigs = x.kinds
-		}
-		now := metav1.NewTime(c.clock.Now())
-		condition := x.condition()
-		condition.LastTransitionTime = now
-		meta.SetStatusCondition(&a.Status.Conditions, condition)
-		if progressing := meta.FindStatusCondition(a.Status.Conditions, addon.ConditionProgressing); x.restart && progressing != nil {
-			progressing.LastTransitionTime = now
-		}
+		x.put(&a.Status, c.clock.Now())
 		return true
 	})
 	return patch.Explain(err, "configure the add-on %s of the cluster %s", a.Name, a.Namespace)

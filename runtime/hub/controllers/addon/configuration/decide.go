@@ -66,6 +66,22 @@ func (x change) condition() metav1.Condition {
 		Reason: addon.ReasonConfigurationsNotConfigured, Message: addon.MessageConfigurationsNotConfigured}
 }
 
+// put puts the change into a status.
+func (x change) put(status *v1alpha1.ManagedClusterAddOnStatus, at time.Time) {
+	status.ConfigReferences = x.references
+	if x.kinds != nil {
+		status.SupportedConfigs = x.kinds
+	}
+	now := metav1.NewTime(at)
+	condition := x.condition()
+	condition.LastTransitionTime = now
+	meta.SetStatusCondition(&status.Conditions, condition)
+	progressing := meta.FindStatusCondition(status.Conditions, addon.ConditionProgressing)
+	if x.restart && progressing != nil {
+		progressing.LastTransitionTime = now
+	}
+}
+
 // differs reports whether the status says something else yet.
 func (x change) differs() bool {
 	have, want := meta.FindStatusCondition(x.addOn.Status.Conditions, addon.ConditionConfigured), x.condition()

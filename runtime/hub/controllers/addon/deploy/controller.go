@@ -14,24 +14,25 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/works"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -42,7 +43,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // Options say how add-ons are deployed.
@@ -52,7 +52,7 @@ type Options struct {
 	ManifestLimit int
 }
 
-// Controller reconciles the works of ManagedClusterAddOns.
+// Controller is the stage that deploys ManagedClusterAddOns.
 type Controller struct {
 	client client.Client
 	works  worksReader
@@ -73,36 +73,37 @@ func NewController(c client.Client, objects, live client.Reader, recorder events
 	return &Controller{client: c, works: liveWorks(c), live: live, sources: newSources(objects), events: recorder, clock: clk, limit: o.ManifestLimit}
 }
 
-// Reconcile looks at one ManagedClusterAddOn.
-func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	a := &v1alpha1.ManagedClusterAddOn{}
-	if err := c.client.Get(ctx, r.NamespacedName, a); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+// Pass deploys one ManagedClusterAddOn, and says how far it is.
+func (c *Controller) Pass(
+	ctx context.Context, _ types.NamespacedName, a *v1alpha1.ManagedClusterAddOn,
+) (time.Duration, error) {
+	if a == nil {
+		return 0, nil
 	}
 	p, err := c.gather(ctx, a)
 	if err != nil || p == nil {
-		return reconcile.Result{}, err
+		return 0, errors.Join(err, c.progress(ctx, a))
 	}
 	if a.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, c.deploy(ctx, p)
+		err = c.deploy(ctx, p)
+	} else {
+		err = c.remove(ctx, p)
 	}
-	return reconcile.Result{}, c.remove(ctx, p)
+	return 0, errors.Join(err, c.progress(ctx, a, slices.Concat(p.own, p.away)...))
 }
 
 const (
-	// workers is how many add-ons are reconciled at a time.
-	workers = 10
 	// byHost is the index of ManagedClusterAddOns by their hosting cluster.
 	byHost = "addon.host"
 	// byHosted is the index of works by the add-on that they are hosted for.
 	byHosted = "addon.hosted"
 )
 
-// Register adds the controller to a manager. Its cache needs addons.Index.
-func (c *Controller) Register(m manager.Manager) error {
+// Watch has a controller of ManagedClusterAddOns follow works and clusters.
+func (c *Controller) Watch(m manager.Manager, b *builder.Builder) (*builder.Builder, error) {
 	lean, err := workcache.NewCache(m, cluster.AddOnNameLabel, workcache.Keep{Status: reported, Manifests: works.Names})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hosted := func(o client.Object) []string {
 		if namespace := o.GetLabels()[addon.AddOnNamespaceLabel]; namespace != "" {
@@ -111,23 +112,18 @@ func (c *Controller) Register(m manager.Manager) error {
 		return nil
 	}
 	if err := lean.IndexField(context.Background(), &workv1.ManifestWork{}, byHosted, hosted); err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.ManagedClusterAddOn{}, byHost, hostOf); err != nil {
-		return err
+		return nil, err
 	}
 	c.works = worksReader{Reader: lean, hostedFor: func(a *v1alpha1.ManagedClusterAddOn) client.ListOption {
 		return client.MatchingFields{byHosted: a.Namespace + "/" + a.Name}
 	}}
-	b := builder.ControllerManagedBy(m).
-		Named("addon-deploy").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(watch.Appears(), watch.Changed(addOnChanged))).
-		Watches(&v1alpha1.ClusterManagementAddOn{}, addons.OfDefinition(c.client), builder.WithPredicates(watch.Changed(managerChanged))).
+	return b.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(watch.Changed(clusterChanged))).
-		WatchesRawSource(source.Kind[client.Object](lean, &workv1.ManifestWork{}, addons.OfWork(), watch.Changed(workChanged))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
-	b = addons.WatchConfigurations(b, c.client)
-	return b.Complete(patch.RetryConflicts(c))
+		WatchesRawSource(source.Kind[client.Object](lean, &workv1.ManifestWork{},
+			addons.OfWork(), watch.Changed(workChanged))), nil
 }
 
 // reported is what the cache keeps of a work's status: its conditions, what its agent says
@@ -157,17 +153,14 @@ func reported(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
 	return out
 }
 
-// addOnChanged selects changes of all that the works depend on. What the hub and the
-// agent report of the add-on is not among it, apart from what deploying waits for.
-func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
+// Changed selects changes of all that the works depend on, and of what is said of how
+// far they are. What else the hub and the agent report of the add-on is not among it,
+// apart from what deploying waits for.
+func (c *Controller) Changed(was, is *v1alpha1.ManagedClusterAddOn) bool {
 	return was.UID != is.UID || was.Generation != is.Generation || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
 		!maps.Equal(was.Annotations, is.Annotations) || !slices.Equal(was.Finalizers, is.Finalizers) ||
 		registered(was) != registered(is) || configured(was) != configured(is) || was.Status.HealthCheck != is.Status.HealthCheck ||
-		!maps.Equal(configs.SpecHashes(was.Status.ConfigReferences), configs.SpecHashes(is.Status.ConfigReferences))
-}
-
-func managerChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
-	return was.UID != is.UID || configs.SelfManaged(was) != configs.SelfManaged(is) || configs.FromTemplate(was) != configs.FromTemplate(is)
+		progressChanged(was, is)
 }
 
 // clusterChanged selects what an add-on's manifests, and what is said of it, depend on.

@@ -24,9 +24,14 @@ func (c *Controller) deploy(ctx context.Context, p *pass) error {
 		return err
 	}
 	r := &report{}
+	if p.addOn.UID == "" {
+		c.publish(p, r)
+		return nil
+	}
 	if err := works.CheckName(p.addOn); err != nil {
 		r.failed(p, addon.MessageBuildWorkFailed+err.Error())
-		return c.publish(ctx, p, r)
+		c.publish(p, r)
+		return nil
 	}
 	all, err := c.render(ctx, p)
 	switch {
@@ -36,20 +41,23 @@ func (c *Controller) deploy(ctx context.Context, p *pass) error {
 		// Whatever the cluster has stays, and is reported on.
 	case err != nil:
 		r.failed(p, addon.MessageRenderFailed+err.Error())
-		return c.publish(ctx, p, r)
+		c.publish(p, r)
+		return nil
 	default:
 		if err := c.setFinalizers(ctx, p, func(have []string) []string { return wantedFinalizers(have, p, all) }); err != nil {
 			return err
 		}
 		if done, err := c.bring(ctx, p, r, all); !done {
-			return errors.Join(err, c.publish(ctx, p, r))
+			c.publish(p, r)
+			return err
 		}
 	}
 	if err := c.leaveHosts(ctx, p); err != nil {
 		return err
 	}
 	r.works(p)
-	return c.publish(ctx, p, r)
+	c.publish(p, r)
+	return nil
 }
 
 // bring writes the works in all places. It is not done when that has failed.
@@ -175,9 +183,7 @@ func (c *Controller) remove(ctx context.Context, p *pass) error {
 			done = append(done, h.finalizer)
 		}
 	}
-	if err := c.publish(ctx, p, r); err != nil {
-		return err
-	}
+	c.publish(p, r)
 	if slices.Contains(done, addon.HostingPreDeleteFinalizer) {
 		var changes []works.Change
 		for _, w := range p.away {
@@ -212,7 +218,7 @@ func (c *Controller) run(ctx context.Context, p *pass, r *report, h hook, all *c
 			return false, nil
 		}
 		if needed {
-			if err := c.write(ctx, change); err != nil {
+			if _, err := c.write(ctx, change); err != nil {
 				return false, err
 			}
 		}

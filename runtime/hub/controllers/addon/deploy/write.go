@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,39 +30,39 @@ func (c *Controller) carryOut(ctx context.Context, have []*workv1.ManifestWork, 
 	out := slices.Clone(have)
 	var problems []error
 	for _, change := range changes {
-		if err := c.write(ctx, change); err != nil {
+		is, err := c.write(ctx, change)
+		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		switch {
-		case change.Want == nil:
-			out = slices.DeleteFunc(out, func(w *workv1.ManifestWork) bool { return w == change.Have })
-		case change.Have == nil:
-			out = append(out, change.Want)
+		out = slices.DeleteFunc(out, func(w *workv1.ManifestWork) bool { return w == change.Have })
+		if is != nil {
+			out = append(out, is)
 		}
 	}
 	return out, errors.Join(problems...)
 }
 
-func (c *Controller) write(ctx context.Context, change works.Change) error {
+// write writes a work, and returns it as it is then; nil when it is deleted.
+func (c *Controller) write(ctx context.Context, change works.Change) (*workv1.ManifestWork, error) {
 	switch {
 	case change.Want == nil:
-		return c.delete(ctx, change.Have)
+		return nil, c.delete(ctx, change.Have)
 	case change.Have == nil:
-		return c.create(ctx, change)
+		return change.Want, c.create(ctx, change)
 	}
 	return c.patch(ctx, change)
 }
 
-func (c *Controller) patch(ctx context.Context, change works.Change) error {
+func (c *Controller) patch(ctx context.Context, change works.Change) (*workv1.ManifestWork, error) {
 	data, err := change.Patch()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w := &workv1.ManifestWork{}
 	w.Namespace, w.Name = change.Have.Namespace, change.Have.Name
 	err = client.IgnoreNotFound(c.client.Patch(ctx, w, client.RawPatch(types.MergePatchType, data)))
-	return patch.Explain(err, "patch the work %s", w.Name)
+	return w, patch.Explain(err, "patch the work %s", w.Name)
 }
 
 // create makes a work. One of its name that the cache does not know of belongs to
@@ -86,7 +85,8 @@ func (c *Controller) create(ctx context.Context, change works.Change) error {
 			continue
 		}
 		if ours := metav1.GetControllerOf(w); ours != nil && metav1.IsControlledBy(there, &metav1.ObjectMeta{UID: ours.UID}) {
-			return c.patch(ctx, works.Change{Have: there, Want: change.Want}) // somebody has taken the label away
+			_, err := c.patch(ctx, works.Change{Have: there, Want: change.Want}) // somebody has taken the label away
+			return err
 		}
 		return fmt.Errorf("there is a work %s already that is not the add-on's, as it lacks the label %s: %s: delete it, or add the label if the add-on may overwrite it",
 			w.Name, key, value)
@@ -104,14 +104,17 @@ func (c *Controller) delete(ctx context.Context, have *workv1.ManifestWork) erro
 	return patch.Explain(client.IgnoreNotFound(err), "delete the work %s", w.Name)
 }
 
-// setFinalizers adds and removes finalizers of an add-on.
+// setFinalizers adds and removes finalizers of an add-on. What was put into the status
+// meanwhile stays there, and is not written yet.
 func (c *Controller) setFinalizers(ctx context.Context, p *pass, change func(have []string) []string) error {
+	status := p.addOn.Status.DeepCopy()
 	_, err := patch.Object(ctx, c.client, p.addOn, func() bool {
 		want := change(slices.Clone(p.addOn.Finalizers))
 		changed := !slices.Equal(want, p.addOn.Finalizers)
 		p.addOn.Finalizers = want
 		return changed
 	})
+	p.addOn.Status = *status
 	return patch.Explain(err, "change the finalizers of the add-on %s of the cluster %s", p.addOn.Name, p.addOn.Namespace)
 }
 
@@ -194,40 +197,30 @@ func (r *report) applied(p *pass, place works.Place, none bool, condition func()
 	}
 }
 
-// publish writes what a pass says. What is new and bad becomes an event, too.
-func (c *Controller) publish(ctx context.Context, p *pass, r *report) error {
+// publish puts what a pass says into the status. What is new and bad becomes an event,
+// too.
+func (c *Controller) publish(p *pass, r *report) {
 	a := p.addOn
-	was := slices.Clone(a.Status.Conditions)
-	written, err := patch.Status(ctx, c.client, a, func() bool {
-		before := a.Status.DeepCopy()
-		now := metav1.NewTime(c.clock.Now())
-		for _, condition := range r.set {
-			condition.Message = shortened(condition.Message)
-			condition.LastTransitionTime = now
-			meta.SetStatusCondition(&a.Status.Conditions, condition)
-		}
-		for _, which := range r.unset {
-			meta.RemoveStatusCondition(&a.Status.Conditions, which)
-		}
-		a.Status.HealthCheck.Mode = v1alpha1.HealthCheckModeCustomized
-		all := slices.Concat(p.own, in(p.hosting(), p.away))
-		available, known := health.Available(health.Input{AddOn: a, Cluster: p.cluster, Works: all, Objects: works.Objects(all)})
-		if known {
-			available.LastTransitionTime = now
-			meta.SetStatusCondition(&a.Status.Conditions, available)
-		}
-		return !apiequality.Semantic.DeepEqual(*before, a.Status)
-	})
-	if err != nil {
-		return fmt.Errorf("report on the add-on %s of the cluster %s: %w", a.Name, a.Namespace, err)
-	}
+	now := metav1.NewTime(c.clock.Now())
 	for _, condition := range r.set {
-		have := meta.FindStatusCondition(was, condition.Type)
-		if written && condition.Reason == addon.ReasonManifestWorkFailed && (have == nil || have.Message != shortened(condition.Message)) {
+		condition.Message = shortened(condition.Message)
+		condition.LastTransitionTime = now
+		have := p.conditionOf(condition.Type)
+		if condition.Reason == addon.ReasonManifestWorkFailed && (have == nil || have.Message != condition.Message) {
 			c.events.Eventf(a, nil, corev1.EventTypeWarning, eventFailed, "Deploy", "%s", condition.Message)
 		}
+		meta.SetStatusCondition(&a.Status.Conditions, condition)
 	}
-	return nil
+	for _, which := range r.unset {
+		meta.RemoveStatusCondition(&a.Status.Conditions, which)
+	}
+	a.Status.HealthCheck.Mode = v1alpha1.HealthCheckModeCustomized
+	all := slices.Concat(p.own, in(p.hosting(), p.away))
+	available, known := health.Available(health.Input{AddOn: a, Cluster: p.cluster, Works: all, Objects: works.Objects(all)})
+	if known {
+		available.LastTransitionTime = now
+		meta.SetStatusCondition(&a.Status.Conditions, available)
+	}
 }
 
 // shortened is a message as long as conditions may have it.

@@ -23,7 +23,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -41,7 +40,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
 // errPending is that it is not known yet who an add-on's agent is on the hub.
@@ -51,7 +49,7 @@ var errPending = errors.New(wire.MessagePermissionConfigPending)
 // or an administrator may have allowed it: roles are not watched.
 const retryAfter = 30 * time.Second
 
-// Controller reconciles the registrations of ManagedClusterAddOns.
+// Controller is the stage that registers the agents of ManagedClusterAddOns.
 type Controller struct {
 	client client.Client
 	// objects reads configuration objects as they are on the wire, live past the
@@ -70,47 +68,50 @@ func NewController(c client.Client, objects, live client.Reader, as addons.Manag
 	return &Controller{client: c, objects: objects, live: live, bindings: live, as: as, clock: clk}
 }
 
-// Reconcile says what the agent of one ManagedClusterAddOn gets, and gives it its roles
+// Pass says what the agent of one ManagedClusterAddOn gets, and gives it its roles
 // on the hub. As upstream, nothing is said before the add-on has its owner, and a
 // template whose content is known. While a rollout has not reached the cluster, and
 // while the add-on is being deleted, it keeps what it has. A denied cluster's add-ons lose
 // their roles, and have them again when the cluster is accepted.
 //
-// A request without a namespace is for the bindings that an add-on's agents share.
-func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	if r.Namespace == "" {
-		return reconcile.Result{}, c.share(ctx, r.Name)
-	}
-	a := &v1alpha1.ManagedClusterAddOn{}
-	if err := c.client.Get(ctx, r.NamespacedName, a); err != nil {
-		if apierrors.IsNotFound(err) {
-			err = c.revoke(ctx, r.NamespacedName)
-		}
-		return reconcile.Result{}, err
+// A key without a namespace is for the bindings that an add-on's agents share.
+func (c *Controller) Pass(
+	ctx context.Context, key types.NamespacedName, a *v1alpha1.ManagedClusterAddOn,
+) (time.Duration, error) {
+	switch {
+	case key.Namespace == "":
+		return 0, c.share(ctx, key.Name)
+	case a == nil:
+		return 0, c.revoke(ctx, key)
 	}
 	definition, err := addons.Definition(ctx, c.client, a.Name)
 	switch {
 	case err != nil || definition == nil || !a.DeletionTimestamp.IsZero():
-		return reconcile.Result{}, err
+		return 0, err
 	case !configs.FromTemplate(definition):
-		return reconcile.Result{}, c.revoke(ctx, r.NamespacedName)
+		return 0, c.revoke(ctx, key)
 	case !ownedByDefinition(a):
-		return reconcile.Result{}, nil
+		return 0, nil
 	}
 	if accepted, err := c.isAccepted(ctx, a.Namespace); err != nil || !accepted {
 		if err == nil {
-			err = errors.Join(c.revoke(ctx, r.NamespacedName), c.report(ctx, a, wire.MessageClusterNotAccepted))
+			c.report(a, wire.MessageClusterNotAccepted)
+			err = c.revoke(ctx, key)
 		}
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	source, missing, err := addons.SourceOf(ctx, c.objects, a)
 	switch {
 	case err != nil:
-		return reconcile.Result{}, err
+		return 0, err
 	case source == nil:
-		return reconcile.Result{}, c.report(ctx, a, missing)
+		c.report(a, missing)
+		return 0, nil
 	case source.Outdated != "":
-		return reconcile.Result{}, nil
+		return 0, nil
+	}
+	if own, shared, _ := permissions(source.Template, a.Namespace); a.UID == "" && len(own)+len(shared) > 0 {
+		return 0, nil // it is registered once it has them
 	}
 	return c.register(ctx, a, source)
 }
@@ -123,14 +124,18 @@ func (c *Controller) isAccepted(ctx context.Context, namespace string) (bool, er
 	return mc != nil && mc.Spec.AcceptsClient(), err
 }
 
-// register writes what an add-on's agent gets.
-func (c *Controller) register(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, source *addons.Source) (reconcile.Result, error) {
+// register says what an add-on's agent gets.
+func (c *Controller) register(
+	ctx context.Context, a *v1alpha1.ManagedClusterAddOn, source *addons.Source,
+) (again time.Duration, err error) {
 	want, wrong := registrations(source.Template, a)
-	refused := c.grant(ctx, a, source.Template)
-	if apierrors.IsConflict(refused) {
-		return reconcile.Result{}, refused
+	var refused error
+	if a.UID != "" {
+		refused = c.grant(ctx, a, source.Template)
 	}
-	var again time.Duration
+	if apierrors.IsConflict(refused) {
+		return 0, refused
+	}
 	if refused != nil && refused != errPending { //nolint:errorlint // it is never wrapped
 		again = retryAfter
 	}
@@ -138,25 +143,21 @@ func (c *Controller) register(ctx context.Context, a *v1alpha1.ManagedClusterAdd
 	if wrong != nil {
 		problem = errors.Join(wrong, refused)
 	}
-	namespace := template.InstallNamespace(source.Template, source.Config, a.Namespace)
-	return reconcile.Result{RequeueAfter: again}, c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
-		status.Registrations = want
-		status.Namespace = namespace
-		c.set(status, applied(problem))
-	})
+	a.Status.Registrations = want
+	a.Status.Namespace = template.InstallNamespace(source.Template, source.Config, a.Namespace)
+	c.set(&a.Status, applied(problem))
+	return again, nil
 }
 
 // report says in the condition, where there is one, what the add-on waits for. There is
 // none before the add-on has been registered: deploying waits for the condition, and
 // so does upstream's.
-func (c *Controller) report(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, missing string) error {
-	return c.write(ctx, a, func(status *v1alpha1.ManagedClusterAddOnStatus) {
-		if have := meta.FindStatusCondition(status.Conditions, wire.ConditionRegistrationApplied); have != nil {
-			extended := *have
-			extended.Message = fmt.Sprintf("%s as before: %s", wire.MessageRegistrationApplied, missing)
-			c.set(status, extended)
-		}
-	})
+func (c *Controller) report(a *v1alpha1.ManagedClusterAddOn, missing string) {
+	if have := meta.FindStatusCondition(a.Status.Conditions, wire.ConditionRegistrationApplied); have != nil {
+		extended := *have
+		extended.Message = fmt.Sprintf("%s as before: %s", wire.MessageRegistrationApplied, missing)
+		c.set(&a.Status, extended)
+	}
 }
 
 func (c *Controller) set(status *v1alpha1.ManagedClusterAddOnStatus, condition metav1.Condition) {
@@ -164,41 +165,24 @@ func (c *Controller) set(status *v1alpha1.ManagedClusterAddOnStatus, condition m
 	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
-func (c *Controller) write(ctx context.Context, a *v1alpha1.ManagedClusterAddOn, change func(*v1alpha1.ManagedClusterAddOnStatus)) error {
-	_, err := patch.Status(ctx, c.client, a, func() bool {
-		before := a.Status.DeepCopy()
-		change(&a.Status)
-		return !apiequality.Semantic.DeepEqual(*before, a.Status)
-	})
-	return patch.Explain(err, "register the add-on %s of the cluster %s", a.Name, a.Namespace)
-}
-
-// workers is how many add-ons are reconciled at a time.
-const workers = 5
-
-// Register adds the controller to a manager. Its cache needs addons.Index.
-func (c *Controller) Register(m manager.Manager) error {
+// Watch has a controller of ManagedClusterAddOns follow clusters and role bindings.
+func (c *Controller) Watch(m manager.Manager, b *builder.Builder) (*builder.Builder, error) {
 	labelled, err := addons.NewCache(m, addon.TemplateLabel, &rbacv1.RoleBinding{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.bindings = labelled
-	b := builder.ControllerManagedBy(m).
-		Named("addon-registration").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(watch.Changed(addOnChanged))).
-		Watches(&v1alpha1.ClusterManagementAddOn{}, addons.OfDefinition(c.client),
-			builder.WithPredicates(watch.Appears(), watch.Changed(managerChanged))).
+	return b.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster),
 			builder.WithPredicates(watch.Changed(acceptanceChanged))).
 		// What others change or delete, and what has outlived its add-on.
-		WatchesRawSource(source.Kind[client.Object](labelled, &rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofBinding)))
-	b = addons.WatchConfigurations(b, c.client)
-	return b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(patch.RetryConflicts(c))
+		WatchesRawSource(source.Kind[client.Object](labelled, &rbacv1.RoleBinding{},
+			handler.EnqueueRequestsFromMapFunc(ofBinding))), nil
 }
 
-// addOnChanged selects changes of all that a registration depends on, and of what is
-// written of it.
-func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
+// Changed selects changes of all that a registration depends on, and of what is written
+// of it.
+func (c *Controller) Changed(was, is *v1alpha1.ManagedClusterAddOn) bool {
 	before, after := was.Status, is.Status
 	return was.UID != is.UID || !apiequality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences) ||
 		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
@@ -210,10 +194,6 @@ func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
 
 func conditionChanged(was, is *v1alpha1.ManagedClusterAddOn, which string) bool {
 	return !apiequality.Semantic.DeepEqual(meta.FindStatusCondition(was.Status.Conditions, which), meta.FindStatusCondition(is.Status.Conditions, which))
-}
-
-func managerChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
-	return was.UID != is.UID || configs.FromTemplate(was) != configs.FromTemplate(is)
 }
 
 // ofBinding is the add-on of a binding: in one cluster, or in all that share it.

@@ -1,4 +1,4 @@
-package progressing
+package deploy
 
 import (
 	"testing"
@@ -48,7 +48,7 @@ func running(annotation string, updated int64, said string) *workv1.ManifestWork
 	return w
 }
 
-func TestDecide(t *testing.T) {
+func TestProgressing(t *testing.T) {
 	const hashes = `{"rs.g/n/x":"1"}`
 	kind := v1alpha1.ConfigGroupResource{Group: "g", Resource: "rs"}
 	referent := v1alpha1.ConfigReferent{Namespace: "n", Name: "x"}
@@ -105,7 +105,7 @@ func TestDecide(t *testing.T) {
 			}
 			a.Spec.Configs, a.Status.SupportedConfigs, a.Status.Conditions = x.own, x.supported, x.conditions
 			a.Status.ConfigReferences = []v1alpha1.ConfigReference{{ConfigGroupResource: kind, DesiredConfig: &v1alpha1.ConfigSpecHash{ConfigReferent: referent, SpecHash: "1"}}}
-			got := decide(a, x.works)
+			got := progressing(a, x.works)
 			if text := string(got.Status) + "/" + got.Reason + "/" + got.Message; text != x.want || got.Type != "Progressing" {
 				t.Errorf("got %s %q, want %q", got.Type, text, x.want)
 			}

@@ -1,24 +1,16 @@
-// Package progressing says for each ManagedClusterAddOn whether its works have the
-// configurations that count, and are done with them.
-package progressing
+package deploy
 
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/rolloutstatus"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
@@ -29,47 +21,35 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// Controller reconciles the condition Progressing of ManagedClusterAddOns.
-type Controller struct {
-	client client.Client
-	// works is where works are found.
-	works client.Reader
-	clock clock.PassiveClock
-}
-
-// NewController makes the controller.
-func NewController(c client.Client, clk clock.PassiveClock) *Controller {
-	return &Controller{client: c, works: c, clock: clk}
-}
-
-// Reconcile reports on one ManagedClusterAddOn.
-func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	a := &v1alpha1.ManagedClusterAddOn{}
-	if err := c.client.Get(ctx, r.NamespacedName, a); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+// progress says in the condition Progressing whether the works of an add-on have the
+// configurations that count, and are done with them. It does so for the add-ons of other
+// managers, too. Before configurations have been decided about, which follows at once,
+// there is nothing to say. written are works that a pass has just written, which count
+// before the cache has them.
+func (c *Controller) progress(
+	ctx context.Context, a *v1alpha1.ManagedClusterAddOn, written ...*workv1.ManifestWork,
+) error {
 	definition, err := addons.Definition(ctx, c.client, a.Name)
-	if err != nil || definition == nil || configs.SelfManaged(definition) {
-		return reconcile.Result{}, err
+	if err != nil || definition == nil || configs.SelfManaged(definition) ||
+		meta.FindStatusCondition(a.Status.Conditions, addon.ConditionConfigured) == nil {
+		return err
 	}
-	works, err := c.worksOf(ctx, a)
-	if err != nil {
-		return reconcile.Result{}, err
+	all, err := c.worksOf(ctx, a)
+	if err == nil {
+		for i, w := range all {
+			at := slices.IndexFunc(written, func(x *workv1.ManifestWork) bool { return x.UID == w.UID })
+			if at >= 0 {
+				all[i] = written[at]
+			}
+		}
+		putProgress(&a.Status, progressing(a, all), c.clock.Now())
 	}
-	_, err = patch.Status(ctx, c.client, a, func() bool {
-		before := a.Status.DeepCopy()
-		report(&a.Status, decide(a, works), c.clock.Now())
-		return !apiequality.Semantic.DeepEqual(*before, a.Status)
-	})
-	return reconcile.Result{}, patch.Explain(err, "report how the add-on %s of the cluster %s progresses", a.Name, a.Namespace)
+	return err
 }
 
-// report puts the condition into a status. When it is completed, what was wanted is
+// putProgress puts the condition into a status. When it is completed, what was wanted is
 // what was applied.
 //
 // Rollouts count from the time of the condition: how long an add-on may take, and how
@@ -77,7 +57,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 // add-on that is done with a new configuration before anybody has seen it at work, or
 // whose first manifests are applied at once, has been well since an earlier time.
 // Here the time moves with the reason, too, and with what was applied.
-func report(status *v1alpha1.ManagedClusterAddOnStatus, condition metav1.Condition, now time.Time) {
+func putProgress(status *v1alpha1.ManagedClusterAddOnStatus, condition metav1.Condition, now time.Time) {
 	have := meta.FindStatusCondition(status.Conditions, addon.ConditionProgressing)
 	moved := have != nil && have.Reason != condition.Reason
 	if condition.Reason == addon.ReasonCompleted {
@@ -97,10 +77,10 @@ func report(status *v1alpha1.ManagedClusterAddOnStatus, condition metav1.Conditi
 // worksOf are the works of an add-on in a cluster, and of a hosted one those in its
 // hosting cluster, too. Nobody may change them.
 func (c *Controller) worksOf(ctx context.Context, a *v1alpha1.ManagedClusterAddOn) ([]*workv1.ManifestWork, error) {
-	own, err := c.list(ctx, a.Namespace, a.Name, "")
+	own, err := c.listWorks(ctx, a.Namespace, a.Name, "")
 	if host := a.Annotations[addon.HostingClusterAnnotation]; err == nil && host != "" {
 		var hosted []*workv1.ManifestWork
-		hosted, err = c.list(ctx, host, a.Name, a.Namespace)
+		hosted, err = c.listWorks(ctx, host, a.Name, a.Namespace)
 		own = append(own, hosted...)
 	}
 	if err != nil {
@@ -109,9 +89,9 @@ func (c *Controller) worksOf(ctx context.Context, a *v1alpha1.ManagedClusterAddO
 	return own, nil
 }
 
-// list lists the works of an add-on in a namespace: those of the namespace's own
+// listWorks lists the works of an add-on in a namespace: those of the namespace's own
 // add-on, or those that are hosted there for another namespace's.
-func (c *Controller) list(ctx context.Context, namespace, name, hostedFor string) ([]*workv1.ManifestWork, error) {
+func (c *Controller) listWorks(ctx context.Context, namespace, name, hostedFor string) ([]*workv1.ManifestWork, error) {
 	list := &workv1.ManifestWorkList{}
 	err := c.works.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{cluster.AddOnNameLabel: name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -126,30 +106,9 @@ func (c *Controller) list(ctx context.Context, namespace, name, hostedFor string
 	return out, nil
 }
 
-// workers is how many add-ons are reconciled at a time.
-const workers = 5
-
-// Register adds the controller to a manager. Its cache needs addons.Index.
-func (c *Controller) Register(m manager.Manager) error {
-	leanWorks, err := workcache.NewCache(m, cluster.AddOnNameLabel, workcache.Keep{Status: reported})
-	if err != nil {
-		return err
-	}
-	c.works = leanWorks
-	return builder.ControllerManagedBy(m).
-		Named("addon-progressing").
-		For(&v1alpha1.ManagedClusterAddOn{}, builder.WithPredicates(watch.Appears(), watch.Changed(addOnChanged))).
-		Watches(&v1alpha1.ClusterManagementAddOn{}, addons.OfDefinition(c.client),
-			builder.WithPredicates(watch.Appears(), watch.Changed(addons.ManagerChanged))).
-		WatchesRawSource(source.Kind[client.Object](leanWorks, &workv1.ManifestWork{},
-			addons.OfWork(), watch.Changed(workChanged))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(patch.RetryConflicts(c))
-}
-
-// addOnChanged selects changes of all that the condition depends on. How the add-on
+// progressChanged selects changes of all that the condition depends on. How the add-on
 // and its agent are is not among it.
-func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
+func progressChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
 	const host = addon.HostingClusterAnnotation
 	if was.Generation != is.Generation || was.Annotations[host] != is.Annotations[host] {
 		return true
@@ -168,15 +127,8 @@ func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
 	return !apiequality.Semantic.DeepEqual(before, after)
 }
 
-// workChanged selects changes of what the cache holds of a work, and of its
-// configurations.
-func workChanged(was, is *workv1.ManifestWork) bool {
-	return was.UID != is.UID || was.Generation != is.Generation || !maps.Equal(was.Labels, is.Labels) ||
-		!maps.Equal(was.Annotations, is.Annotations) || !apiequality.Semantic.DeepEqual(was.Status, is.Status)
-}
-
-// decide is the condition Progressing of an add-on with its works.
-func decide(a *v1alpha1.ManagedClusterAddOn, works []*workv1.ManifestWork) metav1.Condition {
+// progressing is the condition Progressing of an add-on with its works.
+func progressing(a *v1alpha1.ManagedClusterAddOn, works []*workv1.ManifestWork) metav1.Condition {
 	if kind, found := configs.Unsupported(a); found {
 		return waiting(addon.ReasonConfigurationUnsupported,
 			fmt.Sprintf("Configuration with gvr %s/%s is not supported for this addon", kind.Group, kind.Resource))
@@ -253,24 +205,4 @@ func rollingOut(w *workv1.ManifestWork) string {
 		return fmt.Sprintf("%s %s/%s: %s", m.ResourceMeta.Kind, m.ResourceMeta.Namespace, m.ResourceMeta.Name, s.Why)
 	}
 	return ""
-}
-
-// reported is what the cache keeps of a work's status: the conditions, and what is
-// reported of workloads that do not run yet as they were applied last.
-func reported(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
-	out := workcache.Conditions(status)
-	for i := range status.ResourceStatus.Manifests {
-		m := &status.ResourceStatus.Manifests[i]
-		if s, known := health.Rollout(m); known && s.State != rolloutstatus.Done {
-			out.ResourceStatus.Manifests = append(out.ResourceStatus.Manifests,
-				workv1.ManifestCondition{ResourceMeta: m.ResourceMeta, StatusFeedbacks: m.StatusFeedbacks})
-		}
-	}
-	if len(out.ResourceStatus.Manifests) == 0 {
-		return out
-	}
-	if why := meta.FindStatusCondition(status.Conditions, work.ConditionProgressing); why != nil {
-		meta.FindStatusCondition(out.Conditions, work.ConditionProgressing).Message = why.Message
-	}
-	return out
 }
