@@ -98,9 +98,9 @@ func ofUsers(change func(*link)) func(*lab, *member) error {
 func (l *lab) faultsAndWrites() (injected []string) {
 	type plan struct {
 		fault
-		member        *member
-		before        int           // the number of the write before which it begins
-		ends, started time.Duration // after it has begun
+		member *member
+		before int           // the number of the write before which it begins
+		ends   time.Duration // after it has begun
 	}
 	writes := 4 + l.rand.IntN(6)
 	var plans []plan
@@ -183,7 +183,7 @@ func (l *lab) expire(of map[string][]byte) error {
 	}
 	pair, err := tls.X509KeyPair(of["tls.crt"], of["tls.key"])
 	if err != nil {
-		return nil //nolint:nilerr // it is damaged, or not there yet
+		return nil // it is damaged, or not there yet
 	}
 	expired := *pair.Leaf
 	expired.NotBefore, expired.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
