@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
@@ -115,5 +116,28 @@ func TestWatch(t *testing.T) {
 	}
 	if err := connect(t, cluster).Get(ctx, client.ObjectKeyFromObject(m), m); !apierrors.IsNotFound(err) {
 		t.Errorf("what a copy got is in the original: %v", err)
+	}
+}
+
+// A watch that asks for what there is begins with that, whatever version it knows.
+func TestWatchBeginsWithWhatThereIs(t *testing.T) {
+	ctx, c := t.Context(), connect(t, memcluster.New())
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"}}
+	testkit.Must(t, c.Create(ctx, m))
+	for _, version := range []string{"", m.ResourceVersion} {
+		events, err := c.Watch(ctx, &corev1.ConfigMapList{}, &client.ListOptions{Raw: &metav1.ListOptions{
+			ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true,
+		}})
+		testkit.Must(t, err)
+		if e := <-events.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).Name != "m" {
+			t.Errorf("from version %q: %s of %v, want what there is", version, e.Type, e.Object)
+		}
+		e := <-events.ResultChan()
+		if o, ok := e.Object.(*corev1.ConfigMap); e.Type != watch.Bookmark || !ok ||
+			o.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+			t.Errorf("from version %q: %s of %v, want the mark after what there is", version, e.Type, e.Object)
+		}
+		events.Stop()
 	}
 }

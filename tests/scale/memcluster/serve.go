@@ -297,13 +297,14 @@ func (c *Cluster) watch(w http.ResponseWriter, in call) error {
 	flush := w.(http.Flusher).Flush
 	since, _ := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	w.Header().Set("Content-Type", "application/json")
-	if since == 0 {
+	initial := query.Get("sendInitialEvents") == "true"
+	if since == 0 || initial {
 		var found []stored
 		found, since = c.objectsOf(s)
 		for _, o := range found {
 			send(watch.Added, o.json)
 		}
-		if query.Get("sendInitialEvents") == "true" {
+		if initial {
 			mark := object(in.GroupVersion().String(), in.served.kind, "", "")
 			mark.SetResourceVersion(strconv.FormatInt(since, 10))
 			mark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
