@@ -31,7 +31,7 @@ func (c *Controller) deploy(ctx context.Context, p *pass) error {
 	if err := works.CheckName(p.addOn); err != nil {
 		r.failed(p, addon.MessageBuildWorkFailed+err.Error())
 		c.publish(p, r)
-		return nil
+		return nil //nolint:nilerr // the status says it
 	}
 	all, err := c.render(ctx, p)
 	switch {
@@ -42,7 +42,7 @@ func (c *Controller) deploy(ctx context.Context, p *pass) error {
 	case err != nil:
 		r.failed(p, addon.MessageRenderFailed+err.Error())
 		c.publish(p, r)
-		return nil
+		return nil //nolint:nilerr // the status says it
 	default:
 		if err := c.setFinalizers(ctx, p, func(have []string) []string { return wantedFinalizers(have, p, all) }); err != nil {
 			return err
