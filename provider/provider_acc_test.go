@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 )
 
@@ -142,15 +141,7 @@ resource "muster_managed_cluster_set" "x" {
 func TestAccAPlanWithTheHubDownSaysSoOnce(t *testing.T) {
 	w := acctest.NewWorkspace(t)
 	t.Parallel() // It waits for hub.RefreshBudget.
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = hub.Stop() })
+	hub := acctest.OwnHub(t)
 	config := fmt.Sprintf("provider \"muster\" {\n  config_path = %q\n}\n", hub.Kubeconfig) + `
 resource "muster_managed_cluster_set" "x" {
   count = 8
@@ -202,18 +193,7 @@ resource "muster_klusterlet" "test" {
 // A hub that is killed in the middle of an apply and comes back is no reason to
 // fail.
 func TestAccApplySurvivesARestartOfTheHub(t *testing.T) {
-	if acctest.Acc.Hub == nil {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = hub.Stop() })
+	hub := acctest.OwnHub(t)
 	restarted := make(chan error, 1)
 	acctest.Run(t, resource.TestStep{
 		PreConfig: func() {

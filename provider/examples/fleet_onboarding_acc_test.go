@@ -136,15 +136,7 @@ func TestAccFleetIsPlannedByAReader(t *testing.T) {
 func TestAccFleetIsPlannedWithoutItsHub(t *testing.T) {
 	t.Parallel() // It mostly waits, and has clusters of its own.
 	managed := sibling(t, acctest.DevCluster(t))
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = hub.Kill() })
+	hub := acctest.OwnHub(t)
 	w := acctest.NewTerraform(t)
 	config := onboardingModule(t, hub.Kubeconfig, reached("orphan", managed.Kubeconfig, ""))
 	if said, ok := w.Apply(config); !ok {

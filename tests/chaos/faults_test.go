@@ -264,7 +264,7 @@ func fillDisk(l *lab, _ *member) error {
 	return nil
 }
 
-// emptyDisk makes room, and starts the hub again if it gave up.
+// emptyDisk makes room. A hub that gave up meanwhile is started again by serving.
 func emptyDisk(l *lab, _ *member) error {
 	l.mayHaveEnded = true
 	return os.Remove(l.ballast())

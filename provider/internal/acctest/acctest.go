@@ -116,6 +116,27 @@ func DevCluster(t *testing.T) *testhub.Process {
 	return process
 }
 
+// OwnHub is a hub that the test has alone, started with further flags and stopped when the
+// test ends.
+func OwnHub(t *testing.T, flags ...string) *testhub.Process {
+	t.Helper()
+	needsHub(t)
+	program, err := Acc.Builder.Path(Acc.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"), flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := hub.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return hub
+}
+
 // take is a cluster that no test has: the one that was left last, or a new one.
 func (a *accState) take() (*testhub.Process, error) {
 	a.mu.Lock()

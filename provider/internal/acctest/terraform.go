@@ -265,7 +265,10 @@ const PlacementBody = `
   number_of_clusters = 2
   predicates = [
     {
-      label_selector  = { match_labels = { env = "prod" }, match_expressions = [{ key = "region", operator = "NotIn", values = ["us", "eu"] }] }
+      label_selector = {
+        match_labels      = { env = "prod" }
+        match_expressions = [{ key = "region", operator = "NotIn", values = ["us", "eu"] }]
+      }
       claim_selector  = { match_expressions = [{ key = "platform", operator = "Exists" }] }
       cel_expressions = ["managedCluster.metadata.name != 'x'"]
     },
@@ -328,23 +331,37 @@ const (
   ]`
 	// AsJSON is what AsYAML is.
 	AsJSON = `  manifests = [
-    jsonencode({ kind = "ConfigMap", apiVersion = "v1", data = { script = "a < b && c\n", answer = "42" }, metadata = { namespace = "shop", name = "settings" } }),
+    jsonencode({
+      kind = "ConfigMap", apiVersion = "v1", data = { script = "a < b && c\n", answer = "42" }
+      metadata = { namespace = "shop", name = "settings" }
+    }),
     yamlencode({ apiVersion = "v1", kind = "Namespace", metadata = { name = "shop" } }),
   ]`
 	// WithOptions is AsYAML with every option of a work.
 	WithOptions = AsYAML + `
   labels        = { app = "web" }
-  delete_option = { propagation_policy = "SelectivelyOrphan", orphaning_rules = [{ resource = "namespaces", name = "shop" }] }
+  delete_option = {
+    propagation_policy = "SelectivelyOrphan"
+    orphaning_rules    = [{ resource = "namespaces", name = "shop" }]
+  }
   executor      = { namespace = "shop", service_account = "deployer" }
   manifest_configs = [
     {
       resource_identifier = { resource = "configmaps", name = "settings", namespace = "shop" }
-      update_strategy     = { type = "ServerSideApply", server_side_apply = { ignore_fields = [{ json_paths = [".data.answer"] }] } }
+      update_strategy = {
+        type              = "ServerSideApply"
+        server_side_apply = { ignore_fields = [{ json_paths = [".data.answer"] }] }
+      }
     },
     {
       resource_identifier = { group = "batch", resource = "jobs", name = "*", namespace = "*" }
-      feedback_rules      = [{ type = "WellKnownStatus" }, { type = "JSONPaths", json_paths = [{ name = "done", path = ".status.succeeded" }] }]
-      condition_rules     = [{ condition = "Complete", type = "CEL", cel_expressions = ["object.status.succeeded > 0"] }]
+      feedback_rules = [
+        { type = "WellKnownStatus" },
+        { type = "JSONPaths", json_paths = [{ name = "done", path = ".status.succeeded" }] },
+      ]
+      condition_rules = [
+        { condition = "Complete", type = "CEL", cel_expressions = ["object.status.succeeded > 0"] },
+      ]
     },
   ]`
 )

@@ -14,7 +14,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/klusterlet"
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/embedded"
 	"github.com/muster-fleet/terraform-provider-muster/provider/export"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
@@ -328,15 +327,7 @@ func TestAccImportWithRestrictedIdentities(t *testing.T) {
 // where nobody asks for any.
 func TestAccImportNeedsItsGate(t *testing.T) {
 	w := acctest.NewWorkspace(t)
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"), "--feature-gates", "UserAccess=false")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = hub.Stop() })
+	hub := acctest.OwnHub(t, "--feature-gates", "UserAccess=false")
 	provider := fmt.Sprintf("provider \"muster\" {\n  kubeconfig_path = %q\n}\n", hub.Kubeconfig)
 	acctest.Says(t, w.Plan(provider+importConfig("imp-gate", "")), "Error: The hub imports no clusters", "--feature-gates ClusterImport=true", "muster_klusterlet")
 	acctest.Says(t, w.Plan(provider+"data \"muster_cluster_import\" \"x\" {\n  name = \"x\"\n}\n"), "Cluster imports need a muster hub with the feature gate ClusterImport")

@@ -2,8 +2,6 @@ package managedcluster_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -14,7 +12,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	multiclusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/multicluster/v1alpha1"
@@ -28,22 +25,7 @@ func TestAccClusterProfilesNeedTheGate(t *testing.T) {
 }
 
 func TestAccClusterProfiles(t *testing.T) {
-	if os.Getenv("TF_ACC") == "" {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"), "--feature-gates", "ClusterProfile=true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := hub.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	hub := acctest.OwnHub(t, "--feature-gates", "ClusterProfile=true")
 	o := acctest.OutsiderOf(t, hub)
 	o.Namespace("apps")
 	const address = "data.muster_cluster_profiles.test"

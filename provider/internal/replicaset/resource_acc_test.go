@@ -3,7 +3,6 @@ package replicaset_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,23 +63,7 @@ func gatedHub(t *testing.T) *testhub.Process { return hubWithGate(t, true) }
 // hubWithGate is one that does, or does not.
 func hubWithGate(t *testing.T, on bool) *testhub.Process {
 	t.Helper()
-	if acctest.Acc.Hub == nil {
-		t.Skip("acceptance tests run with TF_ACC=1")
-	}
-	program, err := acctest.Acc.Builder.Path(acctest.Acc.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub, err := testhub.StartHub(program, filepath.Join(t.TempDir(), "hub"), "--feature-gates", fmt.Sprintf("ManifestWorkReplicaSet=%t", on))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := hub.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return hub
+	return acctest.OwnHub(t, "--feature-gates", fmt.Sprintf("ManifestWorkReplicaSet=%t", on))
 }
 
 func connectedTo(hub *testhub.Process) string {

@@ -93,9 +93,6 @@ func Definitions(of Server) []string {
 	return files
 }
 
-// All are the kinds of the wire and those of Kubernetes that muster uses.
-func All() []Kind { return append(Wire(), Kubernetes()...) }
-
 // AddToScheme adds kinds of the wire to a scheme. It panics when the scheme has
 // another type for one of them.
 func AddToScheme(scheme *runtime.Scheme, kinds []Kind) {

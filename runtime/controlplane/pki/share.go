@@ -60,6 +60,9 @@ func shared() []string {
 // for nothing then.
 const takingFile = "taking-shared-keys"
 
+// madeFolder is the pattern of folders for keys that are made and not shared yet.
+const madeFolder = "made-*"
+
 // Share gives dir the same authority and service-account key as all other folders that
 // share them. The first one makes them, the authority named commonName; a folder without
 // keys gets what is there. An authority that has taken the place of the shared one, by
@@ -70,6 +73,12 @@ const takingFile = "taking-shared-keys"
 // under a key by HKDF (RFC 5869). The errors are ErrWrongSecret, ErrOtherKeys and
 // ErrNotShared, and those of files and of what is shared.
 func Share(ctx context.Context, dir, commonName string, secret []byte, with Shared, now time.Time) error {
+	left, _ := filepath.Glob(filepath.Join(dir, madeFolder)) // by a process that was killed
+	for _, folder := range left {
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+	}
 	for {
 		// In this order: keys are shared before anything else is kept.
 		empty, err := with.Empty(ctx)
@@ -158,7 +167,7 @@ func (b bundle) equal(other bundle) bool {
 // makeBundle makes keys in a folder of their own: dir gets them once they are shared, so
 // that a replica that is killed in between keeps none that others don't know.
 func makeBundle(dir, commonName string, now time.Time) (bundle, error) {
-	made, err := os.MkdirTemp(dir, "made-")
+	made, err := os.MkdirTemp(dir, madeFolder)
 	if err != nil {
 		return nil, err
 	}

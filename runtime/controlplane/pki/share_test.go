@@ -135,7 +135,13 @@ func TestKeysThatWereBeingWrittenAreWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(dir, "made-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	wantSame(t, "after a crash", a, share(t, dir, with))
+	if left, _ := filepath.Glob(filepath.Join(dir, "made-*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
 }
 
 func TestKeysThatAreNotTaken(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package sharing keeps equal parts of objects in memory once. A custom resource is decoded
-// into a tree of maps, of which each takes 340 bytes and more: the hundred works of a replica
-// set have one content, and the records of their field managers are alike.
+// into a tree of maps. Each map takes 340 bytes or more. The hundred works of a replica set
+// have the same content, and almost the same records of field managers.
 //
 // It is for watch caches, whose objects nobody changes.
 package sharing

@@ -5,10 +5,12 @@ package watch
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -51,6 +53,28 @@ func ValueOfLabel(label string) handler.EventHandler {
 func Always(name string) handler.EventHandler {
 	return named(func(client.Object) string { return name })
 }
+
+// After delays what a handler enqueues, so that one pass follows changes that come together.
+func After(delay time.Duration, h handler.EventHandler) handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { h.Create(ctx, e, later{q, delay}) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { h.Update(ctx, e, later{q, delay}) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { h.Delete(ctx, e, later{q, delay}) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) {
+			h.Generic(ctx, e, later{q, delay})
+		},
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// later is a queue to which requests are added after a delay.
+type later struct {
+	queue
+	delay time.Duration
+}
+
+func (q later) Add(r reconcile.Request) { q.AddAfter(r, q.delay) }
 
 func named(name func(client.Object) string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {

@@ -43,8 +43,8 @@ func TestLeanWorks(t *testing.T) {
 	}
 }
 
-// The manager's cache has all works, of which the controllers read how they are, and when
-// a complete one is to go.
+// The manager's cache has all works. It keeps what controllers read: how a work is, and when
+// a complete one is deleted.
 func TestAllWorks(t *testing.T) {
 	option := &workv1.DeleteOption{TTLSecondsAfterFinished: ptr.To[int64](5)}
 	w := &workv1.ManifestWork{Spec: spec(`{"a":1}`)}

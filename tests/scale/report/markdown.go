@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kubeFleet is a row of KubeFleet's report: of which of our steps it is, and what it says.
+// kubeFleet is a row of KubeFleet's report, and the step here that it is compared with.
 type kubeFleet struct{ step, latency, controllers, server, store string }
 
 // KubeFleet's report of the first quarter of 2026: 1,000 clusters, 1,000 placements of 100

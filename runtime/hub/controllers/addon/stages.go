@@ -31,7 +31,7 @@ type Stage interface {
 	// again; 0 if nothing but an event is waited for. What it has to say goes into the
 	// status of the copy that it gets, which the stages before it have changed and which is
 	// written after the last one. The copy is nil when there is no such add-on. One without
-	// a UID is about to be created: nothing is written then.
+	// a UID is about to be created: nothing is made for it yet.
 	Pass(
 		ctx context.Context, key types.NamespacedName, a *v1alpha1.ManagedClusterAddOn,
 	) (again time.Duration, err error)

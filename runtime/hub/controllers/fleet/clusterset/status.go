@@ -55,9 +55,9 @@ func (c *Status) Register(m manager.Manager) error {
 
 func relabelled(was, is *clusterv1.ManagedCluster) bool { return !maps.Equal(was.Labels, is.Labels) }
 
-// together is for how long a set waits for more changes of its members before it is
-// written. Clusters come by the hundred, and a write of each of their sets for every one
-// would cost as much as what they are given.
+// together is how long a set waits for more changes of its members before it is written.
+// Clusters come by the hundred: a write of their sets for each would cost as much as all
+// else that is written for it.
 const together = 200 * time.Millisecond
 
 // clusterEvents wakes the sets that have more or fewer members by an event.
@@ -65,10 +65,10 @@ func (c *Status) clusterEvents() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(q queue, sets []string) {
 		for _, set := range sets {
-			q.AddAfter(watch.Request(set), together)
+			q.Add(watch.Request(set))
 		}
 	}
-	return handler.Funcs{
+	return watch.After(together, handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
 			wake(q, c.members.labelled(e.Object.GetName(), e.Object.GetLabels()))
 		},
@@ -78,7 +78,7 @@ func (c *Status) clusterEvents() handler.EventHandler {
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
 			wake(q, c.members.gone(e.Object.GetName()))
 		},
-	}
+	})
 }
 
 // Reconcile counts the members of a set, those that are being deleted included.

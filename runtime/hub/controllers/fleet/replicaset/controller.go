@@ -25,13 +25,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -105,7 +103,9 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := m.GetFieldIndexer().IndexField(context.Background(), &workv1.ManifestWork{}, bySet, labelled); err != nil {
 		return err
 	}
-	c.works = works{Reader: m.GetClient(), of: func(label string) client.ListOption { return client.MatchingFields{bySet: label} }}
+	c.works = works{Reader: m.GetClient(), of: func(label string) client.ListOption {
+		return client.MatchingFields{bySet: label}
+	}}
 	return builder.ControllerManagedBy(m).
 		Named("manifestworkreplicaset").
 		// Its own reports, too: one that was made from an older state of the set is
@@ -122,7 +122,7 @@ func (c *Controller) Register(m manager.Manager) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&workv1.ManifestWork{}, soon{}, builder.WithPredicates(watch.Changed(workChanged))).
+		Watches(&workv1.ManifestWork{}, workEvents(), builder.WithPredicates(watch.Changed(workChanged))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(patch.RetryConflicts(c))
 }
@@ -328,32 +328,17 @@ func workChanged(was, is *workv1.ManifestWork) bool {
 		!apiequality.Semantic.DeepEqual(was.Status, is.Status)
 }
 
-// soon enqueues the set of a work once other works of the set had time to change, too.
-type soon struct{}
-
-var _ handler.EventHandler = soon{}
-
-// Create implements handler.EventHandler.
-func (soon) Create(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) }
-
-// Update implements handler.EventHandler.
-func (soon) Update(_ context.Context, e event.UpdateEvent, q queue) {
-	enqueue(e.ObjectOld, q)
-	enqueue(e.ObjectNew, q)
+// ofWork is the set of a work.
+func ofWork(_ context.Context, o client.Object) []reconcile.Request {
+	if set, ok := setOf(o.GetLabels()[work.ReplicaSetLabel]); ok {
+		return []reconcile.Request{{NamespacedName: set}}
+	}
+	return nil
 }
 
-// Delete implements handler.EventHandler.
-func (soon) Delete(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) }
-
-// Generic implements handler.EventHandler.
-func (soon) Generic(_ context.Context, e event.GenericEvent, q queue) { enqueue(e.Object, q) }
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func enqueue(o client.Object, q queue) {
-	if set, ok := setOf(o.GetLabels()[work.ReplicaSetLabel]); ok {
-		q.AddAfter(reconcile.Request{NamespacedName: set}, gather)
-	}
+// workEvents enqueue the set of a work once other works of the set had time to change, too.
+func workEvents() handler.EventHandler {
+	return watch.After(gather, handler.EnqueueRequestsFromMapFunc(ofWork))
 }
 
 // ofDecision are the sets of a decision's placement.

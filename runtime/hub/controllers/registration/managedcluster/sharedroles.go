@@ -50,8 +50,8 @@ func (c *SharedRoles) Register(m manager.Manager) error {
 }
 
 // clusterComesOrGoes selects deletions, which may be of the last cluster, and new clusters
-// for which a role is not there. To look at all clusters for each new one would cost the
-// more, the more there are.
+// while a role is missing. Looking at all clusters for each new one would cost more with
+// each of them.
 func (c *SharedRoles) clusterComesOrGoes() predicate.Predicate {
 	return predicate.And(watch.Only(watch.Created, watch.Deleted), predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return c.lacksRole() },
@@ -61,8 +61,8 @@ func (c *SharedRoles) clusterComesOrGoes() predicate.Predicate {
 func (c *SharedRoles) lacksRole() bool {
 	for _, role := range roles(nil) {
 		have := &rbacv1.ClusterRole{}
-		err := c.client.Get(context.Background(), client.ObjectKeyFromObject(role), have, client.UnsafeDisableDeepCopy)
-		if err != nil {
+		key := client.ObjectKeyFromObject(role)
+		if c.client.Get(context.Background(), key, have, client.UnsafeDisableDeepCopy) != nil {
 			return true
 		}
 	}

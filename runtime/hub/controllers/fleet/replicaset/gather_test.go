@@ -14,8 +14,8 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// The agents of a hundred clusters report one after the other. That is one pass over the
-// set, and not a hundred, each of which would write the set's status.
+// The agents of a hundred clusters report one after the other. One pass over the set
+// follows, with one write of its status, and not a hundred.
 func TestReportsOfASetAreGathered(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Now())
 	q := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
@@ -29,7 +29,7 @@ func TestReportsOfASetAreGathered(t *testing.T) {
 	}
 	w := &workv1.ManifestWork{}
 	w.Labels = map[string]string{work.ReplicaSetLabel: "apps.web"}
-	ctx, handler := context.Background(), soon{}
+	ctx, handler := context.Background(), workEvents()
 	for range 100 {
 		handler.Create(ctx, event.CreateEvent{Object: w}, q)
 		handler.Update(ctx, event.UpdateEvent{ObjectOld: w, ObjectNew: w}, q)
