@@ -30,19 +30,37 @@ type fault struct {
 	// of is what is at fault; two faults of one round are never of the same.
 	of string
 	// begin makes it go wrong, and end has it over; nil does nothing. The member is the
-	// one that it happens to, where it is not the hub.
+	// one that it happens to, or whose number says which of several hubs it happens to.
 	begin, end func(*lab, *member) error
 }
 
 // diskFull takes a file system of the hub's own.
 const diskFull = "the hub's disk is full"
 
+// faultsOf are the faults of a fleet with one hub, or with several on one etcd.
+func faultsOf(hubs int) []fault {
+	if hubs > 1 {
+		return append(faultsOfReplicas, allFaults...)
+	}
+	return append(faultsOfEmbeddedStore, allFaults...)
+}
+
+var faultsOfEmbeddedStore = []fault{
+	{"the hub is killed in the midst of a write to its log", "hub", tearLog, startHub},
+	{diskFull, "hub", fillDisk, emptyDisk},
+}
+
+var faultsOfReplicas = []fault{
+	{"the hubs are replaced one after the other", "hub", nil, replaceHubs},
+	{"a member of the store is killed", "store", killMember, startMember},
+	{"a member of the store stands still", "store", memberGets(syscall.SIGSTOP), memberGets(syscall.SIGCONT)},
+}
+
 var allFaults = []fault{
 	{"the hub is killed", "hub", killHub, startHub},
 	{"the hub ends in order and comes back", "hub", stopHub, startHub},
-	{"the hub is killed in the midst of a write to its log", "hub", tearLog, startHub},
 	{"the hub stands still", "hub", hubGets(syscall.SIGSTOP), hubGets(syscall.SIGCONT)},
-	{diskFull, "hub", fillDisk, emptyDisk},
+	{"the hub's files are damaged", "hub", damageFiles, startHub},
 	{"the agent is killed", "agent", killAgent, startAgent},
 	{"the agent stands still", "agent", agentGets(syscall.SIGSTOP), agentGets(syscall.SIGCONT)},
 	{"the agent's certificate is damaged", "agent", identity(halve("tls.crt")), startAgent},
@@ -66,15 +84,15 @@ var allFaults = []fault{
 	{"the cluster's answers are lost", "cluster", toCluster((*link).deafen), toCluster((*link).heal)},
 }
 
-func killHub(l *lab, _ *member) error   { return l.hub.Kill() }
-func stopHub(l *lab, _ *member) error   { return l.hub.Stop() }
-func startHub(l *lab, _ *member) error  { return l.hub.Restart() }
+func killHub(l *lab, m *member) error   { return of(l.hubs, m).Kill() }
+func stopHub(l *lab, m *member) error   { return of(l.hubs, m).Stop() }
+func startHub(l *lab, m *member) error  { return of(l.hubs, m).Restart() }
 func killAgent(_ *lab, m *member) error { return m.agent.Kill() }
 
 func startAgent(_ *lab, m *member) error { return m.agent.Restart() }
 
 func hubGets(s syscall.Signal) func(*lab, *member) error {
-	return func(l *lab, _ *member) error { return syscall.Kill(l.hub.PID(), s) }
+	return func(l *lab, m *member) error { return syscall.Kill(of(l.hubs, m).PID(), s) }
 }
 
 func agentGets(s syscall.Signal) func(*lab, *member) error {
@@ -104,7 +122,7 @@ func (l *lab) faultsAndWrites() (injected []string) {
 	}
 	writes := 4 + l.rand.IntN(6)
 	var plans []plan
-	for more := true; more; more = l.rand.IntN(3) == 0 {
+	for more := true; more; more = l.rand.IntN(2) == 0 {
 		p := plan{
 			fault: l.faults[l.rand.IntN(len(l.faults))], member: l.members[l.rand.IntN(len(l.members))],
 			before: l.rand.IntN(writes), ends: time.Duration(50+l.rand.IntN(2500)) * time.Millisecond,
@@ -132,7 +150,10 @@ func (l *lab) faultsAndWrites() (injected []string) {
 				continue
 			}
 			l.note("%s, at %s, for %s", p.name, p.member.name, p.ends)
-			testkit.Must(l.t, p.begin(l, p.member))
+			l.troubled = p.member
+			if p.begin != nil {
+				testkit.Must(l.t, p.begin(l, p.member))
+			}
 			if p.end != nil {
 				over.Go(func() error {
 					<-time.After(p.ends)
@@ -176,7 +197,7 @@ func halve(part string) func(*lab, map[string][]byte) error {
 // expire has the hub's authority sign a certificate that is like the agent's, but was
 // valid until a minute ago.
 func (l *lab) expire(of map[string][]byte) error {
-	pki := filepath.Join(l.hubDir, "hub", "pki")
+	pki := filepath.Join(l.hubDir, "hub-0", "pki")
 	authority, err := tls.LoadX509KeyPair(filepath.Join(pki, "ca.crt"), filepath.Join(pki, "ca.key"))
 	if err != nil {
 		return err
@@ -192,13 +213,32 @@ func (l *lab) expire(of map[string][]byte) error {
 	return err
 }
 
-// tearLog kills the hub and adds to the log of its store the beginning of a record whose
-// rest never came to the disk.
-func tearLog(l *lab, _ *member) error {
-	if err := l.hub.Kill(); err != nil {
+// damageFiles kills a hub and loses the second half of the files that it can make again.
+func damageFiles(l *lab, m *member) error {
+	if err := killHub(l, m); err != nil {
 		return err
 	}
-	logs, err := filepath.Glob(filepath.Join(l.hubDir, "hub", "etcd", "member", "wal", "*.wal"))
+	dir := filepath.Dir(of(l.hubs, m).Kubeconfig)
+	for _, file := range []string{"admin.kubeconfig", "pki/serving.crt", "pki/serving.key", "pki/ca-bundle.crt"} {
+		file = filepath.Join(dir, filepath.FromSlash(file))
+		info, err := os.Stat(file)
+		if err == nil {
+			err = os.Truncate(file, info.Size()/2)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tearLog kills the hub and adds to the log of its store the beginning of a record whose
+// rest never came to the disk.
+func tearLog(l *lab, m *member) error {
+	if err := killHub(l, m); err != nil {
+		return err
+	}
+	logs, err := filepath.Glob(filepath.Join(l.hubDir, "hub-0", "etcd", "member", "wal", "*.wal"))
 	if err != nil || len(logs) == 0 {
 		return errors.Join(err, errors.New("the store has no log"))
 	}

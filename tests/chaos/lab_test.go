@@ -12,8 +12,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,14 +73,16 @@ type lab struct {
 	t              *testing.T
 	rand           *rand.Rand
 	muster         string
-	hub            *testhub.Process
+	hubs           []*testhub.Process // one, or the replicas that share a store
+	store          []*testhub.Process // members of the replicas' etcd
 	hubDir         string
-	mayHaveEnded   bool          // whether the hub may have given up in this round
+	mayHaveEnded   bool          // whether a hub may have given up in this round
 	ca             []byte        // that the hub's certificate is from
-	admin          client.Client // past every fault
+	admin          client.Client // past every fault of a network
 	users          *link
 	user           client.Client // by way of users
 	members        []*member
+	troubled       *member // whom the fault of this round has met that began last
 	model          model
 	faults         []fault
 	infrastructure *infrastructure
@@ -89,6 +93,7 @@ type lab struct {
 
 // member is a managed cluster in memory, with an agent that is a process.
 type member struct {
+	number           int
 	name             string
 	cluster          *memcluster.Cluster
 	client           client.Client
@@ -103,10 +108,22 @@ func TestNoFaultLosesAnything(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64N(1_000_000) + 1
 	}
-	t.Logf("replay with: go test ./tests/chaos -run %s -args -faults %d -seed %d", t.Name(), *faults, *seed)
-	l := newLab(t)
+	for _, x := range []struct {
+		name           string
+		hubs, injected int
+	}{{"one hub", 1, *faults}, {"three hubs", 3, (*faults + 1) / 2}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel() // It mostly waits.
+			inject(t, x.hubs, x.injected)
+		})
+	}
+}
+
+func inject(t *testing.T, hubs, injections int) {
+	t.Logf("replay with: make test-faults LAB=%s FAULTS=%d SEED=%d", path.Base(t.Name()), *faults, *seed)
+	l := newLab(t, hubs)
 	counts := map[string]int{}
-	for injected := 0; injected < *faults; {
+	for injected := 0; injected < injections; {
 		l.nextRound()
 		began := time.Now()
 		went := l.faultsAndWrites()
@@ -130,7 +147,7 @@ func (l *lab) nextRound() {
 	l.rand = rand.New(rand.NewPCG(*seed, uint64(l.round))) //nolint:gosec // to be replayed
 	before := max(0, slices.IndexFunc(l.log, func(line string) bool { return line == roundLine(l.round-1) }))
 	l.log = append(slices.Clone(l.log[before:]), roundLine(l.round))
-	l.mayHaveEnded = false
+	l.mayHaveEnded, l.troubled = false, nil
 }
 
 func roundLine(n int) string { return fmt.Sprintf("--- round %d", n) }
@@ -139,22 +156,32 @@ func (l *lab) note(format string, args ...any) {
 	l.log = append(l.log, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T, hubs int) *lab {
 	skipWithoutTerraform(t)
 	logging.Setup(context.Background(), io.Discard, 0, false)
-	l := &lab{t: t, model: model{}, faults: slices.Clone(allFaults)}
+	l := &lab{t: t, model: model{}, faults: faultsOf(hubs)}
 	var err error
 	l.muster, err = (&testhub.Builder{}).Path(t.TempDir())
 	testkit.Must(t, err)
-	l.hubDir = l.makeDisk()
-	l.hub, err = testhub.StartHub(l.muster, filepath.Join(l.hubDir, "hub"), "--auto-approve", tokenUser)
+	l.users = newLink(t)
+	flags := []string{"--auto-approve", tokenUser}
+	if hubs == 1 {
+		l.hubDir = l.makeDisk()
+	} else {
+		l.hubDir = t.TempDir()
+		flags = append(flags, "--etcd-servers", l.startStore(), "--replica-key-file", l.replicaKey())
+	}
+	for i := range hubs {
+		hub, err := testhub.StartHub(l.muster, filepath.Join(l.hubDir, "hub-"+strconv.Itoa(i)), flags...)
+		testkit.Must(t, err)
+		t.Cleanup(func() { _ = hub.Kill() })
+		l.hubs = append(l.hubs, hub)
+	}
+	l.users.leadTo(l.addresses()...)
+	config, err := clientcmd.BuildConfigFromFlags("", l.hubs[0].Kubeconfig)
 	testkit.Must(t, err)
-	t.Cleanup(func() { _ = l.hub.Kill() })
-	config, err := clientcmd.BuildConfigFromFlags("", l.hub.Kubeconfig)
-	testkit.Must(t, err)
-	config.QPS = -1
+	config.Host, config.QPS = "https://"+newLink(t, l.addresses()...).address(), -1
 	l.admin, l.ca = l.client(config), config.CAData
-	l.users = newLink(t, address(t, l.hub.URL))
 	l.infrastructure = newInfrastructure(t, config, "https://"+l.users.address())
 	behind := rest.CopyConfig(config)
 	behind.Host, behind.Timeout = "https://"+l.users.address(), patience
@@ -168,6 +195,19 @@ func newLab(t *testing.T) *lab {
 	}
 	l.converge()
 	return l
+}
+
+// addresses are where the hubs serve.
+func (l *lab) addresses() (all []string) {
+	for _, hub := range l.hubs {
+		all = append(all, address(l.t, hub.URL))
+	}
+	return all
+}
+
+// of is the one of some processes that a fault meets which meets a member.
+func of(processes []*testhub.Process, m *member) *testhub.Process {
+	return processes[m.number%len(processes)]
 }
 
 func (l *lab) client(config *rest.Config) client.Client {
@@ -189,14 +229,15 @@ func address(t testing.TB, at string) string {
 
 // onboard adds a cluster, whose agent joins by the token.
 func (l *lab) onboard() {
-	m := &member{name: fmt.Sprintf("c%d", len(l.members)+1), cluster: memcluster.New()}
+	number := len(l.members) + 1
+	m := &member{number: number, name: fmt.Sprintf("c%d", number), cluster: memcluster.New()}
 	kinds, err := crds.ManagedCluster()
 	testkit.Must(l.t, err)
 	testkit.Must(l.t, definitions.Install(context.Background(), m.cluster.Config(), kinds))
 	m.client = l.client(m.cluster.Config())
 	server := httptest.NewServer(m.cluster)
 	l.t.Cleanup(server.CloseClientConnections)
-	m.toHub, m.toCluster = newLink(l.t, address(l.t, l.hub.URL)), newLink(l.t, address(l.t, server.URL))
+	m.toHub, m.toCluster = newLink(l.t, l.addresses()...), newLink(l.t, address(l.t, server.URL))
 	bootstrap := l.kubeconfig(kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Server: "https://" + m.toHub.address(), CAData: l.ca, Token: token.String(),
 	})
@@ -254,7 +295,9 @@ func (l *lab) report() string {
 	for _, line := range l.log {
 		fmt.Fprintln(&b, line)
 	}
-	fmt.Fprintf(&b, "--- hub\n%s", tail(l.hub.Log()))
+	for i, hub := range l.hubs {
+		fmt.Fprintf(&b, "--- hub %d\n%s", i, tail(hub.Log()))
+	}
 	for _, m := range l.members {
 		fmt.Fprintf(&b, "--- agent of %s\n%s", m.name, tail(m.agent.Log()))
 	}
@@ -336,16 +379,18 @@ func (l *lab) converged() error {
 	return nil
 }
 
-// serving checks that the hub answers. One that may have given up is started again.
+// serving checks that the hubs run and answer. One that may have given up is started again.
 func (l *lab) serving() error {
-	select {
-	case err := <-l.hub.Exited():
-		if !l.mayHaveEnded {
-			return fmt.Errorf("the hub has ended by itself: %w", err)
-		} else if err := l.hub.Restart(); err != nil {
-			return err
+	for i, hub := range l.hubs {
+		select {
+		case err := <-hub.Exited():
+			if !l.mayHaveEnded {
+				return fmt.Errorf("the hub %d has ended by itself: %w", i, err)
+			} else if err := hub.Restart(); err != nil {
+				return err
+			}
+		default:
 		}
-	default:
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

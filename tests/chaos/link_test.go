@@ -9,13 +9,15 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
-// link is a TCP proxy in front of a server, through which connections are broken as
-// networks break them. It is safe for concurrent use.
+// link is a TCP proxy in front of servers, through which connections are broken as
+// networks break them. It gives the servers connections by turns, and leaves out those
+// that take none. It is safe for concurrent use.
 type link struct {
-	server   string // host:port
 	listener net.Listener
+	turn     int // of serve alone
 
 	mu       sync.Mutex
+	servers  []string // host:port
 	open     map[*connection]struct{}
 	delay    time.Duration // of each piece of data, both ways
 	deaf     bool          // what clients send arrives, and answers are lost
@@ -32,11 +34,11 @@ type connection struct {
 	dead bool
 }
 
-func newLink(t testing.TB, server string) *link {
+func newLink(t testing.TB, servers ...string) *link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
-	l := &link{server: server, listener: listener, open: map[*connection]struct{}{}}
+	l := &link{servers: servers, listener: listener, open: map[*connection]struct{}{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -52,21 +54,18 @@ func newLink(t testing.TB, server string) *link {
 
 func (l *link) address() string { return l.listener.Addr().String() }
 
+// leadTo sets the servers.
+func (l *link) leadTo(servers ...string) { l.set(func() { l.servers = servers }) }
+
 func (l *link) serve() {
 	for {
 		client, err := l.listener.Accept()
 		if err != nil {
 			return
 		}
-		l.mu.Lock()
-		refusing := l.refusing
-		l.mu.Unlock()
-		server, err := net.Dial("tcp", l.server)
-		if err != nil || refusing {
+		server := l.dial()
+		if server == nil {
 			_ = client.Close()
-			if err == nil {
-				_ = server.Close()
-			}
 			continue
 		}
 		c := &connection{link: l, client: client, server: server}
@@ -76,6 +75,22 @@ func (l *link) serve() {
 		go c.copy(server, client, false)
 		go c.copy(client, server, true)
 	}
+}
+
+// dial connects to the next server that takes connections; nil is none of them.
+func (l *link) dial() net.Conn {
+	l.mu.Lock()
+	servers, refusing := l.servers, l.refusing
+	l.mu.Unlock()
+	for range servers {
+		l.turn++
+		if server, err := net.Dial("tcp", servers[l.turn%len(servers)]); err == nil && refusing {
+			_ = server.Close()
+		} else if err == nil {
+			return server
+		}
+	}
+	return nil
 }
 
 // close ends all connections and lets nobody connect.

@@ -73,6 +73,15 @@ func (l *lab) write() {
 	}
 }
 
+// member is the one that a write is for: mostly one that is in trouble.
+func (l *lab) member() *member {
+	m := l.members[l.rand.IntN(len(l.members))]
+	if l.troubled != nil && l.rand.IntN(3) > 0 {
+		return l.troubled
+	}
+	return m
+}
+
 func (l *lab) pick(of []string) string { return of[l.rand.IntN(len(of))] }
 
 // newContent makes up what a work puts into its cluster.
@@ -103,7 +112,7 @@ func (c content) manifests() (manifests []workv1.Manifest) {
 }
 
 func (l *lab) writeWork() {
-	in, name := l.members[l.rand.IntN(len(l.members))].name, "w"+strconv.Itoa(l.rand.IntN(6))
+	in, name := l.member().name, "w"+strconv.Itoa(l.rand.IntN(6))
 	c := l.newContent(in + "-" + name)
 	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}}
 	l.put("work "+in+"/"+name, c.String(), mw, func() { mw.Spec.Workload.Manifests = c.manifests() })
@@ -125,14 +134,14 @@ func (l *lab) writeSet() {
 }
 
 func (l *lab) writeAddOn() {
-	in := l.members[l.rand.IntN(len(l.members))].name
+	in := l.member().name
 	a := &addonv1alpha1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: addOnName}}
 	l.put("add-on "+in, "on", a, func() {})
 }
 
 // writeGroup moves a cluster to a group.
 func (l *lab) writeGroup() {
-	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: l.members[l.rand.IntN(len(l.members))].name}}
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: l.member().name}}
 	group, name := l.pick(groups), "group "+mc.Name
 	ctx := context.Background()
 	if err := l.user.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil || mc.Labels[groupLabel] == group {

@@ -65,6 +65,17 @@ func StartControlPlane(program, dir string, flags ...string) (*Process, error) {
 	return start(&Process{program: program, args: append([]string{"controlplane"}, flags...), dir: dir}, "0")
 }
 
+// StoreCommand is the argument by which StartStore's program knows that it is to be a
+// member of an etcd.
+const StoreCommand = "etcd-member"
+
+// StartStore starts a member of an etcd outside of any hub, whose state is in dir. program
+// says that it is ready as a cluster does, with its URL for clients, and takes further
+// flags.
+func StartStore(program, dir string, flags ...string) (*Process, error) {
+	return start(&Process{program: program, args: append([]string{StoreCommand}, flags...), dir: dir}, "0")
+}
+
 // StartAgent starts an agent as a process of its own.
 // It serves no health address and is not waited for.
 func StartAgent(program, name, bootstrapKubeconfig, clusterKubeconfig string, flags ...string) (*Process, error) {

@@ -91,7 +91,8 @@ func load(dir string) (*Authority, error) {
 	case errors.Is(err, errNotThePair):
 		return nil, fmt.Errorf("certificate authority: %s is not the key of %s: restore the pair from one backup", a.KeyFile, a.CertFile)
 	case err != nil:
-		return nil, fmt.Errorf("certificate authority %s, %s: %w", a.CertFile, a.KeyFile, err)
+		return nil, fmt.Errorf("certificate authority %s, %s: %w: restore both files from one backup; "+
+			"clusters that joined trust just this pair", a.CertFile, a.KeyFile, err)
 	}
 	a.CertPEM, a.cert, a.key = certPEM, cert, key
 	return a, a.readPrevious(dir)

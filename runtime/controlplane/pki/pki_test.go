@@ -64,16 +64,22 @@ func TestServingCertificateIsValidForItsHosts(t *testing.T) {
 }
 
 func TestHalfAnAuthorityIsRefused(t *testing.T) {
-	for _, missing := range []string{"ca.crt", "ca.key"} {
-		dir := t.TempDir()
-		if _, err := LoadOrCreateAuthority(dir, "muster hub", now); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(filepath.Join(dir, missing)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadOrCreateAuthority(dir, "muster hub", now); err == nil || !strings.Contains(err.Error(), missing) || !strings.Contains(err.Error(), "backup") {
-			t.Errorf("without %s: got %v, want an error that names it and the remedy", missing, err)
+	for what, damage := range map[string]func(file string) error{
+		"without":      os.Remove,
+		"with half of": func(file string) error { return os.Truncate(file, 100) },
+	} {
+		for _, damaged := range []string{"ca.crt", "ca.key"} {
+			dir := t.TempDir()
+			if _, err := LoadOrCreateAuthority(dir, "muster hub", now); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(filepath.Join(dir, damaged)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := LoadOrCreateAuthority(dir, "muster hub", now)
+			if err == nil || !strings.Contains(err.Error(), damaged) || !strings.Contains(err.Error(), "backup") {
+				t.Errorf("%s %s: got %v, want an error that names it and the remedy", what, damaged, err)
+			}
 		}
 	}
 }
