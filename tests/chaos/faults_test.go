@@ -176,8 +176,8 @@ func identity(change func(*lab, map[string][]byte) error) func(*lab, *member) er
 		}
 		ctx, s := context.Background(), &corev1.Secret{}
 		key := client.ObjectKey{Namespace: cluster.AgentNamespace, Name: cluster.HubKubeconfigSecret}
-		if err := m.client.Get(ctx, key, s); err != nil {
-			return client.IgnoreNotFound(err) // it has none yet
+		if err := m.client.Get(ctx, key, s); err != nil || len(s.Data) == 0 {
+			return client.IgnoreNotFound(err) // it has none, or not again yet
 		}
 		if err := change(l, s.Data); err != nil {
 			return err
