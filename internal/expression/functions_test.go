@@ -184,7 +184,7 @@ func (m *meter) run(t *testing.T, text string, variables map[string]any) (int64,
 // calibrate measures what a unit takes on this machine now.
 func (m *meter) calibrate(t *testing.T) {
 	t.Helper()
-	units, took, err := m.run(t, "ints.all(x, ints.all(y, x + y >= 0))", inputs(200))
+	units, took, err := m.run(t, "ints.all(x, ints.all(y, x + y >= 0))", inputs(100))
 	if err != nil {
 		t.Fatal(err)
 	}
