@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -175,7 +176,15 @@ func run(ctx context.Context, o Options, server *controlplane.Server, agents *au
 		return stopped(ctx, errors.Join(err, <-controllers))
 	}
 	ready(Ready{URL: server.URL, Kubeconfig: server.Kubeconfig, Authorizer: server.Authorizer})
-	return stopped(ctx, <-controllers)
+	backupsCtx, stopBackups := context.WithCancel(ctx)
+	var backups sync.WaitGroup
+	if o.Backups != nil {
+		backups.Go(func() { o.Backups.Run(backupsCtx, o.Clock, o.DataDir, o.Log.WithName("backup")) })
+	}
+	err := <-controllers
+	stopBackups()
+	backups.Wait()
+	return stopped(ctx, err)
 }
 
 // stopped is the error of a hub that ends: none when its context was cancelled.

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/backup"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
@@ -62,6 +63,10 @@ type Options struct {
 	// replicas, by which they share their certificate authority and service-account key
 	// through EtcdServers. Without it, each needs a copy of the first one's folder pki.
 	ReplicaKeyFile string
+
+	// Backups are made while the hub runs; nil makes none. The store of EtcdServers is
+	// backed up where that runs.
+	Backups *backup.Schedule
 
 	// ReplaceLostKeys makes the hub start with keys other than those that its
 	// store was made with (--replace-lost-keys), as after their loss.
@@ -137,6 +142,15 @@ func (o *Options) complete() error {
 	}
 	if o.Features == nil {
 		o.Features = features.NewHub()
+	}
+	if o.Backups != nil {
+		if len(o.EtcdServers) > 0 {
+			return errors.New("--backup-dir is for the store in the data directory: back up that of --etcd-servers " +
+				"with etcdctl snapshot save, and keep the file of --replica-key-file")
+		}
+		if err := o.Backups.Validate(o.DataDir); err != nil {
+			return err
+		}
 	}
 	if err := features.Check(o.Features); err != nil {
 		return err

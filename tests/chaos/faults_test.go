@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -45,7 +47,11 @@ func faultsOf(hubs int) []fault {
 	return append(faultsOfEmbeddedStore, allFaults...)
 }
 
+// hubRestored is a fault after which the hub knows what it did when the fault began.
+const hubRestored = "the hub's machine is lost, and it is restored from a backup"
+
 var faultsOfEmbeddedStore = []fault{
+	{hubRestored, "hub", loseHub, restoreHub},
 	{"the hub is killed in the midst of a write to its log", "hub", tearLog, startHub},
 	{diskFull, "hub", fillDisk, emptyDisk},
 }
@@ -137,7 +143,8 @@ func (l *lab) faultsAndWrites() (injected []string) {
 		joins = l.rand.IntN(writes)
 	}
 	finish := func() {}
-	if l.rand.IntN(5) == 0 {
+	// A backup is made between two writes here, but in the midst of an apply.
+	if l.rand.IntN(5) == 0 && !slices.Contains(injected, hubRestored) {
 		finish = l.writeInfrastructure()
 	}
 	var over errgroup.Group
@@ -231,6 +238,39 @@ func damageFiles(l *lab, m *member) error {
 	}
 	return nil
 }
+
+// loseHub backs a hub up, kills it, and removes all that it had.
+func loseHub(l *lab, _ *member) error {
+	if err := os.Remove(l.backup()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	dir := filepath.Join(l.hubDir, "hub-0")
+	err := l.run("hub", "backup", "--data-dir", dir, "--passphrase-file", l.passphrase(), "--output", l.backup())
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.hubs[0].Kill(), os.RemoveAll(dir))
+}
+
+func restoreHub(l *lab, m *member) error {
+	dir := filepath.Join(l.hubDir, "hub-0")
+	if err := l.run("hub", "restore", l.backup(), "--data-dir", dir, "--passphrase-file", l.passphrase()); err != nil {
+		return err
+	}
+	return startHub(l, m)
+}
+
+func (l *lab) run(args ...string) error {
+	if out, err := exec.Command(l.muster, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("muster %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func (l *lab) backup() string { return filepath.Join(l.hubDir, "backup") }
+
+// passphrase is the file with the secret of the backups.
+func (l *lab) passphrase() string { return l.secret("passphrase") }
 
 // tearLog kills the hub and adds to the log of its store the beginning of a record whose
 // rest never came to the disk.

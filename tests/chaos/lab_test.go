@@ -169,7 +169,7 @@ func newLab(t *testing.T, hubs int) *lab {
 		l.hubDir = l.makeDisk()
 	} else {
 		l.hubDir = t.TempDir()
-		flags = append(flags, "--etcd-servers", l.startStore(), "--replica-key-file", l.replicaKey())
+		flags = append(flags, "--etcd-servers", l.startStore(), "--replica-key-file", l.secret("replica.key"))
 	}
 	for i := range hubs {
 		hub, err := testhub.StartHub(l.muster, filepath.Join(l.hubDir, "hub-"+strconv.Itoa(i)), flags...)

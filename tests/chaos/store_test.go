@@ -92,7 +92,8 @@ func (l *lab) startStore() string {
 	for i, name := range names {
 		starting.Go(func() error {
 			p, err := testhub.StartStore(os.Args[0], filepath.Join(l.hubDir, name),
-				"--name", name, "--client", clients[i], "--peer", strings.TrimPrefix(peers[i], name+"="), "--cluster", strings.Join(peers, ","))
+				"--name", name, "--client", clients[i], "--peer", strings.TrimPrefix(peers[i], name+"="),
+				"--cluster", strings.Join(peers, ","))
 			if err == nil {
 				l.store[i] = p
 				l.t.Cleanup(func() { _ = p.Kill() })
@@ -104,9 +105,12 @@ func (l *lab) startStore() string {
 	return strings.Join(clients, ",")
 }
 
-// replicaKey is the file with the secret that the hubs share.
-func (l *lab) replicaKey() string {
-	file := filepath.Join(l.hubDir, "replica.key")
+// secret is a file with a secret.
+func (l *lab) secret(name string) string {
+	file := filepath.Join(l.hubDir, name)
+	if _, err := os.Stat(file); err == nil {
+		return file
+	}
 	testkit.Must(l.t, os.WriteFile(file, []byte(rand.Text()+rand.Text()), 0o600))
 	return file
 }

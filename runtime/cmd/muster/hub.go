@@ -27,6 +27,7 @@ func newHubCommand() *cobra.Command {
 	gates := features.NewHub()
 	o := hub.Options{Features: gates}
 	var cleaned, sniCertKeys []string
+	var backups backupFlags
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub that clusters join",
@@ -55,6 +56,9 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.NamedCertificates, err = parseCertKeys(sniCertKeys); err != nil {
 				return err
 			}
+			if o.Backups, err = backups.schedule(); err != nil {
+				return err
+			}
 			go gctuner.Run(cmd.Context(), clock.RealClock{})
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
@@ -62,7 +66,8 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 		},
 	}
 	hubCommandFlags(cmd.Flags(), &o, &cleaned, &sniCertKeys)
-	cmd.AddCommand(newHubCACommand())
+	backups.add(cmd.Flags())
+	cmd.AddCommand(newHubCACommand(), newHubBackupCommand(), newHubRestoreCommand())
 	features.AddFlag(cmd.Flags(), gates)
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd

@@ -40,7 +40,9 @@ const (
 	// reads that many again.
 	snapshotCount = 5000
 
-	// maxSocketPath is what the kernel takes as the name of a Unix socket.
+	// socketName is what a member's socket is called, and maxSocketPath how long a name of
+	// one may be.
+	socketName    = "etcd.sock"
 	maxSocketPath = 100
 
 	readyTimeout = time.Minute
@@ -203,23 +205,29 @@ func (s *Server) removeSocketDir() {
 	}
 }
 
+// socketPath makes the folder of the socket. Where the name of a socket in runDir is too
+// long for the kernel, it is in a new temporary folder, and a link in runDir leads there.
 func (s *Server) socketPath(runDir string) (string, error) {
-	path := filepath.Join(runDir, "etcd.sock")
-	if len(path) > maxSocketPath {
-		tmp, err := os.MkdirTemp("", "muster-etcd-") // mode 0700
-		if err != nil {
-			return "", fmt.Errorf("make a folder for etcd's socket: %w", err)
-		}
-		s.socketDir = tmp
-		return filepath.Join(tmp, "etcd.sock"), nil
-	}
 	if err := os.MkdirAll(runDir, 0o700); err != nil {
 		return "", fmt.Errorf("make a folder for etcd's socket: %w", err)
 	}
 	if err := os.Chmod(runDir, 0o700); err != nil {
 		return "", fmt.Errorf("close the folder of etcd's socket to others: %w", err)
 	}
-	return path, nil
+	path := filepath.Join(runDir, socketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("remove the socket of a member that was killed: %w", err)
+	}
+	if len(path) <= maxSocketPath {
+		return path, nil
+	}
+	tmp, err := os.MkdirTemp("", "muster-etcd-") // mode 0700
+	if err != nil {
+		return "", fmt.Errorf("make a folder for etcd's socket: %w", err)
+	}
+	s.socketDir = tmp
+	socket := filepath.Join(tmp, socketName)
+	return socket, os.Symlink(socket, path)
 }
 
 func config(dir, socket string, f *failures, log *slog.Logger) *embed.Config {
