@@ -229,7 +229,9 @@ func TestWritesOfManyClusters(t *testing.T) {
 	}
 	got := requests.take()
 	t.Logf("to change: %v", got)
-	if got["PATCH manifestworks"] != n || got["PATCH managedclusteraddons"] != n || len(got) != 2 {
+	// An add-on whose work's change is seen late needs a second write.
+	if writes := got["PATCH managedclusteraddons"]; got["PATCH manifestworks"] != n || writes < n || writes > n+n/4 ||
+		len(got) != 2 {
 		t.Errorf("a change of one configuration in %d clusters needs %v", n, got)
 	}
 	// What matters to nobody here.
