@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -88,6 +90,7 @@ var allFaults = []fault{
 	{"the cluster can't be reached", "cluster", toCluster((*link).close), toCluster((*link).heal)},
 	{"the network to the cluster is slow", "cluster", toCluster((*link).slow), toCluster((*link).heal)},
 	{"the cluster's answers are lost", "cluster", toCluster((*link).deafen), toCluster((*link).heal)},
+	{"the cluster refuses writes", "cluster", refuseWrites(true), refuseWrites(false)},
 }
 
 func killHub(l *lab, m *member) error   { return of(l.hubs, m).Kill() }
@@ -115,6 +118,25 @@ func toCluster(change func(*link)) func(*lab, *member) error {
 
 func ofUsers(change func(*link)) func(*lab, *member) error {
 	return func(l *lab, _ *member) error { change(l.users); return nil }
+}
+
+// refuser is a cluster's API server, which refuses every other write while it refuses.
+type refuser struct {
+	http.Handler
+	refusing atomic.Bool
+	writes   atomic.Int64
+}
+
+func (f *refuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && f.refusing.Load() && f.writes.Add(1)%2 == 0 {
+		http.Error(w, "a write that a test refuses", http.StatusInternalServerError)
+		return
+	}
+	f.Handler.ServeHTTP(w, r)
+}
+
+func refuseWrites(refusing bool) func(*lab, *member) error {
+	return func(_ *lab, m *member) error { m.server.refusing.Store(refusing); return nil }
 }
 
 // faultsAndWrites lets users write, and something go wrong meanwhile. It returns what went

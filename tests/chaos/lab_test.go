@@ -99,6 +99,7 @@ type member struct {
 	client           client.Client
 	agent            *testhub.Process
 	toHub, toCluster *link // the agent's networks
+	server           *refuser
 }
 
 // TestNoFaultLosesAnything lets users write while processes, networks and disks fail, and
@@ -235,7 +236,8 @@ func (l *lab) onboard() {
 	testkit.Must(l.t, err)
 	testkit.Must(l.t, definitions.Install(context.Background(), m.cluster.Config(), kinds))
 	m.client = l.client(m.cluster.Config())
-	server := httptest.NewServer(m.cluster)
+	m.server = &refuser{Handler: m.cluster}
+	server := httptest.NewServer(m.server)
 	l.t.Cleanup(server.CloseClientConnections)
 	m.toHub, m.toCluster = newLink(l.t, l.addresses()...), newLink(l.t, address(l.t, server.URL))
 	bootstrap := l.kubeconfig(kubeconfig.Config{
