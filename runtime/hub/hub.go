@@ -71,6 +71,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	defer dir.Close()
 	agents := authorization.NewAgents()
 	o.budgets = budget.New(*o.Budgets, agents.Owners(), o.Clock)
+	o.budgets.Shared = len(o.EtcdServers) > 0
 	authorizers := []extension.Authorizer{authorization.BoundBootstrapTokens(), snapshot.Authorizer()}
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())

@@ -35,6 +35,11 @@ import (
 // all of them has so many times the rate. What is kept is counted in the store, which
 // the replicas share.
 type Budgets struct {
+	// Shared says that replicas of the hub may write to the same store. Then a count of
+	// more than a part of a budget, firstCount, is believed for recountAfter only. It is set
+	// before the first request.
+	Shared bool
+
 	limits Limits
 	owners Owners
 	clock  clock.PassiveClock

@@ -322,3 +322,26 @@ func TestLargeObjectsAreChangedOneAfterTheOther(t *testing.T) {
 		t.Errorf("%d owners are left", len(b.changes))
 	}
 }
+
+// Three replicas write to one store. What one has counted others add to, so it is counted
+// again, and an owner that goes round gets no more than with one.
+func TestReplicasShareWhatANamespaceMayHold(t *testing.T) {
+	many := func(l *Limits) { l.Cluster.Default.Creations = Rate{1000, 1000}; l.Cluster.Written = Rate{1e6, 1e6} }
+	replicas := []books{newBooks(many), newBooks(many), newBooks(many)}
+	shared := replicas[0].store
+	for _, r := range replicas {
+		r.Shared = true
+		r.SetStore(shared)
+	}
+	for range 200 {
+		for _, r := range replicas {
+			if r.Charge(context.Background(), creation(agent, 10)) == nil {
+				shared.kept.Objects++
+			}
+			r.clock.Step(recountAfter)
+		}
+	}
+	if shared.kept.Objects != 100 {
+		t.Errorf("the store has %d objects of a budget of 100", shared.kept.Objects)
+	}
+}

@@ -88,7 +88,11 @@ func (b *Budgets) forecast(kind Kind, w extension.Write) (kept, bool) {
 	if with.counted.IsZero() {
 		return with, !with.allows(kind, firstCount)
 	}
-	return with, !with.allows(kind, 1) && b.clock.Since(with.counted) >= recountAfter
+	part := 1.0
+	if b.Shared {
+		part = firstCount // others may have added to what was counted
+	}
+	return with, !with.allows(kind, part) && b.clock.Since(with.counted) >= recountAfter
 }
 
 // count asks the store.
