@@ -59,6 +59,12 @@ const serviceAccountIssuer = "https://kubernetes.default.svc"
 // no pods that need more.
 const maxTokenLife = 24 * time.Hour
 
+// moveChance is the chance that a request asks its client to open a new connection, where
+// there may be replicas. A load balancer chooses one for it, so a replica that comes back
+// gets its part of the load. Requests and watches in progress stay on the old connection.
+// It is the greatest that the API server takes: a TLS handshake for 50 requests.
+const moveChance = 0.02
+
 // buildChain puts the three API servers of a control plane behind each other:
 // aggregation, the built-in resources, custom resources.
 func buildChain(ctx context.Context, o Options, listener net.Listener, files certificateFiles, etcdServers []string) (*aggregatorapiserver.APIAggregator, error) {
@@ -119,6 +125,9 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	// Priority and fairness costs 0.3 s of the start; see fairness.
 	s.Features.EnablePriorityAndFairness = false
 	s.Features.EnableProfiling = o.Profiling
+	if len(o.EtcdServers) > 0 {
+		s.GenericServerRunOptions.GoawayChance = moveChance
+	}
 
 	registerPlugins(s, o.AdmissionPlugins)
 	return s
