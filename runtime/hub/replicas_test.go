@@ -181,7 +181,8 @@ func TestReplicasRestartOneByOne(t *testing.T) {
 	go func() {
 		defer close(wrote)
 		for n := 0; ctx.Err() == nil; n++ {
-			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("write-%d", n)}}
+			object := &corev1.ConfigMap{}
+			object.Namespace, object.Name = metav1.NamespaceDefault, fmt.Sprintf("write-%d", n)
 			if err := c.Create(ctx, object); err != nil {
 				refused++
 				continue
@@ -211,7 +212,8 @@ func TestReplicasRestartOneByOne(t *testing.T) {
 			}
 			return err
 		})
-		t.Logf("replica %d: stopped in %v, a leader after %v, %d connections so far", i, stopped, time.Since(began), connections.Load())
+		t.Logf("replica %d: stopped in %v, a leader after %v, %d connections so far",
+			i, stopped, time.Since(began), connections.Load())
 		_, again, err := start(replicas[i])
 		testkit.Must(t, err)
 		stop[i] = sync.OnceValue(again)
@@ -239,5 +241,6 @@ func TestReplicasRestartOneByOne(t *testing.T) {
 			t.Errorf("the acknowledged write %s is lost", name)
 		}
 	}
-	t.Logf("%d writes acknowledged, %d failed, %d handovers, %d connections", len(written), refused, handovers, connections.Load())
+	t.Logf("%d writes acknowledged, %d failed, %d handovers, %d connections",
+		len(written), refused, handovers, connections.Load())
 }
