@@ -53,7 +53,8 @@ The file is for age recipients (age-encryption.org), or for who knows a passphra
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", "", "folder that keeps the hub's state (required)")
 	f.StringArrayVar(&recipients, "recipient", nil, "age recipient that can open the backup; may be repeated")
-	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that opens the backup, in place of --recipient")
+	f.StringVar(&passphraseFile, "passphrase-file", "",
+		"file with the passphrase that opens the backup, in place of --recipient")
 	f.StringVar(&output, "output", "", "file to write; - is the standard output (required)")
 	_ = cmd.MarkFlagRequired("data-dir")
 	_ = cmd.MarkFlagRequired("output")
@@ -77,7 +78,8 @@ Never run the restored hub beside the one that it was copied from.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if check == (dir != "") {
-				return errors.New("give --data-dir to restore the backup, or --check to find out whether it can be restored")
+				return errors.New("give --data-dir to restore the backup, " +
+					"or --check to find out whether it can be restored")
 			}
 			by, err := backup.Identities(identityFile, passphraseFile)
 			if err != nil {
@@ -91,7 +93,8 @@ Never run the restored hub beside the one that it was copied from.`,
 			if dir != "" {
 				done = "is restored: start the hub on " + dir
 			}
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "the backup of %s by %s, with %d MiB of store and %d files of keys, %s\n",
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(),
+				"the backup of %s by %s, with %d MiB of store and %d files of keys, %s\n",
 				info.Time.Format(time.RFC3339), info.Program, info.StoreBytes>>20, info.Keys, done)
 			return nil
 		},
@@ -100,7 +103,8 @@ Never run the restored hub beside the one that it was copied from.`,
 	f.StringVar(&dir, "data-dir", "", "folder that is to keep the hub's state; it has to be empty, or not to be there")
 	f.StringVar(&identityFile, "identity-file", "", "file with the age identity that opens the backup")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that opens the backup")
-	f.BoolVar(&check, "check", false, "only find out whether the backup can be restored; its store is unpacked to a temporary folder for that")
+	f.BoolVar(&check, "check", false,
+		"only find out whether the backup can be restored; its store is unpacked to a temporary folder for that")
 	return cmd
 }
 
@@ -116,7 +120,8 @@ func (b *backupFlags) add(f *pflag.FlagSet) {
 		"folder for encrypted backups that the hub makes by itself, best on another disk; none are made without it")
 	f.DurationVar(&b.made.Every, "backup-every", 24*time.Hour, "time from one backup in --backup-dir to the next")
 	f.IntVar(&b.made.Keep, "backup-keep", 7, "how many backups stay in --backup-dir")
-	f.StringArrayVar(&b.recipients, "backup-recipient", nil, "age recipient that can open the backups in --backup-dir; may be repeated")
+	f.StringArrayVar(&b.recipients, "backup-recipient", nil,
+		"age recipient that can open the backups in --backup-dir; may be repeated")
 	f.StringVar(&b.passphraseFile, "backup-passphrase-file", "",
 		"file with the passphrase that opens the backups in --backup-dir, in place of --backup-recipient")
 }
@@ -125,7 +130,8 @@ func (b *backupFlags) add(f *pflag.FlagSet) {
 func (b *backupFlags) schedule() (*backup.Schedule, error) {
 	if b.made.Dir == "" {
 		if len(b.recipients) > 0 || b.passphraseFile != "" {
-			return nil, errors.New("--backup-recipient and --backup-passphrase-file are for backups that nothing makes: give --backup-dir, too")
+			return nil, errors.New("--backup-recipient and --backup-passphrase-file are for backups " +
+				"that nothing makes: give --backup-dir, too")
 		}
 		return nil, nil
 	}
