@@ -223,6 +223,12 @@ func (w *Written) Forget(key client.ObjectKey) {
 	delete(w.entries, key)
 }
 
+// IsOlder reports whether an object is older than one that was read before it, as on a hub
+// that was restored from a backup.
+func IsOlder(o, before client.Object) bool {
+	return older(o.GetResourceVersion(), before.GetResourceVersion())
+}
+
 // older compares resource versions, which are numbers that grow. What is none is not
 // older.
 func older(a, b string) bool {

@@ -47,7 +47,11 @@ func TestWhatOthersChangeInAWorkIsNews(t *testing.T) {
 		"labels":      {work(func(mw *workv1.ManifestWork) { mw.Labels = nil }), true},
 		"finalizers":  {work(func(mw *workv1.ManifestWork) { mw.Finalizers = nil }), true},
 		"deletion":    {work(func(mw *workv1.ManifestWork) { mw.DeletionTimestamp = &now }), true},
-		"resync":      {work(func(mw *workv1.ManifestWork) { mw.ResourceVersion = "1" }), true},
+		"restored":    {work(func(mw *workv1.ManifestWork) { mw.ResourceVersion = "0" }), true},
+		"written again since": {work(func(mw *workv1.ManifestWork) {
+			mw.ResourceVersion, mw.Spec.Workload.Manifests = "1000000001", []workv1.Manifest{{}}
+		}), true},
+		"resync": {work(func(mw *workv1.ManifestWork) { mw.ResourceVersion = "1" }), true},
 	} {
 		if got := workChanged(before, x.after); got != x.want {
 			t.Errorf("%s: got %v, want %v", name, got, x.want)

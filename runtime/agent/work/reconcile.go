@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -165,9 +166,13 @@ func (a *agent) appliedOfWorks() workHandler {
 // workChanged reports whether the spec, labels, finalizers or deletion of a work
 // have changed, or it is to be applied once more. The status is what this agent
 // reports. A resync counts as a change.
+//
+// On a hub that was restored from a backup a work may be older than it was before, so
+// that its status is, too; and a new spec may get the generation of one that was lost.
 func workChanged(before, after *workv1.ManifestWork) bool {
 	request := after.Annotations[apiwork.ReplayAnnotation]
-	return changed(before, after) ||
+	return changed(before, after) || engine.IsOlder(after, before) ||
+		!apiequality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 		len(before.Finalizers) != len(after.Finalizers) || !maps.Equal(before.Labels, after.Labels) ||
 		request != "" && request != before.Annotations[apiwork.ReplayAnnotation]
 }
