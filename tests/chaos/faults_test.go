@@ -261,7 +261,11 @@ func damageFiles(l *lab, m *member) error {
 	return nil
 }
 
-// loseHub backs a hub up, kills it, and removes all that it had.
+// afterBackup is how long what was written after a backup has, to come to the clusters.
+const afterBackup = 500 * time.Millisecond
+
+// loseHub backs a hub up, lets users write what is not in the backup, kills the hub, and
+// removes all that it had.
 func loseHub(l *lab, _ *member) error {
 	if err := os.Remove(l.backup()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -271,6 +275,12 @@ func loseHub(l *lab, _ *member) error {
 	if err != nil {
 		return err
 	}
+	before := l.model.clone()
+	for range 3 {
+		l.write()
+	}
+	<-time.After(afterBackup)
+	l.model = before
 	return errors.Join(l.hubs[0].Kill(), os.RemoveAll(dir))
 }
 

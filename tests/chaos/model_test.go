@@ -37,6 +37,15 @@ const (
 // late is for how many rounds a write may be under way whose answer was lost.
 const late = 2
 
+// clone is a copy.
+func (m model) clone() model {
+	all := maps.Clone(m)
+	for name, r := range all {
+		all[name] = &register{r.acknowledged, slices.Clone(r.possible)}
+	}
+	return all
+}
+
 // write notes what became of a write.
 func (m model) write(round int, name, value string, became outcome) {
 	r := m[name]

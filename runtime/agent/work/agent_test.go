@@ -35,13 +35,22 @@ func TestWhatOthersChangeInAWorkIsNews(t *testing.T) {
 		change(mw)
 		return mw
 	}
+	applied := func(generation int64) func(*workv1.ManifestWork) {
+		return func(mw *workv1.ManifestWork) {
+			mw.Status.Conditions = []metav1.Condition{{Type: "Applied", ObservedGeneration: generation}}
+		}
+	}
 	before := work(func(mw *workv1.ManifestWork) { mw.ResourceVersion = "1" })
 	now := metav1.Now()
 	for name, x := range map[string]struct {
 		after *workv1.ManifestWork
 		want  bool
 	}{
-		"status":      {work(func(mw *workv1.ManifestWork) { mw.Status.Conditions = []metav1.Condition{{Type: "Applied"}} }), false},
+		"status":                       {work(applied(1)), false},
+		"status of another generation": {work(applied(7)), true},
+		"status that is gone": {work(func(mw *workv1.ManifestWork) {
+			mw.Status.Conditions = []metav1.Condition{{Type: "Other"}}
+		}), true},
 		"annotations": {work(func(mw *workv1.ManifestWork) { mw.Annotations = map[string]string{"a": "b"} }), false},
 		"spec":        {work(func(mw *workv1.ManifestWork) { mw.Generation = 2 }), true},
 		"labels":      {work(func(mw *workv1.ManifestWork) { mw.Labels = nil }), true},

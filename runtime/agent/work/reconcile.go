@@ -8,6 +8,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -164,17 +165,27 @@ func (a *agent) appliedOfWorks() workHandler {
 }
 
 // workChanged reports whether the spec, labels, finalizers or deletion of a work
-// have changed, or it is to be applied once more. The status is what this agent
-// reports. A resync counts as a change.
-//
-// On a hub that was restored from a backup a work may be older than it was before, so
-// that its status is, too; and a new spec may get the generation of one that was lost.
+// have changed, or it is to be applied once more. A resync counts as a change. The
+// status is what this agent reports. Specs are compared because a hub that was restored
+// from a backup may give a new one the generation of one that was lost.
 func workChanged(before, after *workv1.ManifestWork) bool {
 	request := after.Annotations[apiwork.ReplayAnnotation]
-	return changed(before, after) || engine.IsOlder(after, before) ||
+	return changed(before, after) || statusIsLost(before, after) ||
 		!apiequality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 		len(before.Finalizers) != len(after.Finalizers) || !maps.Equal(before.Labels, after.Labels) ||
 		request != "" && request != before.Annotations[apiwork.ReplayAnnotation]
+}
+
+// statusIsLost reports whether a work's status is no longer what this agent has reported,
+// because the hub was restored from a backup: the work is older than it was, or it was
+// written again, and has a status of another generation.
+func statusIsLost(before, after *workv1.ManifestWork) bool {
+	if engine.IsOlder(after, before) {
+		return true
+	}
+	applied := meta.FindStatusCondition(after.Status.Conditions, apiwork.ConditionApplied)
+	return (applied == nil || applied.ObservedGeneration != after.Generation) &&
+		!apiequality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
 // changed reports whether the spec or the deletion of an object has changed. A
