@@ -2,6 +2,7 @@ package inprocess
 
 import (
 	"context"
+	"sync"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -17,7 +18,9 @@ type toy struct {
 	apply func(prior, planned map[string]cty.Value) map[string]cty.Value
 	read  func(state map[string]cty.Value) map[string]cty.Value
 	warn  string
-	// did is what was asked for, in its order.
+	// did is what was asked for, in its order. What does not depend on each other is asked
+	// for at the same time.
+	mu  sync.Mutex
 	did *[]string
 }
 
@@ -137,6 +140,8 @@ func (t *toy) ApplyResourceChange(_ context.Context, req *tfprotov6.ApplyResourc
 }
 
 func (t *toy) note(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.did != nil {
 		*t.did = append(*t.did, what)
 	}
