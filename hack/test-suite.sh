@@ -23,9 +23,9 @@ concurrent='\bgo (func\b|[a-zA-Z.]+\()|\bchan\b|"sync"|"sync/atomic"|/errgroup"|
 # The longest packages come first, so that none is alone at the end.
 longest='/(provider|provider/examples|internal/klusterlet|internal/expression|scheduling/incremental'
 longest+='|agent/work|controllers/addon|runtime/agent|runtime/hub)$'
-# Tests of the provider, of agents and of controllers wait as much as they compute: one
-# more package than there are processors keeps these busy.
-packages=$(($(getconf _NPROCESSORS_ONLN) + 1))
+# Tests of the provider, of agents and of controllers wait as much as they compute: two
+# more packages than there are processors keep these busy.
+packages=$(($(getconf _NPROCESSORS_ONLN) + 2))
 
 race=() again=() plain=() system=()
 while read -r package dir dependencies; do
