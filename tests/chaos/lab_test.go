@@ -82,7 +82,7 @@ type lab struct {
 	users          *link
 	user           client.Client // by way of users
 	members        []*member
-	troubled       *member // whom the fault of this round has met that began last
+	troubled       *member // the member that the last fault of this round happened to
 	model          model
 	faults         []fault
 	infrastructure *infrastructure

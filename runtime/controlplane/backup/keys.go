@@ -12,8 +12,8 @@ import (
 // minPassphrase is how many characters a passphrase has at least.
 const minPassphrase = 16
 
-// Recipients are those whom a backup is made for: age recipients, such as age1…, or who
-// knows the passphrase in a file, but not both.
+// Recipients are those who can open a backup: the owners of age recipients, such as
+// age1…, or who knows the passphrase in a file, but not both.
 func Recipients(given []string, passphraseFile string) ([]age.Recipient, error) {
 	switch {
 	case len(given) > 0 && passphraseFile != "":
