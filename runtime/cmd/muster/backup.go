@@ -117,7 +117,8 @@ type backupFlags struct {
 
 func (b *backupFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&b.made.Dir, "backup-dir", "",
-		"folder for encrypted backups that the hub makes by itself, best on another disk; none are made without it")
+		"folder for encrypted backups that the hub makes by itself, for this hub alone, best on another disk; "+
+			"none are made without it")
 	f.DurationVar(&b.made.Every, "backup-every", 24*time.Hour, "time from one backup in --backup-dir to the next")
 	f.IntVar(&b.made.Keep, "backup-keep", 7, "how many backups stay in --backup-dir")
 	f.StringArrayVar(&b.recipients, "backup-recipient", nil,

@@ -224,7 +224,7 @@ func Check(r io.Reader, by ...age.Identity) (Info, error) {
 }
 
 // Restore makes the data directory dir from a backup. dir has to be empty, or not to be
-// there; it is as before when that fails.
+// there; it has nothing of a hub when that fails.
 func Restore(r io.Reader, dir string, by ...age.Identity) (_ Info, err error) {
 	if err := empty(dir); err != nil {
 		return Info{}, err

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -264,7 +265,8 @@ func TestScheduledBackups(t *testing.T) {
 		Dir: t.TempDir(), Every: time.Hour, Keep: 2, To: []age.Recipient{w.identity.Recipient()}, Program: "a test",
 	}
 	other := filepath.Join(s.Dir, "hub-of-mine.backup")
-	testkit.Must(t, os.WriteFile(other, nil, 0o600))
+	unfinished := filepath.Join(s.Dir, ".hub-20261122T120000Z.backup-123")
+	testkit.Must(t, errors.Join(os.WriteFile(other, nil, 0o600), os.WriteFile(unfinished, nil, 0o600)))
 	clock := clocktesting.NewFakeClock(now)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -287,6 +289,9 @@ func TestScheduledBackups(t *testing.T) {
 	<-ended
 	if _, err := os.Stat(other); err != nil {
 		t.Error("a file that is no scheduled backup is gone")
+	}
+	if _, err := os.Stat(unfinished); err == nil {
+		t.Error("a backup that was never finished is still there")
 	}
 }
 

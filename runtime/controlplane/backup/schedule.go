@@ -30,7 +30,8 @@ const (
 
 // Schedule makes backups of a hub while it runs.
 type Schedule struct {
-	// Dir is the folder for the backups. Other files in it stay as they are.
+	// Dir is the folder for the backups, of this hub alone. Other files in it stay as they
+	// are.
 	Dir string
 	// Every is the time from one backup to the next, a minute or more.
 	Every time.Duration
@@ -75,6 +76,7 @@ func (s *Schedule) Validate(dir string) error {
 // Run makes a backup of the hub whose data directory is dir whenever one is due, until
 // ctx ends. One that fails is tried again, and logged.
 func (s *Schedule) Run(ctx context.Context, clk clock.Clock, dir string, log logr.Logger) {
+	s.removeUnfinished()
 	failing := retry.New(clk, retry.Restart(5*time.Minute))
 	for ctx.Err() == nil {
 		due, err := s.due(clk.Now())
@@ -123,6 +125,15 @@ func (s *Schedule) once(ctx context.Context, clk clock.Clock, dir string, log lo
 		}
 	}
 	return nil
+}
+
+// removeUnfinished removes what a hub has left that was killed while it made a backup.
+func (s *Schedule) removeUnfinished() {
+	// It fails for wrong patterns only.
+	left, _ := filepath.Glob(filepath.Join(s.Dir, "."+scheduledPrefix+"*"+scheduledSuffix+"-*"))
+	for _, file := range left {
+		_ = os.Remove(file) // which the next backup would find out, too
+	}
 }
 
 // made lists the files of the backups that are there, the oldest first.
