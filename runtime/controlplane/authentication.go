@@ -26,11 +26,86 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
+
+// Authentication says who else knows the users of a control plane, beside the control plane
+// itself. Those are users of the names that they have there, but for names and groups that
+// begin with "system:": those are the control plane's own.
+type Authentication struct {
+	// ConfigFile is an AuthenticationConfiguration of apiserver.config.k8s.io, with issuers
+	// of JSON web tokens as OpenID Connect has them. It is read again when it changes.
+	ConfigFile string
+	// WebhookConfigFile is a kubeconfig that leads to a server of TokenReviews
+	// (authentication.k8s.io/v1), which is asked about tokens that nobody else knows.
+	WebhookConfigFile string
+}
+
+func (a Authentication) validate() error {
+	if a.ConfigFile != "" {
+		o := options.NewBuiltInAuthenticationOptions()
+		o.AuthenticationConfigFile = a.ConfigFile
+		if _, err := o.ToAuthenticationConfig(); err != nil {
+			return fmt.Errorf(
+				"--authentication-config: %s: give an AuthenticationConfiguration of apiserver.config.k8s.io/v1",
+				oneLine(err),
+			)
+		}
+	}
+	if a.WebhookConfigFile != "" {
+		if _, err := clientcmd.LoadFromFile(a.WebhookConfigFile); err != nil {
+			return fmt.Errorf(
+				"--authentication-token-webhook-config-file %q: %s: give a kubeconfig that leads to a server of TokenReviews",
+				a.WebhookConfigFile,
+				oneLine(err),
+			)
+		}
+	}
+	return nil
+}
+
+// oneLine is the text of an error of a parser that quotes what it has read.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// ownUsers refuses users of others who have names or groups of the control plane's own.
+type ownUsers struct{ authenticator.Request }
+
+// AuthenticateRequest implements authenticator.Request.
+func (o ownUsers) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	token := bearerOf(r) // what is behind removes it
+	response, ok, err := o.Request.AuthenticateRequest(r)
+	if err != nil || !ok || token == "" || isOwnToken(token) || r.TLS != nil && len(r.TLS.PeerCertificates) > 0 &&
+		cameWith(response.User, r.TLS.PeerCertificates[0]) {
+		return response, ok, err
+	}
+	for _, name := range append([]string{response.User.GetName()}, response.User.GetGroups()...) {
+		if strings.HasPrefix(name, "system:") && name != user.AllAuthenticated {
+			return nil, false, fmt.Errorf(
+				"a token of another issuer is for the user or group %q: names that begin with system: "+
+					"are the server's own, so map them to others in --authentication-config or at the webhook",
+				name,
+			)
+		}
+	}
+	return response, true, nil
+}
+
+// isOwnToken reports whether a bearer token has the form of a bootstrap token, or names as
+// its issuer the one of service accounts. The authenticators of others refuse both.
+func isOwnToken(bearer string) bool {
+	token := strings.TrimSpace(strings.TrimPrefix(bearer, "Bearer "))
+	if bootstraputil.IsValidBootstrapToken(token) {
+		return true
+	}
+	issuer := claimsOf(token).Issuer
+	return issuer == serviceAccountIssuer || issuer == tokens.LegacyIssuer
+}
 
 // issued notes when the credentials of requests were issued.
 type issued struct{ authenticator.Request }
@@ -83,22 +158,30 @@ func cameWith(u user.Info, c *x509.Certificate) bool {
 
 // tokenIssue is the time in a service account's token, which was verified already.
 func tokenIssue(token string) string {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return extension.NeverExpires
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return extension.NeverExpires
-	}
-	var claims struct {
-		IssuedAt int64 `json:"iat"`
-		Expires  int64 `json:"exp"`
-	}
-	if json.Unmarshal(payload, &claims) != nil || claims.IssuedAt == 0 || claims.Expires == 0 {
+	claims := claimsOf(token)
+	if claims.IssuedAt == 0 || claims.Expires == 0 {
 		return extension.NeverExpires
 	}
 	return strconv.FormatInt(claims.IssuedAt, 10)
+}
+
+// claims are what a JSON web token says.
+type claims struct {
+	Issuer   string `json:"iss"`
+	IssuedAt int64  `json:"iat"`
+	Expires  int64  `json:"exp"`
+}
+
+// claimsOf reads the claims of a token without verifying them; none of what is no token.
+func claimsOf(token string) claims {
+	var c claims
+	if parts := strings.Split(token, "."); len(parts) == 3 {
+		payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+		if err != nil || json.Unmarshal(payload, &c) != nil {
+			return claims{}
+		}
+	}
+	return c
 }
 
 // verifiedFor is how long a verified certificate need not be verified again. One that
@@ -185,7 +268,10 @@ type tokenGetter struct {
 }
 
 func newTokenGetter(factory informers.SharedInformerFactory) tokens.ServiceAccountTokenGetter {
-	return tokenGetter{secrets: factory.Core().V1().Secrets().Lister(), accounts: factory.Core().V1().ServiceAccounts().Lister()}
+	return tokenGetter{
+		secrets:  factory.Core().V1().Secrets().Lister(),
+		accounts: factory.Core().V1().ServiceAccounts().Lister(),
+	}
 }
 
 func (g tokenGetter) GetServiceAccount(_ context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
@@ -204,10 +290,16 @@ func (tokenGetter) GetNode(_ context.Context, name string) (*corev1.Node, error)
 	return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 }
 
-func (tokenGetter) GetValidatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+func (tokenGetter) GetValidatingWebhookConfiguration(
+	_ context.Context,
+	name string,
+) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	return nil, apierrors.NewNotFound(admissionregistrationv1.Resource("validatingwebhookconfigurations"), name)
 }
 
-func (tokenGetter) GetMutatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+func (tokenGetter) GetMutatingWebhookConfiguration(
+	_ context.Context,
+	name string,
+) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	return nil, apierrors.NewNotFound(admissionregistrationv1.Resource("mutatingwebhookconfigurations"), name)
 }

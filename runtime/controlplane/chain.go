@@ -67,8 +67,14 @@ const moveChance = 0.02
 
 // buildChain puts the three API servers of a control plane behind each other:
 // aggregation, the built-in resources, custom resources.
-func buildChain(ctx context.Context, o Options, listener net.Listener, files certificateFiles, etcdServers []string) (*aggregatorapiserver.APIAggregator, error) {
+func buildChain(
+	ctx context.Context, o Options, listener net.Listener, files certificateFiles, etcdServers []string,
+	sealing *sealing,
+) (*aggregatorapiserver.APIAggregator, error) {
 	opts := serverOptions(o, listener, files, etcdServers)
+	if err := o.Audit.apply(opts.Audit, o.Dir); err != nil {
+		return nil, err
+	}
 	ca, err := newClientCA(files.caCert, o.Clock)
 	if err != nil {
 		return nil, err
@@ -80,7 +86,7 @@ func buildChain(ctx context.Context, o Options, listener net.Listener, files cer
 	if o.Flavour == Full {
 		return buildFull(ctx, o, opts)
 	}
-	return buildGeneric(ctx, o, opts)
+	return buildGeneric(ctx, o, opts, sealing)
 }
 
 // serverOptions is what both flavours set.
@@ -91,6 +97,7 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	s.SecureServing.Listener = listener
 	s.SecureServing.BindAddress = o.BindAddress
 	s.SecureServing.BindPort = addr.Port
+	s.SecureServing.MinTLSVersion = o.MinTLSVersion
 	s.SecureServing.ServerCert.CertKey.CertFile = files.servingCert
 	s.SecureServing.ServerCert.CertKey.KeyFile = files.servingKey
 	for _, c := range o.NamedCertificates {
@@ -120,6 +127,9 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	s.Authentication.ServiceAccounts.Issuers = []string{serviceAccountIssuer}
 	s.Authentication.ServiceAccounts.KeyFiles = []string{files.serviceAccountKey}
 	s.ServiceAccountSigningKeyFile = files.serviceAccountKey
+	s.Authentication.AuthenticationConfigFile = o.Authentication.ConfigFile
+	s.Authentication.WebHook.ConfigFile = o.Authentication.WebhookConfigFile
+	s.Authentication.WebHook.Version = "v1"
 	s.Authorization.Modes = []string{"RBAC"}
 
 	// Priority and fairness costs 0.3 s of the start; see fairness.
@@ -144,7 +154,9 @@ func registerPlugins(s *options.Options, plugins []extension.AdmissionPlugin) {
 	}
 }
 
-func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregatorapiserver.APIAggregator, error) {
+func buildGeneric(
+	ctx context.Context, o Options, s *options.Options, sealing *sealing,
+) (*aggregatorapiserver.APIAggregator, error) {
 	s.Admission.GenericAdmission.DefaultOffPlugins = genericsample.DefaultOffAdmissionPlugins()
 	s.Authentication.ServiceAccounts.OptionalTokenGetter = newTokenGetter
 	// Who asks for more gets this much, and no refusal.
@@ -163,7 +175,11 @@ func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregat
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
+	if o.Authentication != (Authentication{}) {
+		generic.Authentication.Authenticator = ownUsers{generic.Authentication.Authenticator}
+	}
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
+	generic.RESTOptionsGetter = sealedGetter{generic.RESTOptionsGetter, sealing}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}
@@ -174,14 +190,17 @@ func buildGeneric(ctx context.Context, o Options, s *options.Options) (*aggregat
 	if err != nil {
 		return nil, fmt.Errorf("configure the built-in APIs: %w", err)
 	}
-	return assembleGeneric(o, completed, native, initializers)
+	return assembleGeneric(o, completed, native, initializers, sealing)
 }
 
 func genericControlPlaneConfig(completed options.CompletedOptions, generic *genericapiserver.Config, versionedInformers informers.SharedInformerFactory, storageFactory *serverstorage.DefaultStorageFactory) (*controlplaneapiserver.Config, []admission.PluginInitializer, error) {
 	return controlplaneapiserver.CreateConfig(completed, generic, versionedInformers, nil, storageFactory, webhook.NewDefaultServiceResolver(), nil)
 }
 
-func assembleGeneric(o Options, completed options.CompletedOptions, native *controlplaneapiserver.Config, initializers []admission.PluginInitializer) (*aggregatorapiserver.APIAggregator, error) {
+func assembleGeneric(
+	o Options, completed options.CompletedOptions, native *controlplaneapiserver.Config,
+	initializers []admission.PluginInitializer, sealing *sealing,
+) (*aggregatorapiserver.APIAggregator, error) {
 	resolver := webhook.NewDefaultServiceResolver()
 	auth := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, native.Generic.EgressSelector, native.Generic.LoopbackClientConfig, native.Generic.TracerProvider)
 	// With a master count of one, a new custom resource is served at once; with
@@ -191,7 +210,8 @@ func assembleGeneric(o Options, completed options.CompletedOptions, native *cont
 		return nil, fmt.Errorf("configure custom resources: %w", err)
 	}
 	convertInProcess(extensions, o.Conversions)
-	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{extensions.ExtraConfig.CRDRESTOptionsGetter}
+	encrypted := sealedGetter{extensions.ExtraConfig.CRDRESTOptionsGetter, sealing}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{encrypted}
 	withFirstStatus(extensions, o.FirstStatuses)
 	extensions.ExtraConfig.CRDRESTOptionsGetter = metered(extensions.ExtraConfig.CRDRESTOptionsGetter, o.Meter)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)

@@ -10,6 +10,7 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/utils/clock"
@@ -71,13 +73,27 @@ type Options struct {
 	// etcd. Without it each needs the same files below Dir.
 	ReplicaKeyFile string
 
+	// EncryptedResources are the resources that the store of a Generic control plane keeps
+	// encrypted, under a key that is made of the service-account key. What it has of others
+	// is decrypted at the start, and what it has of these encrypted.
+	EncryptedResources []schema.GroupResource
+
 	// ReplaceLostKeys makes new keys where those are missing that the store was
-	// made with. Without it that is a *LostKeysError.
+	// made with, and deletes what the store has encrypted with the old ones. Without it
+	// that is a *LostKeysError or ErrOtherSealingKey.
 	ReplaceLostKeys bool
 
 	// Profiling serves profiles of the process at /debug/pprof/, to those who may read
 	// that path.
 	Profiling bool
+
+	// Authentication says who else knows the server's users.
+	Authentication Authentication
+	// Audit says what is noted of users' requests; nothing by default.
+	Audit Audit
+	// MinTLSVersion is the oldest version of TLS that clients may use, as VersionTLS12; that
+	// is VersionTLS13 by default.
+	MinTLSVersion string
 
 	// FirstAuthorizers are asked in this order before RBAC and before the rights of
 	// administrators, which both count only where these have no opinion.
@@ -125,6 +141,13 @@ func (o *Options) complete() error {
 	if o.BindAddress == nil {
 		o.BindAddress = net.IPv4(127, 0, 0, 1)
 	}
+	if o.MinTLSVersion == "" {
+		o.MinTLSVersion = "VersionTLS13"
+	}
+	if o.MinTLSVersion != "VersionTLS12" && o.MinTLSVersion != "VersionTLS13" {
+		return fmt.Errorf("--tls-min-version %q is not one that is safe: use VersionTLS12 or VersionTLS13",
+			o.MinTLSVersion)
+	}
 	if o.SecurePort < 0 || o.SecurePort > 65535 {
 		return fmt.Errorf("--secure-port %d is not a port: use 1 to 65535, or 0 for a free one", o.SecurePort)
 	}
@@ -143,7 +166,7 @@ func (o *Options) complete() error {
 			return fmt.Errorf("--etcd-servers %q is not a URL of an etcd server: give one like https://etcd-0.example.org:2379", s)
 		}
 	}
-	return nil
+	return errors.Join(o.Authentication.validate(), o.Audit.validate())
 }
 
 type externalURL struct{ flag, url string }

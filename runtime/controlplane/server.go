@@ -41,6 +41,9 @@ const (
 	// client takes up to a second to close its connection.
 	drainTimeout = watchTimeout + 2*time.Second
 
+	// settleTimeout is how long a store may take to be encrypted, or to answer at all.
+	settleTimeout = 5 * time.Minute
+
 	// hooksTimeout is how long a stop waits for a start that has not finished.
 	hooksTimeout = 2 * time.Second
 
@@ -150,8 +153,31 @@ func startStore(ctx context.Context, o Options) (store, error) {
 	return store{endpoints: []string{embedded.Endpoint}, stop: embedded.Stop, failed: embedded.Err()}, nil
 }
 
+// settle has the store encrypted as it is to be.
+func (s *store) settle(ctx context.Context, o Options, files certificateFiles) (*sealing, error) {
+	if o.Flavour != Generic {
+		return nil, nil
+	}
+	secret, err := os.ReadFile(files.serviceAccountKey)
+	if err != nil {
+		return nil, fmt.Errorf("read the service-account key: %w", err)
+	}
+	sealing, err := newSealing(secret, o.EncryptedResources)
+	if err != nil {
+		return nil, err
+	}
+	client, err := newStoreClient(o, s.endpoints)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return sealing, sealing.settle(ctx, client, len(o.EtcdServers) > 0, o.ReplaceLostKeys)
+}
+
 // meter lets the meter, if there is one, ask the store.
-func (s *store) meter(o Options) error {
+func (s *store) meter(o Options, sealing *sealing) error {
 	if o.Meter == nil {
 		return nil
 	}
@@ -159,6 +185,7 @@ func (s *store) meter(o Options) error {
 	if err != nil {
 		return err
 	}
+	client.sealing = sealing
 	ctx, end := context.WithCancel(context.Background())
 	var room sync.WaitGroup
 	if len(o.EtcdServers) == 0 { // an external one is its administrator's
@@ -178,6 +205,16 @@ func (s *store) meter(o Options) error {
 // start starts everything. What it starts runs until ctx ends; startCtx ends only
 // the start.
 func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Listener) error {
+	before, err := o.Dir.Convert()
+	if err != nil {
+		return err
+	}
+	if before != "" {
+		logging.FromContext(ctx).Warn("the data directory was written by an older program and has been converted: "+
+			"delete the copy of what was before when you are sure that you need not go back, "+
+			"as its Secrets are not encrypted",
+			"copy", before)
+	}
 	files, err := s.issueCertificates(ctx, o)
 	if err != nil {
 		return err
@@ -186,11 +223,15 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 	if err != nil {
 		return err
 	}
-	if err := objects.meter(o); err != nil {
-		objects.stop()
-		return err
+	sealing, err := objects.settle(startCtx, o, files)
+	if err == nil {
+		err = objects.meter(o, sealing)
 	}
-	aggregator, err := buildChain(ctx, o, listener, files, objects.endpoints)
+	if err != nil {
+		objects.stop()
+		return o.explainSilence(err)
+	}
+	aggregator, err := buildChain(ctx, o, listener, files, objects.endpoints, sealing)
 	if err != nil {
 		objects.stop()
 		return o.explainSilence(err)

@@ -29,7 +29,10 @@ const (
 )
 
 // storeClient asks etcd, an embedded one as an external one.
-type storeClient struct{ *clientv3.Client }
+type storeClient struct {
+	*clientv3.Client
+	sealing *sealing // nil where nothing is encrypted
+}
 
 func newStoreClient(o Options, endpoints []string) (*storeClient, error) {
 	config := clientv3.Config{Endpoints: endpoints, DialTimeout: storeTimeout, Logger: zap.NewNop()}
@@ -43,7 +46,7 @@ func newStoreClient(o Options, endpoints []string) (*storeClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of etcd: %w", err)
 	}
-	return &storeClient{c}, nil
+	return &storeClient{Client: c}, nil
 }
 
 // explainSilence says what to look at when an external etcd has not answered.
@@ -69,11 +72,18 @@ func (o *Options) etcdTLS() (*tls.Config, error) {
 		}
 	}
 	if o.EtcdCertFile != "" {
-		pair, err := tls.LoadX509KeyPair(o.EtcdCertFile, o.EtcdKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read --etcd-certfile and --etcd-keyfile: %w", err)
+		// For each connection, as the files are replaced before the certificate expires.
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(o.EtcdCertFile, o.EtcdKeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("read --etcd-certfile and --etcd-keyfile: %w", err)
+			}
+			return &pair, nil
 		}
-		config.Certificates = []tls.Certificate{pair}
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return config, nil
 }
@@ -116,9 +126,10 @@ func (s *storeClient) Kept(ctx context.Context, prefix string) (extension.Kept, 
 			return k, fmt.Errorf("count what is kept below %s: %w", prefix, err)
 		}
 		for _, kv := range answer.Kvs {
+			stored := s.sealing.read(ctx, string(kv.Key), kv.Value)
 			k.Objects++
-			k.Bytes += int64(len(kv.Value))
-			k.SpecBytes += specBytes(kv.Value)
+			k.Bytes += int64(len(stored))
+			k.SpecBytes += specBytes(stored)
 		}
 		if !answer.More || len(answer.Kvs) == 0 {
 			return k, nil

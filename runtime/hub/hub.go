@@ -21,6 +21,7 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
@@ -64,7 +65,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	dir, err := datadir.Open(o.DataDir, "muster hub")
+	dir, err := datadir.Open(o.DataDir, "muster "+version.Version())
 	if err != nil {
 		return err
 	}
@@ -84,21 +85,26 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		SecurePort:             o.SecurePort,
 		ExternalURL:            o.ExternalURL,
 		AdditionalExternalURLs: o.AdditionalExternalURLs, NamedCertificates: o.NamedCertificates,
-		EtcdServers:      o.EtcdServers,
-		EtcdCAFile:       o.EtcdCAFile,
-		EtcdCertFile:     o.EtcdCertFile,
-		EtcdKeyFile:      o.EtcdKeyFile,
-		ReplicaKeyFile:   o.ReplicaKeyFile,
-		ReplaceLostKeys:  o.ReplaceLostKeys,
-		Profiling:        o.Profiling,
-		FirstAuthorizers: []extension.Authorizer{agents.Authorizer()},
-		Authorizers:      authorizers,
-		Guard:            func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },
-		FlowOf:           agents.FlowOf,
-		Meter:            o.budgets,
-		Clock:            o.Clock,
-		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()...),
-		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
+		EtcdServers:     o.EtcdServers,
+		EtcdCAFile:      o.EtcdCAFile,
+		EtcdCertFile:    o.EtcdCertFile,
+		EtcdKeyFile:     o.EtcdKeyFile,
+		ReplicaKeyFile:  o.ReplicaKeyFile,
+		ReplaceLostKeys: o.ReplaceLostKeys,
+		Authentication:  o.Authentication,
+		Audit:           o.Audit,
+		MinTLSVersion:   o.MinTLSVersion,
+
+		EncryptedResources: o.encrypted(),
+		Profiling:          o.Profiling,
+		FirstAuthorizers:   []extension.Authorizer{agents.Authorizer()},
+		Authorizers:        authorizers,
+		Guard:              func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },
+		FlowOf:             agents.FlowOf,
+		Meter:              o.budgets,
+		Clock:              o.Clock,
+		AdmissionPlugins:   append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()...),
+		Conversions:        []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
 		FirstStatuses: []controlplane.FirstStatus{
 			{Resource: clusterset.Resource(), Of: o.members.FirstStatus},
 			{
@@ -117,6 +123,9 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	var lost *controlplane.LostKeysError
 	if errors.As(err, &lost) {
 		return fmt.Errorf("%w; %s", err, lostForGood)
+	}
+	if errors.Is(err, controlplane.ErrOtherSealingKey) {
+		return o.explainKeys(err)
 	}
 	if err != nil {
 		return stopped(ctx, err)

@@ -68,6 +68,17 @@ type Options struct {
 	// backed up where that runs.
 	Backups *backup.Schedule
 
+	// Authentication says who else knows users of the hub.
+	Authentication controlplane.Authentication
+	// Audit says what is noted of users' requests; nothing by default.
+	Audit controlplane.Audit
+	// MinTLSVersion is the oldest version of TLS that clients may use (--tls-min-version);
+	// VersionTLS13 by default.
+	MinTLSVersion string
+	// EncryptedResources are what the store keeps encrypted (--encrypted-resources), as
+	// secrets or manifestworks.work.open-cluster-management.io; nothing by default.
+	EncryptedResources []string
+
 	// ReplaceLostKeys makes the hub start with keys other than those that its
 	// store was made with (--replace-lost-keys), as after their loss.
 	ReplaceLostKeys bool
@@ -155,7 +166,38 @@ func (o *Options) complete() error {
 	if err := features.Check(o.Features); err != nil {
 		return err
 	}
-	return errors.Join(o.validateLabels(), o.validateEndpoints())
+	return errors.Join(o.validateLabels(), o.validateEndpoints(), o.validateEncrypted())
+}
+
+// validateEncrypted checks that what is to be encrypted is something that a hub keeps.
+func (o *Options) validateEncrypted() error {
+	if len(o.EncryptedResources) == 0 {
+		return nil
+	}
+	kept := []string{"secrets", "configmaps"}
+	served, err := o.definitions()
+	if err != nil {
+		return err
+	}
+	for _, d := range served {
+		kept = append(kept, d.Name)
+	}
+	for _, name := range o.EncryptedResources {
+		if !slices.Contains(kept, name) {
+			return fmt.Errorf("--encrypted-resources has %q, which is no resource that this hub keeps: use some of %s",
+				name, strings.Join(kept, ", "))
+		}
+	}
+	return nil
+}
+
+// encrypted are the resources that the store keeps encrypted.
+func (o *Options) encrypted() []schema.GroupResource {
+	var all []schema.GroupResource
+	for _, name := range o.EncryptedResources {
+		all = append(all, schema.ParseGroupResource(name))
+	}
+	return all
 }
 
 // scheduling is how placements are scheduled.
@@ -198,7 +240,7 @@ func (o *Options) validateLabels() error {
 
 // lostForGood is the remedy for keys that no backup has.
 const lostForGood = "if it is lost for good, start the hub once with --replace-lost-keys: " +
-	"every cluster has to join again then, and every kubeconfig and token of before is void"
+	"every cluster has to join again then, every kubeconfig and token of before is void, and what was encrypted is gone"
 
 // explainKeys adds the remedy to the error of a hub whose keys are not those of
 // its store.

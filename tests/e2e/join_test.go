@@ -58,8 +58,19 @@ func admin(t *testing.T, m fleet.Member) side {
 // all that it takes.
 func join(t *testing.T, hub, managed side, name, image string) {
 	t.Helper()
+	bootstrap := accept(t, hub, name, "e2e000")
+	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image, UserAccess: true}, BootstrapKubeconfig: bootstrap}) {
+		create(t, managed, o)
+	}
+	hasJoined(t, hub, name, func() string { return "the agent's pods: " + agentPods(t.Context(), managed) })
+}
+
+// accept accepts the cluster on the hub, and returns a bootstrap kubeconfig for its agent
+// with a token of that ID.
+func accept(t *testing.T, hub side, name, id string) []byte {
+	t.Helper()
 	create(t, hub, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: ptr.To(true)}})
-	const id, secret = "e2e000", "0123456789abcdef"
+	const secret = "0123456789abcdef"
 	create(t, hub, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-" + id},
 		Type:       corev1.SecretTypeBootstrapToken,
@@ -73,9 +84,12 @@ func join(t *testing.T, hub, managed side, name, image string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image, UserAccess: true}, BootstrapKubeconfig: bootstrap}) {
-		create(t, managed, o)
-	}
+	return bootstrap
+}
+
+// hasJoined waits until the cluster has joined. agent says how its agent fares.
+func hasJoined(t *testing.T, hub side, name string, agent func() string) {
+	t.Helper()
 	testkit.EventuallyThat(t, "the cluster joins and is available", func() error {
 		c := &clusterv1.ManagedCluster{}
 		if err := hub.Get(t.Context(), client.ObjectKey{Name: name}, c); err != nil {
@@ -83,7 +97,7 @@ func join(t *testing.T, hub, managed side, name, image string) {
 		}
 		for _, condition := range []string{cluster.ConditionHubAccepted, cluster.ConditionJoined, cluster.ConditionAvailable} {
 			if !meta.IsStatusConditionTrue(c.Status.Conditions, condition) {
-				return fmt.Errorf("%s is not True: %+v\nthe agent's pods: %s", condition, c.Status.Conditions, agentPods(t.Context(), managed))
+				return fmt.Errorf("%s is not True: %+v\n%s", condition, c.Status.Conditions, agent())
 			}
 		}
 		if c.Status.Version.Kubernetes == "" {

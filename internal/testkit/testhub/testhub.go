@@ -123,6 +123,12 @@ func (p *Process) RestartWith(flags ...string) error {
 	return p.Restart()
 }
 
+// RestartAs starts another version of the program in the process's place, at its address.
+func (p *Process) RestartAs(program string) error {
+	p.program = program
+	return p.Restart()
+}
+
 // Stop ends the process in an orderly way.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {

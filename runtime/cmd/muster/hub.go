@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
+	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
@@ -59,6 +61,11 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.Backups, err = backups.schedule(); err != nil {
 				return err
 			}
+			if o.Audit.LogPath == "" {
+				o.Audit.LogPath = filepath.Join(o.DataDir, "audit", "audit.log")
+			} else if o.Audit.LogPath == "off" {
+				o.Audit.LogPath = ""
+			}
 			go gctuner.Run(cmd.Context(), clock.RealClock{})
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
@@ -66,6 +73,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 		},
 	}
 	hubCommandFlags(cmd.Flags(), &o, &cleaned, &sniCertKeys)
+	securityFlags(cmd.Flags(), &o)
 	backups.add(cmd.Flags())
 	cmd.AddCommand(newHubCACommand(), newHubBackupCommand(), newHubRestoreCommand())
 	features.AddFlag(cmd.Flags(), gates)
@@ -111,7 +119,8 @@ func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned, sniCertKeys *[]s
 			"and service-account key, sealed in etcd. Make it with openssl rand -hex 32")
 	f.BoolVar(&o.ReplaceLostKeys, "replace-lost-keys", false,
 		"start though the certificate authority or the service-account key that the store was made with is lost: "+
-			"every cluster has to join again then, and every kubeconfig and token of before is void")
+			"every cluster has to join again then, every kubeconfig and token of before is void, "+
+			"and what was encrypted is deleted")
 	f.BoolVar(&o.Profiling, "profiling", false,
 		"serve profiles of the hub at /debug/pprof/, to administrators")
 	f.StringSliceVar(&o.AutoApprove, "auto-approve", nil,
@@ -125,6 +134,34 @@ func hubCommandFlags(f *pflag.FlagSet, o *hub.Options, cleaned, sniCertKeys *[]s
 		"let the kubeconfigs of ClusterImports lead to the hub's own machine, with --feature-gates ClusterImport=true; "+
 			"for fleets on one machine, as it lets their authors reach what listens there")
 	f.IntVar(&o.ManifestLimit, "manifest-limit", work.DefaultManifestLimit, "greatest total size of a work's manifests, in bytes")
+}
+
+// securityFlags adds the flags that say who else knows users, what is noted of their
+// requests, and what is encrypted.
+func securityFlags(f *pflag.FlagSet, o *hub.Options) {
+	f.StringVar(&o.Authentication.ConfigFile, "authentication-config", "",
+		"file with an AuthenticationConfiguration (apiserver.config.k8s.io/v1): the OpenID Connect issuers whose "+
+			"users the hub knows. It is read again when it changes. Names and "+
+			"groups that begin with system: are refused")
+	f.StringVar(&o.Authentication.WebhookConfigFile, "authentication-token-webhook-config-file", "",
+		"kubeconfig of a server that is asked, with TokenReviews, about tokens that nobody else knows")
+	f.StringVar(&o.Audit.LogPath, "audit-log-path", "",
+		"file for the audit log: who has changed what; - is the standard output, off writes none "+
+			"(default audit/audit.log in the data directory)")
+	f.IntVar(&o.Audit.MaxSize, "audit-log-maxsize", 50,
+		"size in MB at which the audit log is compressed and a new one begun")
+	f.IntVar(&o.Audit.MaxBackups, "audit-log-maxbackup", 10, "how many earlier audit logs stay; 0 is all")
+	f.IntVar(&o.Audit.MaxAge, "audit-log-maxage", 0, "for how many days earlier audit logs stay; 0 is no limit")
+	f.StringVar(&o.Audit.PolicyFile, "audit-policy-file", "",
+		"file with a Policy (audit.k8s.io/v1): what is noted. Without it, changes by users and reads of Secrets, "+
+			"without their content; not what the hub and agents do")
+	f.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "",
+		"kubeconfig of a server that gets the audit events, too")
+	f.StringVar(&o.MinTLSVersion, "tls-min-version", "VersionTLS13",
+		"oldest version of TLS that clients may use: VersionTLS12 or VersionTLS13")
+	f.StringSliceVar(&o.EncryptedResources, "encrypted-resources", []string{"secrets"},
+		"what the store keeps encrypted, under a key made of pki/service-account.key, such as "+
+			"secrets,manifestworks.work.open-cluster-management.io; empty for nothing. The same for all replicas")
 }
 
 func newHubCACommand() *cobra.Command {
@@ -170,7 +207,7 @@ func caCommand(use, short, done string, do func(*datadir.Dir) error) *cobra.Comm
 		Example: "  muster hub ca " + use + " --data-dir /var/lib/muster",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := datadir.Open(folder, "muster hub")
+			dir, err := datadir.Open(folder, "muster "+version.Version())
 			if err != nil {
 				return err
 			}

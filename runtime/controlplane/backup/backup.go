@@ -25,6 +25,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/etcd"
 )
@@ -184,7 +185,7 @@ func openStore(ctx context.Context, dir string) (io.ReadCloser, error) {
 		}
 		return s, nil
 	}
-	owned, err := datadir.Open(dir, "muster hub backup")
+	owned, err := datadir.Open(dir, "muster "+version.Version())
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ func Restore(r io.Reader, dir string, by ...age.Identity) (_ Info, err error) {
 	if err := empty(dir); err != nil {
 		return Info{}, err
 	}
-	owned, err := datadir.Open(dir, "muster hub restore")
+	owned, err := datadir.Open(dir, "muster "+version.Version())
 	if err != nil {
 		return Info{}, err
 	}

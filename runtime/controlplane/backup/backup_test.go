@@ -203,7 +203,7 @@ func TestAForgedBackupWritesNothingElsewhere(t *testing.T) {
 			{Name: "pki/ca.key", Typeflag: tar.TypeReg}, {Name: "store/000000", Typeflag: tar.TypeReg, Size: 4096},
 		}, "restore the store"},
 		"a newer one":    {strings.Replace(info, `"format":1`, `"format":2`, 1), nil, newer},
-		"newer data":     {strings.Replace(info, `"dataFormat":1`, `"dataFormat":2`, 1), nil, newer},
+		"newer data":     {strings.Replace(info, `"dataFormat":1`, `"dataFormat":3`, 1), nil, newer},
 		"no description": {"", nil, "it is not a backup of a hub"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,12 +3,15 @@
 // A data directory belongs to one process at a time, is written in a format
 // that has a number, and needs room on its disk. Open checks the three before
 // anything is written, so that a mistake costs a one-line error and no data.
+// Convert makes an older format one of this program's.
 package datadir
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,8 +23,9 @@ import (
 
 const (
 	// Format is the number of the layout that this program writes. Raise it
-	// when an older program could no longer read what a newer one wrote.
-	Format = 1
+	// when an older program could no longer read what a newer one wrote. Since 2, the
+	// store may have values that are encrypted.
+	Format = 2
 
 	// MinFreeBytes is the room that a control plane needs on the data
 	// directory's disk to start: etcd preallocates 64 MB for its log, and
@@ -34,8 +38,10 @@ const (
 
 // Dir is an open data directory. Close gives it back.
 type Dir struct {
-	path string
-	lock *os.File
+	path    string
+	lock    *os.File
+	program string
+	older   int // the format of an older program that it has, or 0
 }
 
 // format is what formatFile holds.
@@ -68,8 +74,8 @@ func Open(path, program string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: abs, lock: lock}
-	if err := d.check(path, program); err != nil {
+	d := &Dir{path: abs, lock: lock, program: program}
+	if err := d.check(path); err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -109,7 +115,7 @@ func trusted(info os.FileInfo) bool {
 	return ok && (owner.Uid == 0 || int(owner.Uid) == os.Geteuid())
 }
 
-func (d *Dir) check(given, program string) error {
+func (d *Dir) check(given string) error {
 	found, err := readFormat(d.path)
 	if err != nil {
 		return fmt.Errorf("data directory %q: %w", given, err)
@@ -126,10 +132,116 @@ func (d *Dir) check(given, program string) error {
 		return fmt.Errorf("data directory %q: its disk has %d MiB left and at least %d MiB are needed: free some room, or choose another --data-dir",
 			given, free>>20, uint64(MinFreeBytes)>>20)
 	}
-	if found == nil || *found != (format{Format: Format, WrittenBy: program}) {
-		return d.writeFormat(program)
+	if found != nil && found.Format < Format {
+		d.older = found.Format
+		return nil
+	}
+	if found == nil || *found != (format{Format: Format, WrittenBy: d.program}) {
+		return d.writeFormat()
 	}
 	return nil
+}
+
+// Convert makes a folder that an older program has written one of this program's format. What
+// it has is copied before, to a folder in it that the older program can go on from; Convert
+// returns that, or "" where there was nothing to do. It changes nothing but the number of the
+// format, so what is copied is always what the older program has written.
+func (d *Dir) Convert() (before string, err error) {
+	if d.older == 0 {
+		return "", nil
+	}
+	before = d.Path(fmt.Sprintf("before-format-%d", Format))
+	if err := d.copyTo(before); err != nil {
+		return "", fmt.Errorf("copy what is in the data directory before it is converted: %w", err)
+	}
+	if err := d.writeFormat(); err != nil {
+		return "", err
+	}
+	d.older = 0
+	return before, nil
+}
+
+// copied is what a program needs to go on: the rest is made anew, or not read by it.
+var copied = []string{"etcd", "pki", formatFile, "admin.kubeconfig"}
+
+// copyTo copies what a program needs, whole or not at all.
+func (d *Dir) copyTo(before string) error {
+	var size uint64
+	if err := d.eachCopied(func(_ string, info fs.FileInfo) error {
+		size += uint64(info.Size())
+		return nil
+	}); err != nil {
+		return err
+	}
+	free, err := freeBytes(d.path)
+	if err != nil {
+		return err
+	}
+	if free < size+MinFreeBytes {
+		return fmt.Errorf("its disk has %d MiB left and %d MiB are needed: free some room",
+			free>>20, (size+MinFreeBytes)>>20)
+	}
+	unfinished := d.Path(".before-format")
+	if err := os.RemoveAll(unfinished); err != nil { // of a start that was killed
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
+		return err
+	}
+	if err := d.eachCopied(func(name string, info fs.FileInfo) error {
+		to := filepath.Join(unfinished, name)
+		if info.IsDir() {
+			return os.Mkdir(to, 0o700)
+		}
+		return copyFile(d.Path(name), to, info.Mode().Perm())
+	}); err != nil {
+		return err
+	}
+	syscall.Sync() // the copy is on the disk before anything of the original is changed
+	if err := os.RemoveAll(before); err != nil { // of an earlier conversion
+		return err
+	}
+	return os.Rename(unfinished, before)
+}
+
+// eachCopied calls do for each file and folder that is copied.
+func (d *Dir) eachCopied(do func(name string, info fs.FileInfo) error) error {
+	for _, name := range copied {
+		err := filepath.WalkDir(d.Path(name), func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+				return err
+			}
+			name, err := filepath.Rel(d.path, path)
+			if err != nil {
+				return err
+			}
+			return do(name, info)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string, mode os.FileMode) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
 }
 
 // Path is the folder's absolute path, joined with elem.
@@ -206,8 +318,8 @@ func readFormat(dir string) (*format, error) {
 	return &f, nil
 }
 
-func (d *Dir) writeFormat(program string) error {
-	b, err := json.Marshal(format{Format: Format, WrittenBy: program})
+func (d *Dir) writeFormat() error {
+	b, err := json.Marshal(format{Format: Format, WrittenBy: d.program})
 	if err != nil {
 		return err
 	}

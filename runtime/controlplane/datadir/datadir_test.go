@@ -16,7 +16,8 @@ func TestOpenTakesAndGivesBack(t *testing.T) {
 	if got := Owner(path); got != os.Getpid() {
 		t.Errorf("owner while open: got %d, want this process %d", got, os.Getpid())
 	}
-	if _, err := Open(path, "muster v1"); err == nil || !strings.Contains(err.Error(), "in use by process") || !strings.Contains(err.Error(), "--data-dir") {
+	if _, err := Open(path, "muster v1"); err == nil || !strings.Contains(err.Error(), "in use by process") ||
+		!strings.Contains(err.Error(), "--data-dir") {
 		t.Errorf("second open: got %v, want an error that names the process and the remedy", err)
 	}
 	d.Close()
@@ -71,7 +72,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"a newer format", func(t *testing.T, path string) {
 			mustWrite(t, filepath.Join(path, formatFile), `{"format":99,"writtenBy":"muster v9.1.0"}`)
-		}, []string{"muster v9.1.0", "format 99", "up to 1", "--data-dir"}},
+		}, []string{"muster v9.1.0", "format 99", "up to 2", "--data-dir"}},
 		{"a damaged format file", func(t *testing.T, path string) {
 			mustWrite(t, filepath.Join(path, formatFile), `{"for`)
 		}, []string{"format.json", "damaged", "--data-dir"}},
@@ -110,6 +111,68 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("error has more than one line: %q", err)
 			}
 		})
+	}
+}
+
+// An older format stays until it is converted, which keeps what was there.
+func TestConvert(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hub")
+	mustWrite(t, filepath.Join(path, formatFile), `{"format":1,"writtenBy":"muster v0.1.0"}`)
+	mustWrite(t, filepath.Join(path, "pki", "ca.key"), "key")
+	mustWrite(t, filepath.Join(path, "etcd", "member", "snap", "db"), "store")
+	mustWrite(t, filepath.Join(path, "run", "x"), "not copied")
+	mustWrite(t, filepath.Join(path, ".before-format", "etcd", "db"), "of a start that was killed")
+	open := func() *Dir {
+		t.Helper()
+		d, err := Open(path, "muster v0.2.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	format := func(dir string) int {
+		t.Helper()
+		f, err := readFormat(dir)
+		if err != nil || f == nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		return f.Format
+	}
+	open().Close()
+	if got := format(path); got != 1 {
+		t.Errorf("it was opened and not converted, and has format %d", got)
+	}
+	d := open()
+	before, err := d.Convert()
+	if err != nil || before != filepath.Join(path, "before-format-2") {
+		t.Fatalf("converted with %q, %v", before, err)
+	}
+	d.Close()
+	if old, new := format(before), format(path); old != 1 || new != 2 {
+		t.Errorf("the copy has format %d, and the folder %d", old, new)
+	}
+	for name, want := range map[string]string{"pki/ca.key": "key", "etcd/member/snap/db": "store", "run/x": "", "etcd/db": ""} {
+		got, err := os.ReadFile(filepath.Join(before, name))
+		if string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("the copy's %s has %q, %v", name, got, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(before, "pki", "ca.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy of a key: %v, %v", info.Mode(), err)
+	}
+	// Who has gone back and comes again has a copy of what is there then.
+	mustWrite(t, filepath.Join(path, formatFile), `{"format":1,"writtenBy":"muster v0.1.0"}`)
+	mustWrite(t, filepath.Join(path, "pki", "ca.key"), "changed")
+	d = open()
+	defer d.Close()
+	if again, err := d.Convert(); err != nil || again != before {
+		t.Errorf("converted again with %q, %v", again, err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(before, "pki", "ca.key")); string(got) != "changed" {
+		t.Errorf("the second copy's key is %q", got)
+	}
+	if again, err := d.Convert(); err != nil || again != "" {
+		t.Errorf("a folder of this format: %q, %v", again, err)
 	}
 }
 
