@@ -61,9 +61,10 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.Backups, err = backups.schedule(); err != nil {
 				return err
 			}
-			if o.Audit.LogPath == "" {
+			switch o.Audit.LogPath {
+			case "":
 				o.Audit.LogPath = filepath.Join(o.DataDir, "audit", "audit.log")
-			} else if o.Audit.LogPath == "off" {
+			case "off":
 				o.Audit.LogPath = ""
 			}
 			go gctuner.Run(cmd.Context(), clock.RealClock{})

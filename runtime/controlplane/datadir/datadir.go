@@ -197,7 +197,7 @@ func (d *Dir) copyTo(before string) error {
 	}); err != nil {
 		return err
 	}
-	syscall.Sync() // the copy is on the disk before anything of the original is changed
+	syscall.Sync()                               // the copy is on the disk before anything of the original is changed
 	if err := os.RemoveAll(before); err != nil { // of an earlier conversion
 		return err
 	}
