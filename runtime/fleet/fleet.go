@@ -147,6 +147,11 @@ func (f *Fleet) agent() string {
 // HubKubeconfig is the hub's kubeconfig file in the fleet's folder at path.
 func HubKubeconfig(path string) string { return kubeconfigOf(filepath.Join(path, hubFolder)) }
 
+// ClusterKubeconfig is where the kubeconfig of a cluster of the fleet at path is.
+func ClusterKubeconfig(path, cluster string) string {
+	return kubeconfigOf(filepath.Join(path, clustersFolder, cluster))
+}
+
 // Close lets another process take the fleet. What runs goes on running.
 func (f *Fleet) Close() { _ = f.lock.Close() }
 
