@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
@@ -177,6 +179,7 @@ func TestAFleetOutlivesItsProcesses(t *testing.T) {
 		{"the hub is killed during an apply", hubIsKilledDuringAnApply},
 		{"the hub is killed at rest", hubIsKilledAtRest},
 		{"an agent is killed", agentIsKilled},
+		{"the hub is lost, and restored elsewhere", hubIsRestoredElsewhere},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			same := *f
@@ -282,6 +285,86 @@ func agentIsKilled(t *testing.T, f *fleet) {
 		}
 		return nil
 	})
+}
+
+// hubIsRestoredElsewhere is the drill of the runbook: a backup becomes a hub on another
+// machine and at another URL, which was one of the hub's before. Nobody touches a cluster.
+func hubIsRestoredElsewhere(t *testing.T, f *fleet) {
+	f.apply()
+	there, err := url.Parse(f.server())
+	testkit.Must(t, err)
+	elsewhere, err := url.Parse("https://" + testkit.FreeAddress(t))
+	testkit.Must(t, err)
+	f.kill("hub")
+	hub, err := testhub.StartHub(f.muster, filepath.Join(f.dir, "fleet", "hub"), "--secure-port", there.Port(),
+		"--external-url", there.String(), "--additional-external-urls", elsewhere.String())
+	testkit.Must(t, err)
+	testkit.Eventually(t, func() error { return f.agentsAt(2) })
+	requests, objects := f.requests(), f.objects()
+	backup, passphrase := filepath.Join(f.dir, "hub.backup"), filepath.Join(f.dir, "passphrase")
+	testkit.Must(t, os.WriteFile(passphrase, []byte("correct horse battery staple\n"), 0o600))
+	f.run(f.muster, "hub", "backup", "--data-dir", filepath.Join(f.dir, "fleet", "hub"),
+		"--output", backup, "--passphrase-file", passphrase)
+	testkit.Must(t, hub.Kill())
+	testkit.Must(t, os.RemoveAll(filepath.Join(f.dir, "fleet", "hub")))
+
+	restored := filepath.Join(t.TempDir(), "hub")
+	f.run(f.muster, "hub", "restore", backup, "--data-dir", restored, "--passphrase-file", passphrase)
+	// Where the configuration looks for the administrator's kubeconfig.
+	testkit.Must(t, os.Symlink(restored, filepath.Join(f.dir, "fleet", "hub")))
+	since := time.Now()
+	hub, err = testhub.StartHub(f.muster, restored, "--secure-port", elsewhere.Port(), "--external-url", elsewhere.String())
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, hub.Stop()) })
+	for _, name := range []string{"cluster1", "cluster2", "cluster3"} { // they look for the hub after two minutes
+		testkit.EventuallyWithin(t, 5*time.Minute, "the agent of "+name+" is back", func() error {
+			return f.heartbeat(name, since)
+		})
+	}
+	testkit.Eventually(t, f.whole)
+	f.mustTerraform("plan", "-detailed-exitcode", "-input=false", "-no-color")
+	if now := f.requests(); !slices.Equal(now, requests) {
+		t.Errorf("the certificate requests were %v and are %v: an agent asked for another certificate", requests, now)
+	}
+	if now := f.objects(); !slices.Equal(now, objects) {
+		t.Errorf("the objects of works were %v and are %v: they were written again", objects, now)
+	}
+}
+
+// server is the URL of the hub.
+func (f *fleet) server() string {
+	f.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(f.dir, "fleet", "hub", "admin.kubeconfig"))
+	testkit.Must(f.t, err)
+	return config.Host
+}
+
+// agentsAt checks that all agents have followed the hub's endpoints to a generation.
+func (f *fleet) agentsAt(generation int64) error {
+	clusters := &clusterv1.ManagedClusterList{}
+	if err := f.client("hub").List(context.Background(), clusters); err != nil {
+		return err
+	}
+	for _, c := range clusters.Items {
+		at := meta.FindStatusCondition(c.Status.Conditions, muster.ConditionHubEndpointCurrent)
+		if at == nil || at.Reason != muster.ReasonEndpointCurrent || muster.EndpointGeneration(at.Message) != generation {
+			return fmt.Errorf("the agent of %s is elsewhere: %+v", c.Name, at)
+		}
+	}
+	return nil
+}
+
+// objects are the versions of the objects that works have brought to the clusters.
+func (f *fleet) objects() []string {
+	f.t.Helper()
+	var versions []string
+	for _, name := range []string{"cluster1", "cluster2", "cluster3"} {
+		cm := &corev1.ConfigMap{}
+		testkit.Must(f.t, f.client(filepath.Join("clusters", name)).Get(
+			context.Background(), types.NamespacedName{Namespace: "hello", Name: "hello"}, cm))
+		versions = append(versions, name+" "+cm.ResourceVersion)
+	}
+	return versions
 }
 
 // requests are the names of all certificate requests.

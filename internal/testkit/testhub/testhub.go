@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,8 @@ type Process struct {
 	log    *tail
 }
 
-// StartHub starts a hub whose state is in dir, with further flags.
+// StartHub starts a hub whose state is in dir, with further flags, at a free port unless
+// they name one.
 func StartHub(program, dir string, flags ...string) (*Process, error) {
 	return start(&Process{program: program, args: append([]string{"hub"}, flags...), dir: dir}, "0")
 }
@@ -186,7 +188,11 @@ func (p *Process) launch(flags ...string) (ready <-chan []string, err error) {
 }
 
 func start(p *Process, port string) (*Process, error) {
-	ready, err := p.launch("--data-dir", p.dir, "--secure-port", port)
+	flags := []string{"--data-dir", p.dir}
+	if !slices.Contains(p.args, "--secure-port") {
+		flags = append(flags, "--secure-port", port)
+	}
+	ready, err := p.launch(flags...)
 	if err != nil {
 		return nil, err
 	}
